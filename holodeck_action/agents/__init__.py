@@ -1,0 +1,1 @@
+"""Who answers: agents behind one protocol."""

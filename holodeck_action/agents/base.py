@@ -1,0 +1,74 @@
+"""The agent protocol: who answers, one session per case and trial."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from holodeck_action.results.record import RetrievedChunk, ToolInvocation, Usage
+from holodeck_action.suite.values import Case, Turn
+
+
+class AgentError(Exception):
+    """The agent could not answer: infrastructure trouble or a broken answer, never a low score.
+
+    Attributes:
+        message: one sentence a person can act on.
+        code: stable snake_case code, such as `timeout`, `missing_transcript`, `bad_reply`, `too_large`, `crashed`.
+        context: further facts as JSON values (captured stderr, HTTP status, …).
+    """
+
+    def __init__(self, message: str, code: str, context: dict[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.context = context or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the agent answered to one turn.
+
+    `retrieval_context` and `retrieved_chunks` are None when the agent says nothing about retrieval, empty when it
+    retrieved nothing: the two are graded differently.
+    """
+
+    response: str
+    tool_invocations: tuple[ToolInvocation, ...] = ()
+    retrieval_context: tuple[str, ...] | None = None
+    retrieved_chunks: tuple[RetrievedChunk, ...] | None = None
+    usage: Usage | None = None
+
+
+class Session(Protocol):
+    """One conversation; all multi-turn state lives here."""
+
+    async def send(self, turn: Turn) -> Reply:
+        """Answer one turn; turns arrive in order, one at a time.
+
+        The caller cancels the call at the turn's deadline; the session must then stop its work at once and for good.
+
+        Raises:
+            AgentError: the agent could not answer.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release everything the conversation holds; safe after a failed or cancelled `send`."""
+        ...
+
+
+class Agent(Protocol):
+    """Something that can be asked."""
+
+    async def open(self, case: Case, trial: int) -> Session:
+        """Start a conversation for one trial of one case.
+
+        Raises:
+            AgentError: no conversation can be started for this case.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release what all conversations share."""
+        ...

@@ -1,0 +1,1 @@
+"""The wire: model clients over one transport."""

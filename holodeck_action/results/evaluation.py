@@ -1,0 +1,87 @@
+"""`Evaluation`: one metric's result on one turn, in the field names of the HoneyHive evaluation record.
+
+Source: HoneyHive evaluation data models, `Evaluation`; evaluators reference §11; DESIGN §3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from holodeck_action.suite.marks import SourceMark
+
+Score = bool | int | float | str | None
+Polarity = Literal["maximize", "minimize", "neutral"]
+Status = Literal["completed", "failed", "skipped", "pending"]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """Why something could not be done.
+
+    Attributes:
+        type: class of the error, such as `AgentTimeout`.
+        message: one sentence a person can act on.
+        code: stable snake_case code, such as `missing_input`.
+        context: further facts (captured output, the missing field's name), JSON values only.
+    """
+
+    type: str
+    message: str
+    code: str
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """What was asked of the metric: everything a verdict needs besides the score.
+
+    Attributes:
+        kind: the metric's `type` in the suite.
+        metric: the metric of that kind, such as `rouge`, `faithfulness` or a grader's reference.
+        threshold: on the 0..1 scale of the score (code graders: on the grader's scale); None when none was given.
+        asserts: False for an informational metric: shown, never failing.
+        polarity: whether high or low scores are good.
+        fail_on_error: whether a failed evaluation fails the case.
+        settings: the settings that differ from their defaults.
+        pass_values: passing categories of a categorical score.
+        source: where the metric stands in the suite.
+    """
+
+    kind: str
+    metric: str
+    threshold: float | None
+    asserts: bool
+    polarity: Polarity = "maximize"
+    fail_on_error: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    pass_values: tuple[str, ...] | None = None
+    source: SourceMark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One metric's result on one turn.
+
+    `status` `failed` means that the evaluation failed, never that the score was low; `skipped` says in `explanation`
+    why the metric does not apply; `pending` is planned work that did not happen. `metadata["passed"]` holds the
+    evaluator's own verdict where it has one (code graders, equality, numeric).
+
+    Volatile fields: see `holodeck_action.results.canonical`.
+    """
+
+    evaluation_id: str
+    target_event_id: str
+    evaluator_name: str
+    evaluator_version: str | None
+    score: Score
+    explanation: str | None
+    criteria: Criteria
+    metadata: Mapping[str, Any]
+    timestamp: str
+    duration_ms: float | None
+    status: Status
+    confidence: float | None = None
+    cost_usd: float | None = None
+    error: ErrorInfo | None = None

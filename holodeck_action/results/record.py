@@ -1,0 +1,178 @@
+"""`Record`: everything a run did and found, complete enough to decide and report without another call (DESIGN §1, §3).
+
+Serialised by `holodeck_action.results.files`. Mappings hold JSON values only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holodeck_action.results.evaluation import ErrorInfo, Evaluation
+from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.policy import Gates, QuarantineEntry
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInvocation:
+    """One tool call of the agent; `bytes` is the size of the result's text, `duration_ms` its working time."""
+
+    name: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+    result: Any = None
+    bytes: int | None = None
+    duration_ms: float | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedChunk:
+    """One chunk that retrieval returned, in rank order; `score` is the retriever's, on its own scale."""
+
+    id: str
+    text: str | None = None
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAssertion:
+    """Result of one `expected_tools` entry (or of the list as a whole, for `[]` and `order`).
+
+    Attributes:
+        expected: readable form, such as `subtract(a=60.94)`.
+        matched: whether it holds.
+        matched_call_index: index of the first matching call in the turn, -1 without one.
+        reason: why it does not hold; None when it does.
+    """
+
+    expected: str
+    matched: bool
+    matched_call_index: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Model usage of a turn; None where unknown, which is not zero."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When (ISO 8601, UTC) and how long; volatile."""
+
+    started_at: str
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """One exchange: what was asked, what came back, how it was graded.
+
+    `error` is set when the agent could not answer; `skipped` (a reason) when the turn was not run because an earlier
+    one failed. `retrieval_context` is the context the metrics saw (accumulated over the conversation).
+    """
+
+    index: int
+    input: str
+    source: SourceMark
+    ground_truth: str | None = None
+    response: str | None = None
+    tool_invocations: tuple[ToolInvocation, ...] = ()
+    tool_assertions: tuple[ToolAssertion, ...] = ()
+    retrieval_context: tuple[str, ...] | None = None
+    retrieved_chunks: tuple[RetrievedChunk, ...] | None = None
+    usage: Usage | None = None
+    evaluations: tuple[Evaluation, ...] = ()
+    error: ErrorInfo | None = None
+    skipped: str | None = None
+    timing: Timing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRecord:
+    """One repetition of a case; `error` is set when the trial as a whole failed (its session, its deadline)."""
+
+    index: int
+    turns: tuple[TurnRecord, ...]
+    error: ErrorInfo | None = None
+    timing: Timing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRecord:
+    """One case with its finished trials.
+
+    `planned_evaluations` is the number of evaluations one trial should yield, disabled metrics and skips by
+    construction left out. `asserting` is False when nothing in the case asserts (DESIGN §4: informational).
+    """
+
+    id: str
+    name: str | None
+    content_hash: str
+    source: SourceMark
+    multi_turn: bool
+    repeat: int
+    min_pass: int
+    planned_evaluations: int
+    asserting: bool
+    tags: tuple[str, ...] = ()
+    weight: float = 1.0
+    trials: tuple[TrialRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteIdentity:
+    """Which suite was asked."""
+
+    name: str
+    file: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What produced the record: tool version, target (kind and address without secrets), commit, case filters."""
+
+    tool_version: str
+    target: str
+    commit: str | None = None
+    filters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """The volatile facts of a run."""
+
+    run_id: str
+    started_at: str
+    finished_at: str
+    duration_ms: float
+    python: str
+    resumed_trials: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A whole run.
+
+    `stopped` says why the run ended before its plan was done (signal, deadline); None for a run that ended by itself.
+    `stop_when_decided` tells which trials count (statistics reference, Trials).
+    """
+
+    schema_version: int
+    suite: SuiteIdentity
+    provenance: Provenance
+    gates: Gates
+    quarantine: tuple[QuarantineEntry, ...]
+    stop_when_decided: bool
+    cases: tuple[CaseRecord, ...]
+    run: RunInfo
+    stopped: str | None = None
+    notices: tuple[str, ...] = ()

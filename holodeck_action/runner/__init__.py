@@ -1,0 +1,1 @@
+"""The loop: cases and trials become a record."""

@@ -1,0 +1,1 @@
+"""What is asked: agent.yaml and the policy file as frozen values."""

@@ -1,0 +1,237 @@
+"""Metric configurations: the four kinds of the format and the model-free kinds that are ours.
+
+Sources: HoloDeck format reference §1.7 and its decision table; evaluators reference §6, §7 and §11.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.suite.base import FormatModel, Integer, NonBlank, Number, UnitInterval
+from holodeck_action.suite.providers import LLMProvider
+
+DETERMINISTIC_METRICS = ("equality", "numeric", "f1_score", "bleu", "rouge", "meteor")
+AZURE_METRICS = ("groundedness", "relevance", "coherence", "fluency", "similarity")
+
+StandardName = Literal[
+    "groundedness",
+    "relevance",
+    "coherence",
+    "fluency",
+    "similarity",
+    "bleu",
+    "rouge",
+    "meteor",
+    "f1_score",
+    "equality",
+    "numeric",
+]
+RagName = Literal[
+    "faithfulness", "contextual_relevancy", "contextual_precision", "contextual_recall", "answer_relevancy"
+]
+RetrievalName = Literal["precision_at_k", "recall_at_k", "hit_rate_at_k", "mrr_at_k", "map_at_k", "ndcg_at_k"]
+EvaluationParam = Literal["input", "actual_output", "expected_output", "context", "retrieval_context"]
+ArgumentMatching = Literal["exact", "subset", "ignore", "matchers"]
+
+
+class MetricModel(FormatModel):
+    """What every metric entry has."""
+
+    enabled: bool = True
+    """False: the metric is shown as skipped and asserts nothing."""
+    fail_on_error: bool = False
+    """True: an evaluation that could not be done fails its case; false: it only counts against completeness."""
+    timeout_ms: Annotated[Integer, Field(gt=0)] | None = None
+    """Milliseconds one evaluation may take; 60,000 when absent."""
+    retry_on_failure: Annotated[Integer, Field(ge=1, le=3)] | None = None
+    """How often a transient failure of the evaluation is tried again."""
+    name: NonBlank | None = None
+    """The name shown in reports and used by gates; derived from the metric when absent."""
+
+
+class StandardMetric(MetricModel):
+    """`type: standard`: text comparison without a model, or a legacy Azure AI metric."""
+
+    type: Literal["standard"] = "standard"
+    metric: StandardName
+    threshold: Annotated[Number, Field(ge=0.0)] | None = None
+    """Lowest passing score, 0..1, or 0..scale when `scale` is given."""
+    scale: Annotated[Integer, Field(gt=0)] | None = None
+    """Upper end of the scale on which `threshold` is written; the score itself stays 0..1."""
+    custom_prompt: NonBlank | None = None
+    model: LLMProvider | None = None
+    case_insensitive: bool = False
+    strip_whitespace: bool = False
+    strip_punctuation: bool = False
+    absolute_tolerance: Annotated[Number, Field(ge=0.0)] = 1e-6
+    relative_tolerance: Annotated[Number, Field(ge=0.0)] = 0.0
+    accept_percent: bool = False
+    accept_thousands_separators: bool = False
+    response_path: NonBlank | None = None
+    variant: Literal["rouge1", "rouge2", "rougeL"] = "rougeL"
+    """Which ROUGE F-measure is the score; all three are recorded."""
+    use_stemmer: bool = False
+    """Porter stemmer for ROUGE."""
+
+    @model_validator(mode="after")
+    def _threshold_within_scale(self) -> StandardMetric:
+        top = self.scale or 1
+        if self.threshold is not None and self.threshold > top:
+            raise PydanticCustomError(
+                "threshold_unreachable",
+                "threshold {threshold} can never be reached: scores end at {top} (allowed: 0 to {top})",
+                {"threshold": self.threshold, "top": top},
+            )
+        return self
+
+
+class GEvalMetric(MetricModel):
+    """`type: geval`: custom criteria graded by a judge model."""
+
+    type: Literal["geval"] = "geval"
+    name: NonBlank
+    criteria: NonBlank
+    evaluation_steps: list[NonBlank] | None = None
+    evaluation_params: Annotated[list[EvaluationParam], Field(min_length=1)] = ["actual_output"]
+    strict_mode: bool = False
+    threshold: UnitInterval | None = None
+    model: LLMProvider | None = None
+
+    @model_validator(mode="after")
+    def _answer_is_graded(self) -> GEvalMetric:
+        if "actual_output" not in self.evaluation_params:
+            raise PydanticCustomError(
+                "evaluation_params", "evaluation_params must contain actual_output: it is the answer that is graded"
+            )
+        return self
+
+
+class RagMetric(MetricModel):
+    """`type: rag`: a retrieval-augmented-generation metric graded by a judge model."""
+
+    type: Literal["rag"] = "rag"
+    metric_type: RagName
+    threshold: UnitInterval = 0.5
+    include_reason: bool = True
+    model: LLMProvider | None = None
+
+
+class Scale(FormatModel):
+    """The range of a score that is not 0..1."""
+
+    min: Number
+    max: Number
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Scale:
+        if not self.min < self.max:
+            raise PydanticCustomError("scale_order", "scale.min must be below scale.max")
+        return self
+
+
+class CodeMetric(MetricModel):
+    """`type: code`: a Python callable of the repository."""
+
+    type: Literal["code"] = "code"
+    grader: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")]
+    """`module.path:callable`, importable from the suite's folder."""
+    threshold: Number | None = None
+    scale: Scale | None = None
+    """Range of the grader's score when it is not 0..1; the score is normalised, the raw one kept."""
+    pass_values: Annotated[list[NonBlank], Field(min_length=1)] | None = None
+    """The passing categories, when the grader's score is a category."""
+
+
+class ToolCorrectnessMetric(MetricModel):
+    """`type: tool_correctness`: expected against actual tool calls by optimal assignment (evaluators §6)."""
+
+    type: Literal["tool_correctness"] = "tool_correctness"
+    threshold: UnitInterval | None = None
+    args: ArgumentMatching = "matchers"
+    score: Literal["f1", "precision", "recall"] = "f1"
+
+
+class TrajectoryMetric(MetricModel):
+    """`type: trajectory`: the order of tool calls (evaluators §6)."""
+
+    type: Literal["trajectory"] = "trajectory"
+    threshold: UnitInterval | None = None
+    mode: Literal["strict", "unordered", "subset", "superset", "lcs_f1"] = "strict"
+    args: ArgumentMatching = "matchers"
+
+
+class RetrievalMetric(MetricModel):
+    """`type: retrieval`: ranking of retrieved chunks against `ground_truth_chunk_ids` (evaluators §7)."""
+
+    type: Literal["retrieval"] = "retrieval"
+    metric: RetrievalName
+    k: Annotated[Integer, Field(ge=1)] | Annotated[list[Annotated[Integer, Field(ge=1)]], Field(min_length=1)] = 20
+    """Cut-off rank; a list gives one evaluation per rank."""
+    threshold: UnitInterval | None = None
+
+
+class LengthMetric(MetricModel):
+    """`type: length`: characters, words and sentences of the answer against a range (evaluators §11)."""
+
+    type: Literal["length"] = "length"
+    threshold: UnitInterval | None = None
+    min_words: Annotated[Integer, Field(ge=0)] | None = None
+    max_words: Annotated[Integer, Field(ge=1)] | None = None
+    min_characters: Annotated[Integer, Field(ge=0)] | None = None
+    max_characters: Annotated[Integer, Field(ge=1)] | None = None
+    min_sentences: Annotated[Integer, Field(ge=0)] | None = None
+    max_sentences: Annotated[Integer, Field(ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _has_a_range(self) -> LengthMetric:
+        bounds = [(getattr(self, f"min_{u}"), getattr(self, f"max_{u}"), u) for u in ("words", "characters", "sentences")]
+        if all(low is None and high is None for low, high, _ in bounds):
+            raise PydanticCustomError("length_range", "give at least one bound, such as max_words: 200")
+        for low, high, unit in bounds:
+            if low is not None and high is not None and low > high:
+                raise PydanticCustomError(
+                    "length_range", "min_{unit} must not be above max_{unit}", {"unit": unit}
+                )
+        return self
+
+
+METRIC_TYPES: dict[str, type[MetricModel]] = {
+    "standard": StandardMetric,
+    "geval": GEvalMetric,
+    "rag": RagMetric,
+    "code": CodeMetric,
+    "tool_correctness": ToolCorrectnessMetric,
+    "trajectory": TrajectoryMetric,
+    "retrieval": RetrievalMetric,
+    "length": LengthMetric,
+}
+
+
+def _type_of(value: Any) -> str | None:
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return kind if isinstance(kind, str) else None
+
+
+def _type_or_standard(value: Any) -> str | None:
+    if isinstance(value, dict) and "type" not in value:
+        return "standard"
+    return _type_of(value)
+
+
+AnyMetric = (
+    Annotated[StandardMetric, Tag("standard")]
+    | Annotated[GEvalMetric, Tag("geval")]
+    | Annotated[RagMetric, Tag("rag")]
+    | Annotated[CodeMetric, Tag("code")]
+    | Annotated[ToolCorrectnessMetric, Tag("tool_correctness")]
+    | Annotated[TrajectoryMetric, Tag("trajectory")]
+    | Annotated[RetrievalMetric, Tag("retrieval")]
+    | Annotated[LengthMetric, Tag("length")]
+)
+SuiteMetric = Annotated[AnyMetric, Discriminator(_type_of)]
+"""An entry of `evaluations.metrics`: `type` is required."""
+CaseMetric = Annotated[AnyMetric, Discriminator(_type_or_standard)]
+"""An entry of a case's or turn's `evaluations`: `type` may be left out for `standard`."""

@@ -1,0 +1,33 @@
+"""Model references of the format (HoloDeck format reference §1.4)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr, model_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.suite.base import FormatModel, Integer, NonBlank, Number, UnitInterval
+
+ProviderName = Literal["openai", "azure_openai", "anthropic", "ollama"]
+AuthProvider = Literal["api_key", "oauth_token", "bedrock", "vertex", "foundry", "custom"]
+
+
+class LLMProvider(FormatModel):
+    """A model and how to reach it."""
+
+    provider: ProviderName
+    name: NonBlank
+    temperature: Annotated[Number, Field(ge=0.0, le=2.0)] | None = 0.3
+    max_tokens: Annotated[Integer, Field(gt=0)] | None = 1000
+    top_p: UnitInterval | None = None
+    endpoint: NonBlank | None = None
+    api_key: SecretStr | None = None
+    api_version: NonBlank | None = None
+    auth_provider: AuthProvider | None = None
+
+    @model_validator(mode="after")
+    def _azure_has_an_endpoint(self) -> LLMProvider:
+        if self.provider == "azure_openai" and self.endpoint is None:
+            raise PydanticCustomError("endpoint", "endpoint is required for provider azure_openai")
+        return self

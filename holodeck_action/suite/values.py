@@ -1,0 +1,144 @@
+"""A suite as frozen values: what the rest of the program reads instead of YAML (DESIGN §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.cases import FileInput
+from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.metrics import AnyMetric
+from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.project import ProjectConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentMatcher:
+    """How one argument of an expected tool call is compared (format reference §3).
+
+    `value` is the literal for `literal` and the text or pattern for `fuzzy` and `regex`.
+    """
+
+    kind: Literal["literal", "fuzzy", "regex"]
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedTool:
+    """One entry of `expected_tools` or `expected_trajectory`.
+
+    Attributes:
+        name: tool name, compared as `match` says.
+        args: matcher per argument; None when no argument is asserted (`{}` asserts nothing either).
+        count: least number of matching calls.
+        max_count: greatest number of matching calls; None for no limit.
+        match: `substring` (the format's rule, case-sensitive) or `exact`.
+        plain: written as a string, or as an object without args and with count 1.
+    """
+
+    name: str
+    args: Mapping[str, ArgumentMatcher] | None = None
+    count: int = 1
+    max_count: int | None = None
+    match: Literal["substring", "exact"] = "substring"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolExpectation:
+    """`expected_tools` of a turn; an empty `tools` asserts that no tool is called.
+
+    `order`: `any` (the format's rule), `subset` (the expected calls occur in this order, others may stand between),
+    `strict` (the calls are exactly these, in this order).
+    """
+
+    tools: tuple[ExpectedTool, ...]
+    order: Literal["any", "subset", "strict"] = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """One metric to evaluate on one turn.
+
+    Attributes:
+        config: the validated entry.
+        label: display name, equal for entries with equal settings apart from the threshold, unique otherwise.
+        mark: where the entry stands.
+        inherited: from `evaluations.metrics` or the policy's `metrics`, not listed on the case or turn itself: a
+            missing input is then a visible skip, not an error.
+        k: the cut-off rank of a retrieval metric, one per spec.
+    """
+
+    config: AnyMetric
+    label: str
+    mark: SourceMark
+    inherited: bool
+    k: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One exchange of a case.
+
+    `expected_trajectory` and `ground_truth_chunk_ids` (id → gain; 1.0 for a plain list) concern the whole conversation
+    and stand on the last turn only, where trajectory and retrieval metrics are evaluated.
+    """
+
+    index: int
+    input: str
+    mark: SourceMark
+    ground_truth: str | None = None
+    expected_tools: ToolExpectation | None = None
+    files: tuple[FileInput, ...] = ()
+    retrieval_context: tuple[str, ...] | None = None
+    turn_config: Mapping[str, Any] = field(default_factory=dict)
+    metrics: tuple[MetricSpec, ...] = ()
+    expected_trajectory: tuple[ExpectedTool, ...] | None = None
+    ground_truth_chunk_ids: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One test case: who is asked (`id`) and what is asked (`content_hash`, sha256 hex of the asked content)."""
+
+    id: str
+    name: str | None
+    content_hash: str
+    mark: SourceMark
+    turns: tuple[Turn, ...]
+    multi_turn: bool
+    tags: tuple[str, ...] = ()
+    weight: float = 1.0
+    repeat: int = 1
+    min_pass: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A validated suite.
+
+    Attributes:
+        name: the agent's name.
+        folder: absolute folder of agent.yaml; relative paths of the suite start here.
+        file: name of the suite's file inside `folder`.
+        digest: sha256 hex over the suite's files (agent.yaml, test_cases_file, policy file; line ends normalised).
+        agent: the validated agent.yaml.
+        policy: the validated policy file, or its defaults.
+        project: project config merged over user config.
+        cases: in the order of the file.
+        notices: what the reader should know (unused blocks, duplicate names, deprecated metrics), each one sentence.
+        secrets: substituted variable values and secret fields, for redaction; never shown.
+    """
+
+    name: str
+    folder: Path
+    file: str
+    digest: str
+    agent: AgentConfig
+    policy: Policy
+    project: ProjectConfig
+    cases: tuple[Case, ...]
+    notices: tuple[str, ...] = ()
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)

@@ -1,0 +1,1 @@
+"""Foreign Python, run in a killable worker process."""
