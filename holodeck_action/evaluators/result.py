@@ -1,0 +1,100 @@
+"""`EvaluationResult`: what an evaluator returns.
+
+Source: HoloDeck DeepEval data model, EvaluationResult and its invariants; evaluators reference §1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from holodeck_action.evaluators.errors import EvaluationError
+from holodeck_action.results.evaluation import Polarity, Score
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationResult(Mapping[str, Any]):
+    """One score with its reason; also a mapping of its fields, its extra scores, and its score under its metric's name.
+
+    Attributes:
+        score: a number from 0 to 1, a boolean, a category, or None when there is only an explanation.
+        passed: the verdict; computed from `threshold` when there is one, else the evaluator's own; None when it has
+            none.
+        reasoning: never empty; a sentence is made when none is given.
+        metric_name: such as `bleu`; `result["bleu"]` is the score.
+        threshold: the threshold that decides `passed`; None when it does not depend on one.
+        raw_score: the score on its own scale, where that is not 0..1.
+        evaluation_steps: the steps a judge followed.
+        metadata: further scores and facts, JSON values only; `result["rouge1"]` reads them.
+        polarity: whether high or low scores are good.
+
+    Raises:
+        EvaluationError: the number is not a finite one from 0 to 1 (code `invalid_score`), or `passed` contradicts
+            score and threshold (code `invalid_result`).
+    """
+
+    score: Score
+    passed: bool | None = None
+    reasoning: str = ""
+    metric_name: str = "score"
+    threshold: float | None = None
+    raw_score: float | None = None
+    evaluation_steps: tuple[str, ...] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    polarity: Polarity = "maximize"
+
+    def __post_init__(self) -> None:
+        score = self.score
+        if isinstance(score, int | float) and not isinstance(score, bool):
+            check_score(score, self.metric_name)
+            if self.threshold is not None:
+                self._settle(score, self.threshold)
+        if not self.reasoning.strip():
+            object.__setattr__(self, "reasoning", self._default_reasoning())
+
+    def _settle(self, score: float, threshold: float) -> None:
+        passed = score <= threshold if self.polarity == "minimize" else score >= threshold
+        if self.passed not in (None, passed):
+            raise EvaluationError(
+                f"{self.metric_name} says passed={self.passed}, but its score {score:g} and threshold {threshold:g} "
+                f"say {passed}",
+                code="invalid_result",
+            )
+        object.__setattr__(self, "passed", passed)
+
+    def _default_reasoning(self) -> str:
+        if self.score is None:
+            return f"{self.metric_name} gave neither a score nor an explanation"
+        return f"{self.metric_name} gave {self.score!r} without an explanation"
+
+    def __getitem__(self, key: str) -> Any:
+        if key in _FIELDS:
+            return getattr(self, key)
+        if key == self.metric_name:
+            return self.score
+        return self.metadata[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*_FIELDS, self.metric_name, *self.metadata)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+_FIELDS = tuple(item.name for item in fields(EvaluationResult))
+
+
+def check_score(score: float, metric_name: str) -> None:
+    """Refuse a number that is not a score.
+
+    Raises:
+        EvaluationError: NaN, infinite, or outside 0..1; code `invalid_score`.
+    """
+    if not (math.isfinite(score) and 0.0 <= score <= 1.0):
+        raise EvaluationError(
+            f"{metric_name} gave the score {score!r:.40}, which is not a number from 0 to 1",
+            code="invalid_score",
+            context={"score": repr(score)[:40]},
+        )
