@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
+
+# Quoted "${VAR}" values arrive as text; only plain notation counts as a number or a flag.
+NUMBER_TEXT = r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?"
+INTEGER_TEXT = r"[-+]?[0-9]{1,18}"
+FLAG_TEXT = r"[Tt]rue|TRUE|[Yy]es|YES|[Oo]n|ON|[Ff]alse|FALSE|[Nn]o|NO|[Oo]ff|OFF"
 
 
 class FormatModel(BaseModel):
@@ -19,23 +25,63 @@ class FormatModel(BaseModel):
         use_attribute_docstrings=True,
         # Several fields of the format are called model_…: they are not pydantic's.
         protected_namespaces=(),
+        # Only the roots that are used get a validator: start-up is paid for by every run.
+        defer_build=True,
     )
 
 
-def _not_a_boolean(value: Any) -> Any:
+def _number(value: Any) -> Any:
     if isinstance(value, bool):
         raise PydanticCustomError("number_type", "must be a number, not true or false")
+    if isinstance(value, str):
+        if not re.fullmatch(NUMBER_TEXT, value):
+            raise PydanticCustomError("number_type", "must be a number")
+        return float(value)
     return value
+
+
+def _integer(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise PydanticCustomError("integer_type", "must be a whole number, not true or false")
+    if isinstance(value, str):
+        if not re.fullmatch(INTEGER_TEXT, value):
+            raise PydanticCustomError("integer_type", "must be a whole number")
+        return int(value)
+    return value
+
+
+def _flag(value: Any) -> Any:
+    if isinstance(value, str) and re.fullmatch(FLAG_TEXT, value):
+        return value.lower() in ("true", "yes", "on")
+    if isinstance(value, bool) or (isinstance(value, int | float) and value in (0, 1)):
+        return bool(value)
+    raise PydanticCustomError("flag_type", "must be true or false")
+
+
+def none_as(empty: Any) -> BeforeValidator:
+    """A section whose entries are all commented out reads as null: it means the same as an empty one."""
+    return BeforeValidator(lambda value: empty if value is None else value)
 
 
 NonBlank = Annotated[str, StringConstraints(pattern=r"\S")]
 """Text with at least one character that is not white space."""
 
-Integer = Annotated[int, BeforeValidator(_not_a_boolean)]
-"""A whole number; `true` is not 1."""
+Integer = Annotated[int, BeforeValidator(_integer)]
+"""A whole number, or its digits as quoted text; `true` is not 1."""
 
-Number = Annotated[float, BeforeValidator(_not_a_boolean)]
-"""A finite number; `true` is not 1."""
+Number = Annotated[float, BeforeValidator(_number)]
+"""A finite number, or its decimal notation as quoted text; `true` is not 1."""
+
+Flag = Annotated[bool, BeforeValidator(_flag)]
+"""True or false, also as 0 and 1 and as the quoted words of YAML."""
 
 UnitInterval = Annotated[Number, Field(ge=0.0, le=1.0)]
 """A number from 0 to 1."""
+
+_WRITTEN: dict[str, Any] = {"type": ["string", "number", "boolean"]}
+
+WrittenText = Annotated[str, WithJsonSchema(_WRITTEN)]
+"""Text kept as it is written in the file, even when it looks like a number (see `suite.reading`)."""
+
+SecretText = Annotated[SecretStr, WithJsonSchema({**_WRITTEN, "writeOnly": True})]
+"""A secret, kept as it is written and never shown."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.base import FormatModel, Integer, NonBlank, Number, UnitInterval
+from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank, Number, UnitInterval
 from holodeck_action.suite.providers import LLMProvider
 
 DETERMINISTIC_METRICS = ("equality", "numeric", "f1_score", "bleu", "rouge", "meteor")
@@ -34,15 +34,16 @@ RagName = Literal[
 ]
 RetrievalName = Literal["precision_at_k", "recall_at_k", "hit_rate_at_k", "mrr_at_k", "map_at_k", "ndcg_at_k"]
 EvaluationParam = Literal["input", "actual_output", "expected_output", "context", "retrieval_context"]
+Rank = Annotated[Integer, Field(ge=1)]
 ArgumentMatching = Literal["exact", "subset", "ignore", "matchers"]
 
 
 class MetricModel(FormatModel):
     """What every metric entry has."""
 
-    enabled: bool = True
+    enabled: Flag = True
     """False: the metric is shown as skipped and asserts nothing."""
-    fail_on_error: bool = False
+    fail_on_error: Flag = False
     """True: an evaluation that could not be done fails its case; false: it only counts against completeness."""
     timeout_ms: Annotated[Integer, Field(gt=0)] | None = None
     """Milliseconds one evaluation may take; 60,000 when absent."""
@@ -63,17 +64,17 @@ class StandardMetric(MetricModel):
     """Upper end of the scale on which `threshold` is written; the score itself stays 0..1."""
     custom_prompt: NonBlank | None = None
     model: LLMProvider | None = None
-    case_insensitive: bool = False
-    strip_whitespace: bool = False
-    strip_punctuation: bool = False
+    case_insensitive: Flag = False
+    strip_whitespace: Flag = False
+    strip_punctuation: Flag = False
     absolute_tolerance: Annotated[Number, Field(ge=0.0)] = 1e-6
     relative_tolerance: Annotated[Number, Field(ge=0.0)] = 0.0
-    accept_percent: bool = False
-    accept_thousands_separators: bool = False
+    accept_percent: Flag = False
+    accept_thousands_separators: Flag = False
     response_path: NonBlank | None = None
     variant: Literal["rouge1", "rouge2", "rougeL"] = "rougeL"
     """Which ROUGE F-measure is the score; all three are recorded."""
-    use_stemmer: bool = False
+    use_stemmer: Flag = False
     """Porter stemmer for ROUGE."""
 
     @model_validator(mode="after")
@@ -95,8 +96,8 @@ class GEvalMetric(MetricModel):
     name: NonBlank
     criteria: NonBlank
     evaluation_steps: list[NonBlank] | None = None
-    evaluation_params: Annotated[list[EvaluationParam], Field(min_length=1)] = ["actual_output"]
-    strict_mode: bool = False
+    evaluation_params: list[EvaluationParam] = Field(default=["actual_output"], min_length=1)
+    strict_mode: Flag = False
     threshold: UnitInterval | None = None
     model: LLMProvider | None = None
 
@@ -115,7 +116,7 @@ class RagMetric(MetricModel):
     type: Literal["rag"] = "rag"
     metric_type: RagName
     threshold: UnitInterval = 0.5
-    include_reason: bool = True
+    include_reason: Flag = True
     model: LLMProvider | None = None
 
 
@@ -168,7 +169,10 @@ class RetrievalMetric(MetricModel):
 
     type: Literal["retrieval"] = "retrieval"
     metric: RetrievalName
-    k: Annotated[Integer, Field(ge=1)] | Annotated[list[Annotated[Integer, Field(ge=1)]], Field(min_length=1)] = 20
+    k: Annotated[
+        Annotated[Rank, Tag("number")] | Annotated[list[Rank], Field(min_length=1), Tag("list")],
+        Discriminator(lambda value: "list" if isinstance(value, list) else "number"),
+    ] = 20
     """Cut-off rank; a list gives one evaluation per rank."""
     threshold: UnitInterval | None = None
 
@@ -187,14 +191,13 @@ class LengthMetric(MetricModel):
 
     @model_validator(mode="after")
     def _has_a_range(self) -> LengthMetric:
-        bounds = [(getattr(self, f"min_{u}"), getattr(self, f"max_{u}"), u) for u in ("words", "characters", "sentences")]
+        units = ("words", "characters", "sentences")
+        bounds = [(getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}"), unit) for unit in units]
         if all(low is None and high is None for low, high, _ in bounds):
             raise PydanticCustomError("length_range", "give at least one bound, such as max_words: 200")
         for low, high, unit in bounds:
             if low is not None and high is not None and low > high:
-                raise PydanticCustomError(
-                    "length_range", "min_{unit} must not be above max_{unit}", {"unit": unit}
-                )
+                raise PydanticCustomError("length_range", "min_{unit} must not be above max_{unit}", {"unit": unit})
         return self
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.base import FormatModel, Integer, NonBlank, Number, UnitInterval
+from holodeck_action.suite.base import FormatModel, Integer, NonBlank, Number, SecretText, UnitInterval
 
 ProviderName = Literal["openai", "azure_openai", "anthropic", "ollama"]
 AuthProvider = Literal["api_key", "oauth_token", "bedrock", "vertex", "foundry", "custom"]
@@ -22,7 +22,7 @@ class LLMProvider(FormatModel):
     max_tokens: Annotated[Integer, Field(gt=0)] | None = 1000
     top_p: UnitInterval | None = None
     endpoint: NonBlank | None = None
-    api_key: SecretStr | None = None
+    api_key: SecretText | None = None
     api_version: NonBlank | None = None
     auth_provider: AuthProvider | None = None
 

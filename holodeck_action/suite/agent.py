@@ -1,0 +1,202 @@
+"""The top level of agent.yaml (HoloDeck format reference §1.3, §1.6, §1.7)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.suite.backends import ClaudeConfig, OpenAIConfig
+from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank, Number, UnitInterval, WrittenText
+from holodeck_action.suite.cases import CaseEntry, FreeMapping
+from holodeck_action.suite.metrics import SuiteMetric
+from holodeck_action.suite.project import ExecutionConfig
+from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.suite.tools import HierarchicalDocumentTool, Tool, VectorstoreTool
+
+
+class Instructions(FormatModel):
+    """The system prompt: `inline` text or a `file` relative to agent.yaml."""
+
+    file: NonBlank | None = None
+    inline: NonBlank | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Instructions:
+        if (self.file is None) == (self.inline is None):
+            raise PydanticCustomError("instructions", "give exactly one of file and inline")
+        return self
+
+
+def _not_bare_text(value: Any) -> Any:
+    if isinstance(value, str):
+        raise PydanticCustomError(
+            "instructions_text", "must be a mapping: write {{inline: your text}} or {{file: path of the text}}"
+        )
+    return value
+
+
+class NumericAxis(FormatModel):
+    """A setting that the optimizer may vary."""
+
+    path: NonBlank
+    type: Literal["float", "int", "categorical"]
+    range: list[Any]
+
+
+class TextualAxis(FormatModel):
+    """A text that the optimizer may rewrite."""
+
+    path: NonBlank
+    max_chars: Annotated[Integer, Field(ge=1)] = 8000
+
+
+class OptimizerAxes(FormatModel):
+    """What the optimizer may vary."""
+
+    numeric: tuple[NumericAxis, ...] = ()
+    textual: tuple[TextualAxis, ...] = ()
+
+
+class OptimizerPhase(FormatModel):
+    """Bounds of one phase of the optimizer."""
+
+    max_trials: Annotated[Integer, Field(ge=1)] | None = None
+    patience: Annotated[Integer, Field(ge=1)] | None = None
+
+
+class Optimizer(FormatModel):
+    """HoloDeck's optimizer: validated, not used by this runner."""
+
+    loss: Annotated[dict[str, Annotated[Number, Field(gt=0.0)]], Field(min_length=1)]
+    axes: OptimizerAxes | None = None
+    max_cycles: Annotated[Integer, Field(ge=1)] = 3
+    numeric_phase: OptimizerPhase | None = None
+    textual_phase: OptimizerPhase | None = None
+    min_delta: Annotated[Number, Field(ge=0.0)] = 0.01
+    seed: Integer = 42
+
+
+class EvaluationConfig(FormatModel):
+    """Metrics of every case that does not list its own, and the model that judges."""
+
+    model: LLMProvider | None = None
+    metrics: Annotated[list[SuiteMetric], Field(min_length=1)]
+    optimizer: Optimizer | None = None
+
+
+class Traces(FormatModel):
+    """Tracing."""
+
+    enabled: Flag = True
+    sample_rate: UnitInterval = 1.0
+    capture_content: Flag = False
+    redaction_patterns: tuple[NonBlank, ...] = ()
+    max_queue_size: Annotated[Integer, Field(ge=1)] | None = None
+    max_export_batch_size: Annotated[Integer, Field(ge=1)] | None = None
+
+
+class MetricsExport(FormatModel):
+    """Export of runtime metrics."""
+
+    enabled: Flag = True
+    export_interval_ms: Annotated[Integer, Field(gt=0)] | None = None
+    include_semantic_kernel_metrics: Flag | None = None
+
+
+class Logs(FormatModel):
+    """Export of logs."""
+
+    enabled: Flag = True
+    level: NonBlank | None = None
+    include_trace_context: Flag | None = None
+    filter_namespaces: list[NonBlank] | None = None
+
+
+class ConsoleExporter(FormatModel):
+    """Telemetry on the console."""
+
+    enabled: Flag = True
+    pretty_print: Flag | None = None
+    include_timestamps: Flag | None = None
+
+
+class OTLPExporter(FormatModel):
+    """Telemetry to an OTLP endpoint."""
+
+    enabled: Flag = True
+    endpoint: NonBlank | None = None
+    protocol: Literal["grpc", "http"] | None = None
+    headers: dict[str, WrittenText] | None = None
+    timeout_ms: Annotated[Integer, Field(gt=0)] | None = None
+    compression: NonBlank | None = None
+    insecure: Flag | None = None
+
+
+class Exporters(FormatModel):
+    """Where telemetry goes; `prometheus` and `azure_monitor` are accepted, not used by this runner."""
+
+    console: ConsoleExporter | None = None
+    otlp: OTLPExporter | None = None
+    prometheus: FreeMapping | None = None
+    azure_monitor: FreeMapping | None = None
+
+
+class Observability(FormatModel):
+    """Telemetry of the run."""
+
+    enabled: Flag = False
+    disable_provider_tracing: Flag | None = None
+    service_name: NonBlank | None = None
+    traces: Traces | None = None
+    metrics: MetricsExport | None = None
+    logs: Logs | None = None
+    exporters: Exporters | None = None
+    resource_attributes: dict[str, WrittenText] | None = None
+
+
+def _text_or_mapping(value: Any) -> str:
+    return "text" if isinstance(value, str) else "mapping"
+
+
+class AgentConfig(FormatModel):
+    """agent.yaml. A loaded suite keeps its cases in `Suite.cases`; `test_cases` is then None."""
+
+    name: NonBlank
+    description: NonBlank | None = None
+    author: NonBlank | None = None
+    model: LLMProvider
+    instructions: Annotated[Instructions, BeforeValidator(_not_bare_text)]
+    response_format: (
+        Annotated[
+            Annotated[NonBlank, Tag("text")] | Annotated[FreeMapping, Tag("mapping")], Discriminator(_text_or_mapping)
+        ]
+        | None
+    ) = None
+    """JSON schema of the answer, or the path of a JSON file with it."""
+    tools: Annotated[list[Tool], Field(max_length=50)] | None = None
+    evaluations: EvaluationConfig | None = None
+    test_cases: list[CaseEntry] | None = None
+    test_cases_file: NonBlank | None = None
+    """A YAML file with the cases, relative to agent.yaml; instead of `test_cases`."""
+    execution: ExecutionConfig | None = None
+    observability: Observability | None = None
+    embedding_provider: LLMProvider | None = None
+    claude: ClaudeConfig | None = None
+    openai: OpenAIConfig | None = None
+    deployment: FreeMapping | None = None
+
+    @model_validator(mode="after")
+    def _has_an_embedding_model(self) -> AgentConfig:
+        if self.embedding_provider is not None and self.embedding_provider.provider == "anthropic":
+            raise PydanticCustomError(
+                "embedding_provider", "embedding_provider cannot be anthropic: it has no embedding models"
+            )
+        searches = any(isinstance(tool, VectorstoreTool | HierarchicalDocumentTool) for tool in self.tools or ())
+        if self.model.provider == "anthropic" and searches and self.embedding_provider is None:
+            raise PydanticCustomError(
+                "embedding_provider",
+                "embedding_provider is required when the model's provider is anthropic and a tool searches documents",
+            )
+        return self

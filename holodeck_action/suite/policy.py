@@ -1,0 +1,190 @@
+"""The policy file holodeck-action.yaml: what HoloDeck's schema does not know (policy file reference)."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank, Number, UnitInterval, WrittenText, none_as
+from holodeck_action.suite.cases import TrajectoryEntry
+from holodeck_action.suite.metrics import CaseMetric, SuiteMetric
+from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.suite.targets import Target
+
+Count = Annotated[Integer, Field(ge=0)]
+AtLeastOne = Annotated[Integer, Field(ge=1)]
+Positive = Annotated[Number, Field(gt=0.0)]
+NotNegative = Annotated[Number, Field(ge=0.0)]
+ChunkId = Annotated[WrittenText, Field(min_length=1)]
+Reaction = Literal["fail", "warn", "ignore"]
+
+
+class RetrievalOverlay(FormatModel):
+    """What retrieval should have found for a case."""
+
+    ground_truth_chunk_ids: Annotated[
+        Annotated[list[ChunkId], Field(min_length=1), Tag("list")]
+        | Annotated[dict[ChunkId, Positive], Field(min_length=1), Tag("mapping")],
+        Discriminator(lambda value: "mapping" if isinstance(value, dict) else "list"),
+    ]
+    """Ids of the relevant chunks, or id → gain."""
+
+
+class CaseOverlay(FormatModel):
+    """What the policy file adds to one case."""
+
+    evaluations: list[CaseMetric] | None = None
+    """Added to whatever the case resolves to."""
+    retrieval: RetrievalOverlay | None = None
+    expected_trajectory: Annotated[list[TrajectoryEntry], Field(min_length=1)] | None = None
+    tags: list[NonBlank] | None = None
+    weight: Positive | None = None
+    repeat: AtLeastOne | None = None
+    min_pass: AtLeastOne | None = None
+
+
+class Judges(FormatModel):
+    """Default panel of judged metrics."""
+
+    models: tuple[LLMProvider, ...] = ()
+    aggregation: Literal["majority_vote", "median", "mean", "min", "max"] = "majority_vote"
+    min_successful_judges: AtLeastOne = 1
+    max_concurrent_judges: AtLeastOne | None = None
+    fallback_models: tuple[LLMProvider, ...] = ()
+
+
+class Trials(FormatModel):
+    """How often each case is asked and how often it must pass."""
+
+    repeat: AtLeastOne = 1
+    min_pass: AtLeastOne = 1
+    stop_when_decided: Flag = True
+
+
+class GateMetric(FormatModel):
+    """Bounds on one metric over the whole suite."""
+
+    min_mean: UnitInterval | None = None
+    min_lower_bound: UnitInterval | None = None
+    min_p10: UnitInterval | None = None
+
+
+class GateSummary(FormatModel):
+    """A bound on one number for the suite (evaluators reference §10)."""
+
+    method: Literal["simple_average", "weighted_average", "minimum", "custom"]
+    weights: dict[str, Positive] | None = None
+    """Weight per metric label, for weighted_average."""
+    min: UnitInterval
+
+    @model_validator(mode="after")
+    def _weights_fit_the_method(self) -> GateSummary:
+        if (self.method == "weighted_average") != (self.weights is not None):
+            raise PydanticCustomError(
+                "summary_weights", "weights belong to method weighted_average, which needs them, and to no other"
+            )
+        return self
+
+
+class Gates(FormatModel):
+    """What the suite must reach; None means that the gate is off."""
+
+    min_pass_rate: UnitInterval | None = 1.0
+    min_pass_rate_lower_bound: UnitInterval | None = None
+    min_completeness: UnitInterval | None = 1.0
+    max_errors: Count | None = None
+    max_flaky: Count | None = None
+    max_regressions: Count | None = None
+    max_cost_usd: NotNegative | None = None
+    max_total_tokens: Count | None = None
+    p95_latency_ms: Positive | None = None
+    metrics: Annotated[dict[str, GateMetric], none_as({})] = Field(default_factory=dict)
+    summary: GateSummary | None = None
+
+
+class Baseline(FormatModel):
+    """What results are compared with."""
+
+    source: Annotated[str, Field(pattern=r"^(file:.+|artifact|history|branch:.+)$")] | None = None
+    margin: UnitInterval = 0.10
+    on_regressed: Reaction = "fail"
+    on_inconclusive: Reaction = "warn"
+    on_case_regression: Reaction = "fail"
+
+
+def _date(value: Any) -> date:
+    if isinstance(value, date):
+        return value
+    try:
+        # The reader keeps dates as they are written.
+        return date.fromisoformat(value) if len(value) == len("2027-01-31") else date.fromisoformat("")
+    except (TypeError, ValueError):
+        raise PydanticCustomError("date", "must be a date such as 2027-01-31") from None
+
+
+class QuarantineEntry(FormatModel):
+    """A case whose failure does not fail the suite until a date."""
+
+    case: NonBlank
+    reason: NonBlank
+    owner: NonBlank
+    expires: Annotated[date, BeforeValidator(_date)]
+
+
+class Budget(FormatModel):
+    """What a run may spend."""
+
+    max_cost_usd: NotNegative | None = None
+    max_tokens: Count | None = None
+    max_minutes: Positive | None = None
+
+
+class Limits(FormatModel):
+    """What a run may take; seconds and bytes."""
+
+    concurrency: AtLeastOne = 10
+    turn_timeout_s: Positive = 60.0
+    case_timeout_s: Positive = 600.0
+    run_timeout_s: Positive | None = None
+    max_response_bytes: AtLeastOne = 1_000_000
+
+
+class CacheSettings(FormatModel):
+    """Recording and replaying of model calls."""
+
+    mode: Annotated[
+        Literal["off", "record", "replay", "cache"], BeforeValidator(lambda v: "off" if v is False else v)
+    ] = "off"
+    dir: NonBlank = ".holodeck/cache"
+    ttl_days: Positive = 14.0
+
+
+class VectorstoreSettings(FormatModel):
+    """Whether the databases that agent.yaml names are used."""
+
+    external: Flag = False
+
+
+class Policy(FormatModel):
+    """holodeck-action.yaml."""
+
+    target: Target | None = None
+    """Who answers; null is the suite's own model."""
+    metrics: Annotated[tuple[SuiteMetric, ...], none_as([])] = ()
+    """Added to `evaluations.metrics`."""
+    cases: Annotated[dict[str, CaseOverlay], none_as({})] = Field(default_factory=dict)
+    """Additions by case name or id."""
+    judges: Annotated[Judges, none_as({})] = Field(default_factory=Judges)
+    trials: Annotated[Trials, none_as({})] = Field(default_factory=Trials)
+    gates: Annotated[Gates, none_as({})] = Field(default_factory=Gates)
+    baseline: Annotated[Baseline, none_as({})] = Field(default_factory=Baseline)
+    quarantine: Annotated[tuple[QuarantineEntry, ...], none_as([])] = ()
+    budget: Annotated[Budget, none_as({})] = Field(default_factory=Budget)
+    limits: Annotated[Limits, none_as({})] = Field(default_factory=Limits)
+    cache: Annotated[CacheSettings, none_as({})] = Field(default_factory=CacheSettings)
+    vectorstores: Annotated[VectorstoreSettings, none_as({})] = Field(default_factory=VectorstoreSettings)
+    secrets: Annotated[tuple[WrittenText, ...], none_as([])] = ()
+    """Further values to redact everywhere, usually ${VAR}."""
