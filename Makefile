@@ -2,11 +2,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-UV := UV_PROJECT_ENVIRONMENT=$(VENV) $(VENV)/tools/bin/uv
+TOOLS := .tools
+UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv sync --frozen --quiet --compile-bytecode \
+	--python "$$($(PYTHON) -c 'import sys; print(sys.executable)')"
 
 .PHONY: demo test lint bench setup clean
 
-demo: setup
+demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: recorded answers, no model, no key. Some cases fail on purpose."
 	@$(BIN)/holodeck-action run examples/support/agent.yaml -o holodeck-results/demo; \
 	status=$$?; \
@@ -27,14 +29,19 @@ bench: setup
 
 setup: $(VENV)/.synced
 
-$(VENV)/tools/bin/uv:
-	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'holodeck-action needs Python 3.11 or newer: make PYTHON=python3.12 …')"
-	$(PYTHON) -m venv $(VENV)/tools
-	$(VENV)/tools/bin/pip install --quiet --disable-pip-version-check "uv>=0.8,<1"
-
-$(VENV)/.synced: pyproject.toml uv.lock $(VENV)/tools/bin/uv
-	$(UV) sync --frozen --quiet --compile-bytecode --python "$$($(VENV)/tools/bin/python -c 'import sys; print(sys.executable)')"
+# The demo needs no development tools.
+$(VENV)/.installed: pyproject.toml uv.lock $(TOOLS)/bin/uv
+	@test -e $(VENV)/.synced || $(UV) --no-dev
 	@touch $@
 
+$(VENV)/.synced: pyproject.toml uv.lock $(TOOLS)/bin/uv
+	$(UV)
+	@touch $@
+
+$(TOOLS)/bin/uv:
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'holodeck-action needs Python 3.11 or newer, for example: make PYTHON=python3.12 test')"
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check "uv>=0.8,<1"
+
 clean:
-	rm -rf $(VENV) holodeck-results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TOOLS) holodeck-results .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -109,8 +109,8 @@ class TrialRecord:
 class CaseRecord:
     """One case with its finished trials.
 
-    `planned_evaluations` is the number of evaluations one trial should yield, disabled metrics and skips by
-    construction left out. `asserting` is False when nothing in the case asserts (DESIGN §4: informational).
+    `planned_evaluations` is the number of evaluations one trial should yield, a turn's tool assertions counted as
+    one, disabled metrics and skips by construction left out; `not_applicable` counts those. `asserting` is False when nothing in the case asserts (DESIGN §4: informational).
     """
 
     id: str
@@ -121,6 +121,7 @@ class CaseRecord:
     repeat: int
     min_pass: int
     planned_evaluations: int
+    not_applicable: int
     asserting: bool
     tags: tuple[str, ...] = ()
     weight: float = 1.0

@@ -1,0 +1,74 @@
+"""The canonical form of a record: what is left when times, durations and random ids are taken out.
+
+The same inputs give the same canonical bytes on any machine at any concurrency (DESIGN §1, §3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from holodeck_action.results.record import CaseRecord, Record
+
+VOLATILE_RECORD = ("run",)
+VOLATILE_TRIAL = ("timing",)
+VOLATILE_TURN = ("timing",)
+VOLATILE_TOOL_INVOCATION = ("duration_ms",)
+VOLATILE_EVALUATION = ("evaluation_id", "target_event_id", "timestamp", "duration_ms")
+
+RECORD: TypeAdapter[Record] = TypeAdapter(Record)
+CASE: TypeAdapter[CaseRecord] = TypeAdapter(CaseRecord)
+
+
+def canonical_json(record: Record) -> bytes:
+    """Serialise a record without its volatile fields: sorted keys, no white space, UTF-8, one trailing newline."""
+    return b"".join(_chunks(record))
+
+
+def record_digest(record: Record) -> str:
+    """Return the sha256 hex digest of the canonical form."""
+    digest = hashlib.sha256()
+    for chunk in _chunks(record):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def head_of(record: Record) -> dict[str, Any]:
+    """Return the record as JSON values without its cases."""
+    head: dict[str, Any] = RECORD.dump_python(replace(record, cases=()), mode="json")
+    del head["cases"]
+    return head
+
+
+def _chunks(record: Record) -> Iterator[bytes]:
+    yield b'{"cases":['
+    for position, case in enumerate(record.cases):
+        yield (b",\n" if position else b"\n") + _dumps(_canonical_case(CASE.dump_python(case, mode="json")))
+    yield b'],"head":' + _dumps(_without(head_of(record), VOLATILE_RECORD)) + b"}\n"
+
+
+def _canonical_case(case: dict[str, Any]) -> dict[str, Any]:
+    for trial in case["trials"]:
+        _without(trial, VOLATILE_TRIAL)
+        for turn in trial["turns"]:
+            _without(turn, VOLATILE_TURN)
+            for call in turn["tool_invocations"]:
+                _without(call, VOLATILE_TOOL_INVOCATION)
+            for evaluation in turn["evaluations"]:
+                _without(evaluation, VOLATILE_EVALUATION)
+    return case
+
+
+def _without(mapping: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    for key in keys:
+        mapping.pop(key, None)
+    return mapping
+
+
+def _dumps(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

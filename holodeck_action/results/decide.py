@@ -1,0 +1,160 @@
+"""`decide`: from a record and gates to a verdict, without a call to anything (DESIGN §1, §4)."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from holodeck_action.results.canonical import record_digest
+from holodeck_action.results.gates import GateInputs, judge_gates
+from holodeck_action.results.judge import judge_case
+from holodeck_action.results.record import CaseRecord, Record
+from holodeck_action.results.summary import summarise
+from holodeck_action.results.verdict import (
+    EXIT_INCOMPLETE,
+    EXIT_PASSED,
+    EXIT_STOPPED,
+    EXIT_VIOLATED,
+    CaseVerdict,
+    Counts,
+    GateVerdict,
+    Outcome,
+    Verdict,
+    VerdictOutcome,
+)
+from holodeck_action.suite.policy import Gates, QuarantineEntry
+
+
+def decide(record: Record, gates: Gates | None = None) -> Verdict:
+    """Judge a record.
+
+    Args:
+        record: what a run wrote.
+        gates: gates to apply instead of the ones in force when the record was made.
+
+    Returns:
+        The verdict. Its exit code: 1 for a definite violation, else 4 for a stopped run, else 3 for an incomplete
+        one, else 0.
+    """
+    quarantined = active_quarantine(record)
+    judged = [
+        (case, judge_case(case, stop_when_decided=record.stop_when_decided, quarantine_reason=quarantined.get(case.id)))
+        for case in record.cases
+    ]
+    gating = [(case, verdict) for case, verdict in judged if verdict.outcome != "quarantined"]
+    metrics = summarise(gating)
+    planned, completed = _evaluations(gating, record.stop_when_decided)
+    by_outcome = {
+        outcome: tuple(case.weight for case, verdict in gating if verdict.outcome == outcome)
+        for outcome in ("passed", "failed", "error", "skipped")
+    }
+    inputs = GateInputs(
+        passed=by_outcome["passed"],
+        failed=by_outcome["failed"],
+        missing=by_outcome["error"] + by_outcome["skipped"],
+        errors=len(by_outcome["error"]),
+        flaky=sum(verdict.flaky for _, verdict in gating),
+        planned=planned,
+        completed=completed,
+        metrics=metrics,
+        minimized=_minimized(record),
+    )
+    gate_verdicts = judge_gates(gates if gates is not None else record.gates, inputs) if record.cases else ()
+    verdicts = tuple(verdict for _, verdict in judged)
+    outcome, exit_code, reason = _conclude(record, gate_verdicts, decided=inputs.pass_rate is not None)
+    return Verdict(
+        outcome=outcome,
+        exit_code=exit_code,
+        reason=reason,
+        record_digest=record_digest(record),
+        counts=_counts(verdicts, planned, completed),
+        pass_rate=inputs.pass_rate,
+        completeness=inputs.completeness,
+        gates=gate_verdicts,
+        metrics=metrics,
+        cases=verdicts,
+    )
+
+
+def active_quarantine(record: Record) -> dict[str, str]:
+    """Return the reason per quarantined case id, entries expired on the day of the run left out."""
+    today = date.fromisoformat(record.run.started_at[:10])
+    return {
+        case.id: f"quarantined until {entry.expires}: {entry.reason}"
+        for entry in record.quarantine
+        if not expired(entry, today)
+        for case in record.cases
+        if entry.case in (case.id, case.name)
+    }
+
+
+def expired(entry: QuarantineEntry, today: date) -> bool:
+    """Tell whether a quarantine entry has run out: its last day is `expires`."""
+    return today > entry.expires
+
+
+def _evaluations(gating: list[tuple[CaseRecord, CaseVerdict]], stop_when_decided: bool) -> tuple[int, int]:
+    """Count planned and completed evaluations over the trials that count.
+
+    A metric that turned out not to apply at run time was not planned; a trial that never ran was, whole.
+    """
+    planned = completed = 0
+    for case, verdict in gating:
+        decided = stop_when_decided and verdict.judged in ("passed", "failed")
+        if not decided:
+            planned += max(0, case.repeat - len(verdict.trials)) * case.planned_evaluations
+        for trial in verdict.trials:
+            metrics = [metric.outcome for turn in trial.turns for metric in turn.metrics]
+            planned += case.planned_evaluations - max(0, metrics.count("skipped") - case.not_applicable)
+            completed += sum(outcome in ("passed", "failed", "informational") for outcome in metrics)
+            completed += sum(turn.tools is not None for turn in trial.turns)
+    return planned, completed
+
+
+def _minimized(record: Record) -> frozenset[str]:
+    return frozenset(
+        evaluation.evaluator_name
+        for case in record.cases
+        for trial in case.trials
+        for turn in trial.turns
+        for evaluation in turn.evaluations
+        if evaluation.criteria.polarity == "minimize"
+    )
+
+
+def _counts(verdicts: tuple[CaseVerdict, ...], planned: int, completed: int) -> Counts:
+    def count(outcome: Outcome) -> int:
+        return sum(verdict.outcome == outcome for verdict in verdicts)
+
+    return Counts(
+        passed=count("passed"),
+        failed=count("failed"),
+        error=count("error"),
+        skipped=count("skipped"),
+        informational=count("informational"),
+        quarantined=count("quarantined"),
+        planned_evaluations=planned,
+        completed_evaluations=completed,
+    )
+
+
+def _conclude(
+    record: Record, gates: tuple[GateVerdict, ...], *, decided: bool
+) -> tuple[VerdictOutcome, int, str]:
+    violated = [gate for gate in gates if gate.state == "failed"]
+    open_gates = [gate for gate in gates if gate.state == "undetermined"]
+    if violated:
+        return "failed", EXIT_VIOLATED, "; ".join(_sentence(gate) for gate in violated)
+    if record.stopped is not None:
+        return "stopped", EXIT_STOPPED, f"the run stopped early: {record.stopped}"
+    if record.cases and not decided:
+        return "incomplete", EXIT_INCOMPLETE, "no case was decided"
+    if open_gates:
+        return "incomplete", EXIT_INCOMPLETE, "; ".join(_sentence(gate) for gate in open_gates)
+    if not record.cases:
+        return "passed", EXIT_PASSED, "the suite has no cases, which allow-empty permits"
+    return "passed", EXIT_PASSED, "every gate holds"
+
+
+def _sentence(gate: GateVerdict) -> str:
+    actual = "unknown" if gate.actual is None else f"{gate.actual:.4g}"
+    return f"{gate.name} is {actual}, {gate.required:.4g} required ({gate.reason})"

@@ -1,0 +1,105 @@
+"""`results.json` and `verdict.json`: written atomically, read strictly.
+
+`results.json` is one JSON object with one case per line, so that large records stream and diff well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from holodeck_action.results.canonical import CASE, RECORD, head_of
+from holodeck_action.results.record import SCHEMA_VERSION, Record
+from holodeck_action.results.verdict import Verdict
+
+RESULTS_FILE = "results.json"
+VERDICT_FILE = "verdict.json"
+
+
+class RecordError(Exception):
+    """A results file cannot be used; the message is one sentence naming the file and the way out."""
+
+
+def write_record(path: Path, record: Record) -> None:
+    """Write a record to `path`, replacing it in one step.
+
+    Raises:
+        OSError: the file cannot be written; what stood there before is untouched.
+    """
+    write_atomically(path, _record_chunks(record))
+
+
+def write_verdict(path: Path, verdict: Verdict) -> None:
+    """Write a verdict to `path` as indented JSON, replacing it in one step.
+
+    Raises:
+        OSError: the file cannot be written; what stood there before is untouched.
+    """
+    write_atomically(path, [TypeAdapter(Verdict).dump_json(verdict, indent=1), b"\n"])
+
+
+def read_record(path: Path) -> Record:
+    """Read and validate a results file.
+
+    Raises:
+        RecordError: the file is missing, not JSON, of another schema version, or not a record.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}; give the results.json of a run") from error
+    try:
+        version = _schema_version(content)
+        if version != SCHEMA_VERSION:
+            raise RecordError(
+                f"{path}: schema_version is {version!r}, this version reads {SCHEMA_VERSION}; "
+                "use the version of holodeck-action that wrote it"
+            )
+        return RECORD.validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise RecordError(f"{path}: not a results file: {field}: {first['msg']}") from error
+    except ValueError as error:
+        raise RecordError(f"{path}: not a results file: not valid JSON ({error})") from error
+
+
+def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
+    """Write `chunks` beside `path`, flush them to disk and move them into place.
+
+    Raises:
+        OSError: nothing was replaced.
+    """
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(chunks)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp is private to its user; results are for everyone who may read the folder.
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _record_chunks(record: Record) -> Iterable[bytes]:
+    head = json.dumps(head_of(record), ensure_ascii=False, allow_nan=False, indent=1)
+    yield head.removesuffix("\n}").encode() + b',\n "cases": ['
+    for position, case in enumerate(record.cases):
+        yield (b",\n" if position else b"\n") + CASE.dump_json(case)
+    yield b"\n ]\n}\n"
+
+
+def _schema_version(content: bytes) -> Any:
+    document = json.loads(content)
+    return document.get("schema_version") if isinstance(document, dict) else None

@@ -1,0 +1,198 @@
+"""Verdicts of metrics, turns, trials and cases: pure functions over the record (DESIGN §4).
+
+A definite violation stays one, however much is missing: a case with a failing metric has failed even if another
+metric could not be evaluated.
+"""
+
+from __future__ import annotations
+
+from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.record import CaseRecord, TrialRecord, TurnRecord
+from holodeck_action.results.verdict import CaseVerdict, MetricVerdict, Outcome, TrialVerdict, TurnVerdict
+
+
+def judge_evaluation(evaluation: Evaluation) -> MetricVerdict:
+    """Judge one evaluation by its criteria.
+
+    A boolean passes when true, a category when it is one of `pass_values`, a number by the evaluator's own verdict
+    (`metadata["passed"]`) or the threshold; without a score, or when the metric asserts nothing, it is informational.
+    Source: policy file reference, verdicts for scores that are not numbers 0..1.
+    """
+    outcome, reason = _outcome_of(evaluation)
+    score = evaluation.score
+    return MetricVerdict(
+        name=evaluation.evaluator_name,
+        outcome=outcome,
+        reason=reason,
+        score=float(score) if isinstance(score, bool | int | float) else None,
+        threshold=evaluation.criteria.threshold,
+        source=evaluation.criteria.source,
+    )
+
+
+def _outcome_of(evaluation: Evaluation) -> tuple[Outcome, str]:
+    explanation = evaluation.explanation or ""
+    if evaluation.status == "skipped":
+        return "skipped", explanation
+    if evaluation.status == "pending":
+        return "error", explanation or "not evaluated"
+    if evaluation.status == "failed":
+        return "error", evaluation.error.message if evaluation.error else explanation
+    criteria, score = evaluation.criteria, evaluation.score
+    if not criteria.asserts or score is None:
+        return "informational", explanation
+    if isinstance(score, str):
+        if criteria.pass_values is None:
+            return "informational", explanation
+        passed = score in criteria.pass_values
+        return _passed(passed), f"{score!r} is {'' if passed else 'not '}among {', '.join(criteria.pass_values)}: {explanation}"
+    own = evaluation.metadata.get("passed")
+    if isinstance(own, bool):
+        return _passed(own), explanation
+    if isinstance(score, bool) or criteria.threshold is None:
+        return _passed(bool(score)), explanation
+    return _by_threshold(float(score), criteria.threshold, criteria.polarity == "minimize", explanation)
+
+
+def _by_threshold(score: float, threshold: float, minimize: bool, explanation: str) -> tuple[Outcome, str]:
+    passed = score <= threshold if minimize else score >= threshold
+    side = "above" if minimize else "below"
+    if passed:
+        return "passed", explanation
+    return "failed", f"{score:.4g} is {side} the threshold {threshold:.4g}: {explanation}"
+
+
+def _passed(value: bool) -> Outcome:
+    return "passed" if value else "failed"
+
+
+def judge_turn(turn: TurnRecord) -> TurnVerdict:
+    """Judge one turn: every asserting metric and every tool assertion must hold."""
+    metrics = tuple(judge_evaluation(evaluation) for evaluation in turn.evaluations)
+    broken = [assertion for assertion in turn.tool_assertions if not assertion.matched]
+    tools: Outcome | None = None
+    if turn.tool_assertions:
+        tools = "failed" if broken else "passed"
+    hard_errors = [
+        f"{evaluation.evaluator_name}: {verdict.reason}"
+        for evaluation, verdict in zip(turn.evaluations, metrics, strict=True)
+        if verdict.outcome == "error" and evaluation.criteria.fail_on_error
+    ]
+    failures = [f"tools: {assertion.reason}" for assertion in broken]
+    failures += [f"{verdict.name}: {verdict.reason}" for verdict in metrics if verdict.outcome == "failed"]
+    outcome: Outcome
+    if turn.skipped is not None:
+        outcome, reason = "skipped", turn.skipped
+    elif failures:
+        outcome, reason = "failed", "; ".join(failures + hard_errors)
+    elif turn.error is not None:
+        outcome, reason = "error", turn.error.message
+    elif hard_errors:
+        outcome, reason = "failed", "; ".join(hard_errors)
+    elif tools == "passed" or any(verdict.outcome == "passed" for verdict in metrics):
+        outcome, reason = "passed", "every assertion holds"
+    else:
+        errors = [f"{verdict.name}: {verdict.reason}" for verdict in metrics if verdict.outcome == "error"]
+        outcome = "error" if errors else "informational"
+        reason = "; ".join(errors) or "nothing asserts"
+    return TurnVerdict(turn.index, outcome, reason, metrics, tools)
+
+
+def judge_trial(trial: TrialRecord) -> TrialVerdict:
+    """Judge one trial: it passes when no turn failed or is in error and at least one passed."""
+    turns = tuple(judge_turn(turn) for turn in trial.turns)
+    outcome, reason = _combine(turns, multi_turn=len(turns) > 1)
+    if outcome != "failed" and trial.error is not None:
+        outcome, reason = "error", trial.error.message
+    return TrialVerdict(trial.index, outcome, reason, turns)
+
+
+def _combine(turns: tuple[TurnVerdict, ...], *, multi_turn: bool) -> tuple[Outcome, str]:
+    worst: tuple[Outcome, ...] = ("failed", "error", "skipped")
+    for outcome in worst:
+        bad = [turn for turn in turns if turn.outcome == outcome]
+        if bad:
+            reason = "; ".join(f"turn {turn.index}: {turn.reason}" if multi_turn else turn.reason for turn in bad)
+            return ("error" if outcome == "skipped" else outcome), reason
+    if any(turn.outcome == "passed" for turn in turns):
+        return "passed", "every assertion holds"
+    return "informational", "nothing asserts"
+
+
+def judge_case(case: CaseRecord, *, stop_when_decided: bool, quarantine_reason: str | None = None) -> CaseVerdict:
+    """Judge one case: it passes with `min_pass` passing trials of `repeat`, and fails when that is out of reach.
+
+    With `stop_when_decided` the shortest deciding prefix of trial indexes counts (statistics reference, Trials).
+    """
+    trials = tuple(judge_trial(trial) for trial in sorted(case.trials, key=lambda trial: trial.index))
+    if stop_when_decided:
+        trials = trials[: deciding_prefix([trial.outcome for trial in trials], case.repeat, case.min_pass)]
+    passes = sum(trial.outcome == "passed" for trial in trials)
+    failures = sum(trial.outcome == "failed" for trial in trials)
+    errors = sum(trial.outcome == "error" for trial in trials)
+    judged, reason = _judge_trials(case, trials, passes, failures, errors)
+    return CaseVerdict(
+        id=case.id,
+        outcome="quarantined" if quarantine_reason is not None else judged,
+        judged=judged,
+        reason=reason if quarantine_reason is None else f"{quarantine_reason}; {reason}",
+        flaky=passes > 0 and failures > 0,
+        passes=passes,
+        failures=failures,
+        errors=errors,
+        trials=trials,
+    )
+
+
+def _judge_trials(
+    case: CaseRecord, trials: tuple[TrialVerdict, ...], passes: int, failures: int, errors: int
+) -> tuple[Outcome, str]:
+    if not case.asserting:
+        broken = [trial for trial in trials if trial.outcome == "error"]
+        return ("error", broken[0].reason) if broken else ("informational", "nothing in this case asserts")
+    single = case.repeat == 1
+    if passes >= case.min_pass:
+        return "passed", "every assertion holds" if single else f"{passes} of {len(trials)} trials passed"
+    first_failure = next((trial.reason for trial in trials if trial.outcome == "failed"), "")
+    if failures > case.repeat - case.min_pass:
+        return "failed", (
+            first_failure if single else f"{passes} of {len(trials)} trials passed, {case.min_pass} needed: {first_failure}"
+        )
+    if not trials:
+        return "skipped", "not run: the run stopped before this case"
+    first_error = next((trial.reason for trial in trials if trial.outcome == "error"), "")
+    if errors:
+        return "error", first_error if single else f"{errors} of {len(trials)} trials could not be judged: {first_error}"
+    if len(trials) < case.repeat:
+        return "skipped", f"only {len(trials)} of {case.repeat} trials ran before the run stopped"
+    return "informational", "nothing asserted in any trial"
+
+
+def deciding_prefix(outcomes: list[Outcome], repeat: int, min_pass: int) -> int:
+    """Return how many trials, from the first on, decide the case; all of them when nothing does.
+
+    Args:
+        outcomes: outcome per trial in index order.
+        repeat: planned trials.
+        min_pass: trials that must pass.
+    """
+    passes = failures = 0
+    for position, outcome in enumerate(outcomes, start=1):
+        passes += outcome == "passed"
+        failures += outcome == "failed"
+        if passes >= min_pass or failures > repeat - min_pass:
+            return position
+    return len(outcomes)
+
+
+def trials_surely_needed(outcomes: list[Outcome], repeat: int, min_pass: int) -> int:
+    """Return how many further trials every way of deciding the case needs; 0 when it is decided or used up.
+
+    That many can run at once without ever running a trial beyond the deciding prefix.
+    """
+    passes = sum(outcome == "passed" for outcome in outcomes)
+    failures = sum(outcome == "failed" for outcome in outcomes)
+    to_pass, to_fail = min_pass - passes, repeat - min_pass + 1 - failures
+    if to_pass <= 0 or to_fail <= 0:
+        return 0
+    return min(to_pass, to_fail, repeat - len(outcomes))

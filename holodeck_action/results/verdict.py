@@ -1,0 +1,134 @@
+"""`Verdict`: what a record is judged to be, with a reason a person can act on at every level (DESIGN §3, §4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from holodeck_action.suite.marks import SourceMark
+
+Outcome = Literal["passed", "failed", "error", "skipped", "informational", "quarantined"]
+VerdictOutcome = Literal["passed", "failed", "incomplete", "stopped"]
+GateState = Literal["passed", "failed", "undetermined"]
+
+EXIT_PASSED = 0
+EXIT_VIOLATED = 1
+EXIT_CONFIGURATION = 2
+EXIT_INCOMPLETE = 3
+EXIT_STOPPED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class MetricVerdict:
+    """One metric on one turn; `score` is None where it is not a number."""
+
+    name: str
+    outcome: Outcome
+    reason: str
+    score: float | None
+    threshold: float | None
+    source: SourceMark | None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnVerdict:
+    """One turn: its metrics and its tool assertions (None: none were made)."""
+
+    index: int
+    outcome: Outcome
+    reason: str
+    metrics: tuple[MetricVerdict, ...]
+    tools: Outcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialVerdict:
+    """One repetition of a case."""
+
+    index: int
+    outcome: Outcome
+    reason: str
+    turns: tuple[TurnVerdict, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseVerdict:
+    """One case over its trials.
+
+    `outcome` is `quarantined` for a case that runs without gating; `judged` is then what it would have been.
+    `flaky`: both outcomes were seen. `passes`, `failures` and `errors` count trials.
+    """
+
+    id: str
+    outcome: Outcome
+    judged: Outcome
+    reason: str
+    flaky: bool
+    passes: int
+    failures: int
+    errors: int
+    trials: tuple[TrialVerdict, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GateVerdict:
+    """One gate: `undetermined` when what is missing could still turn it either way."""
+
+    name: str
+    state: GateState
+    actual: float | None
+    required: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSummary:
+    """One metric over the suite.
+
+    `mean` is the weighted mean over cases of the case's mean over turns and trials, zeros included; None without a
+    numeric score. `cases` is the number of cases behind it; the other counts are evaluations. `threshold` is None when
+    there is none or when entries differ.
+    """
+
+    mean: float | None
+    cases: int
+    threshold: float | None
+    passed: int
+    failed: int
+    errors: int
+    skipped: int
+    informational: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Cases by outcome, and evaluations planned and done (quarantined cases left out of the latter two)."""
+
+    passed: int
+    failed: int
+    error: int
+    skipped: int
+    informational: int
+    quarantined: int
+    planned_evaluations: int
+    completed_evaluations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The whole judgement.
+
+    `record_digest` is the sha256 of the canonical record it was computed from.
+    """
+
+    outcome: VerdictOutcome
+    exit_code: int
+    reason: str
+    record_digest: str
+    counts: Counts
+    pass_rate: float | None
+    completeness: float
+    gates: tuple[GateVerdict, ...]
+    metrics: Mapping[str, MetricSummary]
+    cases: tuple[CaseVerdict, ...]

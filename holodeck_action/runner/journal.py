@@ -1,0 +1,154 @@
+"""The journal: finished trials on disk within half a second, so that a killed run loses almost nothing.
+
+One JSON line per trial behind a header line that names what was run. A writer thread commits in groups: everything
+that arrived since the last flush is written and fsynced together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from holodeck_action.results.record import TrialRecord
+
+JOURNAL_FILE = "journal.jsonl"
+FLUSH_INTERVAL_S = 0.25
+_TRIAL: TypeAdapter[TrialRecord] = TypeAdapter(TrialRecord)
+
+
+class JournalError(Exception):
+    """A journal cannot be resumed; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Journaled:
+    """What a journal holds: finished trials by (case id, trial index), and the length of its sound part in bytes."""
+
+    trials: Mapping[tuple[str, int], TrialRecord]
+    sound_bytes: int
+    broken_lines: int
+
+
+class Journal:
+    """Appends finished trials to a file from a thread of its own.
+
+    A write error (a full disk) ends the journal, not the run: `error` then says what happened, and the file is
+    removed so that its room can go to the results.
+    """
+
+    def __init__(self, path: Path, identity: Mapping[str, Any], keep_bytes: int = 0) -> None:
+        """Open the journal.
+
+        Args:
+            path: the journal's file.
+            identity: what is run; a journal of something else is not resumed.
+            keep_bytes: length of the part of an existing file that is kept; 0 starts anew.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        self.error: str | None = None
+        self._path = path
+        self._file = path.open("r+b" if keep_bytes else "wb", buffering=0)
+        if keep_bytes:
+            self._file.truncate(keep_bytes)
+            self._file.seek(keep_bytes)
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        if not keep_bytes:
+            self._queue.put(json.dumps({"journal": dict(identity)}, sort_keys=True).encode() + b"\n")
+        self._thread = threading.Thread(target=self._write_groups, name="journal", daemon=True)
+        self._thread.start()
+
+    def append(self, case_id: str, trial: TrialRecord) -> None:
+        """Hand over a finished trial; it is on disk within half a second."""
+        head = json.dumps({"case": case_id})[:-1].encode()
+        self._queue.put(head + b', "trial": ' + _TRIAL.dump_json(trial) + b"}\n")
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        self._queue.put(None)
+        self._thread.join()
+        self._file.close()
+
+    def remove(self) -> None:
+        """Delete the file: its run is complete and its results are written."""
+        self._path.unlink(missing_ok=True)
+
+    def _write_groups(self) -> None:
+        closing = False
+        while not closing:
+            first = self._queue.get()
+            group = [] if first is None else [first]
+            closing = first is None
+            # Let a group gather: one fsync for many trials.
+            deadline = threading.Event()
+            if not closing:
+                deadline.wait(FLUSH_INTERVAL_S)
+            while not self._queue.empty():
+                line = self._queue.get()
+                if line is None:
+                    closing = True
+                else:
+                    group.append(line)
+            if self.error is None and group:
+                self._commit(group)
+
+    def _commit(self, group: list[bytes]) -> None:
+        try:
+            data = memoryview(b"".join(group))
+            while data:
+                data = data[self._file.write(data) :]
+            if not self._path.is_char_device():
+                os.fsync(self._file.fileno())
+        except OSError as error:
+            self.error = f"the journal {self._path.name} could not be written ({error.strerror}): --resume is not possible"
+            if self._path.is_file():
+                os.truncate(self._path, 0)
+                self._path.unlink()
+
+
+def read_journal(path: Path, identity: Mapping[str, Any]) -> Journaled:
+    """Read the finished trials of an interrupted run; a torn last line is left out.
+
+    Raises:
+        JournalError: the journal belongs to another run, or its header is broken.
+        OSError: the file cannot be read.
+    """
+    trials: dict[tuple[str, int], TrialRecord] = {}
+    sound = broken = 0
+    with path.open("rb") as file:
+        header = file.readline()
+        _check_identity(path, header, identity)
+        sound = len(header)
+        for line in file:
+            if not line.endswith(b"\n"):
+                break
+            sound += len(line)
+            try:
+                entry = json.loads(line)
+                trial = _TRIAL.validate_python(entry["trial"], strict=False)
+                trials[entry["case"], trial.index] = trial
+            except (ValueError, KeyError, TypeError, ValidationError):
+                broken += 1
+    return Journaled(trials, sound, broken)
+
+
+def _check_identity(path: Path, header: bytes, identity: Mapping[str, Any]) -> None:
+    try:
+        found = json.loads(header)["journal"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise JournalError(f"{path}: the journal's first line is broken; run without --resume to start anew") from error
+    differing = [key for key in sorted({*found, *identity}) if found.get(key) != identity.get(key)]
+    if differing:
+        changes = ", ".join(f"{key} was {found.get(key)!r}, is {identity.get(key)!r}" for key in differing)
+        raise JournalError(
+            f"{path}: the interrupted run is not this one ({changes}); restore it, or run without --resume to start anew"
+        )

@@ -1,0 +1,147 @@
+"""A suite becomes a record: the cases chosen, run, journaled and put together (DESIGN §1)."""
+
+from __future__ import annotations
+
+import platform
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from holodeck_action import __version__
+from holodeck_action.results.record import (
+    SCHEMA_VERSION,
+    CaseRecord,
+    Provenance,
+    Record,
+    RunInfo,
+    SuiteIdentity,
+    TrialRecord,
+)
+from holodeck_action.runner.journal import Journal
+from holodeck_action.runner.schedule import Stop, TrialKey, run_cases
+from holodeck_action.runner.trial import TrialRunner
+from holodeck_action.suite.applicability import asserts, skip_reason
+from holodeck_action.suite.policy import Gates
+from holodeck_action.suite.values import Case, Suite
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a run does besides the suite itself.
+
+    Attributes:
+        cases: the chosen cases with their trials settled, in suite order.
+        target: who answers, described without secrets.
+        gates: recorded with the run, so that `decide` can repeat its verdict.
+        concurrency: sessions at a time.
+        run_timeout_s: seconds until the run is stopped; None for no limit.
+        stop_when_decided: run no trial beyond the deciding one.
+        filters: the case filters in force, for provenance.
+        commit: the commit that is evaluated, where known.
+    """
+
+    cases: Sequence[Case]
+    target: str
+    gates: Gates
+    concurrency: int
+    run_timeout_s: float | None
+    stop_when_decided: bool
+    filters: Mapping[str, object]
+    commit: str | None
+
+
+async def run_suite(
+    suite: Suite,
+    plan: RunPlan,
+    trials: TrialRunner,
+    *,
+    stop: Stop,
+    journal: Journal | None,
+    resumed: Mapping[TrialKey, TrialRecord],
+    on_case: Callable[[CaseRecord], None],
+) -> Record:
+    """Run a suite.
+
+    Args:
+        suite: the suite.
+        plan: what to run of it and how.
+        trials: runs one trial.
+        stop: ends the run early.
+        journal: receives every trial that finishes now; None keeps none.
+        resumed: finished trials of an interrupted run.
+        on_case: told of every case that is done, in order of completion.
+
+    Returns:
+        The record, whatever went wrong on the way.
+    """
+    clock = trials.clock
+    started, begun = clock.now(), clock.monotonic()
+
+    def record_trial(case: Case, trial: TrialRecord) -> None:
+        if journal is not None:
+            journal.append(case.id, trial)
+
+    def report_case(case: Case, done: Sequence[TrialRecord]) -> None:
+        on_case(case_record(case, tuple(done)))
+
+    outcome = await run_cases(
+        plan.cases,
+        trials,
+        concurrency=plan.concurrency,
+        run_timeout_s=plan.run_timeout_s,
+        stop_when_decided=plan.stop_when_decided,
+        stop=stop,
+        resumed=resumed,
+        on_trial=record_trial,
+        on_case=report_case,
+    )
+    return Record(
+        schema_version=SCHEMA_VERSION,
+        suite=SuiteIdentity(suite.name, suite.file, suite.digest),
+        provenance=Provenance(__version__, plan.target, plan.commit, dict(plan.filters)),
+        gates=plan.gates,
+        quarantine=tuple(suite.policy.quarantine),
+        stop_when_decided=plan.stop_when_decided,
+        cases=tuple(case_record(case, outcome.trials[case.id]) for case in plan.cases),
+        run=RunInfo(
+            run_id=str(uuid.uuid4()),
+            started_at=started.isoformat(),
+            finished_at=clock.now().isoformat(),
+            duration_ms=1000 * (clock.monotonic() - begun),
+            python=platform.python_version(),
+            resumed_trials=len(resumed),
+        ),
+        stopped=outcome.stopped,
+        notices=suite.notices,
+    )
+
+
+def case_record(case: Case, trials: tuple[TrialRecord, ...]) -> CaseRecord:
+    """Put a case and its finished trials together."""
+    planned = not_applicable = 0
+    asserting = False
+    for turn in case.turns:
+        if turn.expected_tools is not None:
+            planned += 1
+            asserting = True
+        for spec in turn.metrics:
+            if skip_reason(spec, turn) is not None:
+                not_applicable += 1
+                continue
+            planned += 1
+            asserting = asserting or asserts(spec.config)
+    return CaseRecord(
+        id=case.id,
+        name=case.name,
+        content_hash=case.content_hash,
+        source=case.mark,
+        multi_turn=case.multi_turn,
+        repeat=case.repeat,
+        min_pass=case.min_pass,
+        planned_evaluations=planned,
+        not_applicable=not_applicable,
+        asserting=asserting,
+        tags=case.tags,
+        weight=case.weight,
+        trials=trials,
+    )

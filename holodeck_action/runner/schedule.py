@@ -1,0 +1,140 @@
+"""Cases × trials under a concurrency limit, a run deadline and a stop signal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from holodeck_action.results.judge import deciding_prefix, judge_trial, trials_surely_needed
+from holodeck_action.results.record import TrialRecord
+from holodeck_action.runner.trial import TrialRunner
+from holodeck_action.suite.values import Case
+
+TrialKey = tuple[str, int]
+
+
+class Stop:
+    """Asks a run to end early; the first reason given stays."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self.reason: str | None = None
+
+    def request(self, reason: str) -> None:
+        """End the run as soon as possible, keeping what is finished."""
+        if self.reason is None:
+            self.reason = reason
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Return once the run should end."""
+        await self._event.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Finished trials per case id, in order of trial index, and why the run ended early (None: it did not)."""
+
+    trials: Mapping[str, tuple[TrialRecord, ...]]
+    stopped: str | None
+
+
+@dataclass(slots=True)
+class _Work:
+    trials: TrialRunner
+    pending: Iterator[Case]
+    slots: asyncio.Semaphore
+    stop_when_decided: bool
+    on_trial: Callable[[Case, TrialRecord], None]
+    on_case: Callable[[Case, Sequence[TrialRecord]], None]
+    finished: dict[str, dict[int, TrialRecord]] = field(default_factory=dict)
+
+    async def serve(self) -> None:
+        for case in self.pending:
+            await self._run_case(case)
+
+    async def _run_case(self, case: Case) -> None:
+        done = self.finished.setdefault(case.id, {})
+        while indexes := self._next_trials(case, done):
+            async with asyncio.TaskGroup() as group:
+                for index in indexes:
+                    group.create_task(self._run_trial(case, index, done))
+        self.on_case(case, [done[index] for index in sorted(done)])
+
+    def _next_trials(self, case: Case, done: Mapping[int, TrialRecord]) -> list[int]:
+        missing = [index for index in range(case.repeat) if index not in done]
+        if not self.stop_when_decided:
+            return missing
+        # A gap can only come from an interrupted run: the deciding prefix needs the indexes before it first.
+        prefix = next(iter(missing), case.repeat)
+        outcomes = [judge_trial(done[index]).outcome for index in range(prefix)]
+        wanted = trials_surely_needed(outcomes, case.repeat, case.min_pass)
+        return [index for index in range(prefix, prefix + wanted) if index not in done]
+
+    async def _run_trial(self, case: Case, index: int, done: dict[int, TrialRecord]) -> None:
+        trial = await self.trials.run(case, index, self.slots)
+        done[index] = trial
+        self.on_trial(case, trial)
+
+
+async def run_cases(
+    cases: Sequence[Case],
+    trials: TrialRunner,
+    *,
+    concurrency: int,
+    run_timeout_s: float | None,
+    stop_when_decided: bool,
+    stop: Stop,
+    resumed: Mapping[TrialKey, TrialRecord],
+    on_trial: Callable[[Case, TrialRecord], None],
+    on_case: Callable[[Case, Sequence[TrialRecord]], None],
+) -> Outcome:
+    """Run every trial that is not already there.
+
+    Args:
+        cases: what to run, in order.
+        trials: runs one trial.
+        concurrency: sessions at a time.
+        run_timeout_s: seconds until the run is stopped; None for no limit.
+        stop_when_decided: run no trial beyond the one that decides its case.
+        stop: ends the run early.
+        resumed: finished trials of an interrupted run, by (case id, trial index).
+        on_trial: told of every trial that finishes now.
+        on_case: told of every case that is done, resumed ones included.
+
+    Returns:
+        The finished trials; trials in flight when the run is stopped are dropped.
+    """
+    finished: dict[str, dict[int, TrialRecord]] = {}
+    for (case_id, index), trial in resumed.items():
+        finished.setdefault(case_id, {})[index] = trial
+    work = _Work(trials, iter(cases), asyncio.Semaphore(concurrency), stop_when_decided, on_trial, on_case, finished)
+    # Twice as many cases under way as sessions: answers are scored while the next sessions run.
+    serving = asyncio.create_task(_serve(work, min(2 * concurrency, max(1, len(cases)))))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({serving, stopping}, timeout=run_timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    stopped: str | None = None
+    if not serving.done():
+        stopped = stop.reason or f"the run deadline of {run_timeout_s:g} s was reached"
+        serving.cancel()
+        await asyncio.wait({serving})
+    stopping.cancel()
+    if not serving.cancelled():
+        serving.result()
+    counted = {case.id: _in_order(work.finished.get(case.id, {}), case, stop_when_decided) for case in cases}
+    return Outcome(counted, stopped)
+
+
+async def _serve(work: _Work, servers: int) -> None:
+    async with asyncio.TaskGroup() as group:
+        for _ in range(servers):
+            group.create_task(work.serve())
+
+
+def _in_order(done: Mapping[int, TrialRecord], case: Case, stop_when_decided: bool) -> tuple[TrialRecord, ...]:
+    ordered = [done[index] for index in sorted(done) if index < case.repeat]
+    if stop_when_decided:
+        outcomes = [judge_trial(trial).outcome for trial in ordered]
+        ordered = ordered[: deciding_prefix(outcomes, case.repeat, case.min_pass)]
+    return tuple(ordered)

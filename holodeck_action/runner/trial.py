@@ -1,0 +1,236 @@
+"""One trial: a session with the agent, turn by turn, scored beside the conversation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from holodeck_action.agents.base import Agent, AgentError, Reply, Session
+from holodeck_action.evaluators.scoring import Answer
+from holodeck_action.results.evaluation import ErrorInfo, Evaluation
+from holodeck_action.results.record import (
+    RetrievedChunk,
+    Timing,
+    ToolAssertion,
+    ToolInvocation,
+    TrialRecord,
+    TurnRecord,
+)
+from holodeck_action.suite.values import Case, Turn
+
+CLOSE_TIMEOUT_S = 10.0
+
+
+class Scorer(Protocol):
+    """What grades an answer; `holodeck_action.evaluators.scoring.TurnScorer` in production."""
+
+    async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
+        """Evaluate every metric of the turn."""
+        ...
+
+    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...]) -> tuple[ToolAssertion, ...]:
+        """Check the turn's `expected_tools`; empty when it has none."""
+        ...
+
+    def pending(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
+        """Return the turn's evaluations as not done."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The time: `now` is aware and in UTC, `monotonic` in seconds."""
+
+    now: Callable[[], datetime]
+    monotonic: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds an agent may take for one turn and for one case (all its turns, scoring left out)."""
+
+    turn_s: float
+    case_s: float
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """What has accumulated over the turns of a session."""
+
+    invocations: tuple[ToolInvocation, ...] = ()
+    context: tuple[str, ...] | None = None
+    chunks: tuple[RetrievedChunk, ...] | None = None
+
+    def add(self, reply: Reply) -> None:
+        self.invocations += reply.tool_invocations
+        if reply.retrieval_context is not None:
+            self.context = (self.context or ()) + reply.retrieval_context
+        if reply.retrieved_chunks is not None:
+            self.chunks = (self.chunks or ()) + reply.retrieved_chunks
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """One turn as it happened; `graded` is the scoring under way, None without an answer."""
+
+    turn: Turn
+    reply: Reply | None
+    context: tuple[str, ...] | None
+    chunks: tuple[RetrievedChunk, ...] | None
+    error: ErrorInfo | None
+    skipped: str | None
+    timing: Timing | None
+    graded: asyncio.Task[tuple[tuple[Evaluation, ...], tuple[ToolAssertion, ...]]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRunner:
+    """Runs trials; shared by all cases of a run."""
+
+    agent: Agent
+    scorer: Scorer
+    deadlines: Deadlines
+    clock: Clock
+
+    async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
+        """Run one trial of a case.
+
+        Args:
+            case: the case.
+            index: the trial's index, from 0.
+            slot: held while the agent works, not while answers are scored.
+
+        Returns:
+            The trial; whatever goes wrong with agent or metrics is in it. Only cancellation is raised.
+        """
+        exchanges: list[_Exchange] = []
+        error: ErrorInfo | None = None
+        try:
+            async with slot:
+                started, begun = self.clock.now(), self.clock.monotonic()
+                error = await self._converse(case, index, exchanges)
+                timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun))
+            turns = [await self._finish(exchange) for exchange in exchanges]
+        except BaseException:
+            for exchange in exchanges:
+                if exchange.graded is not None:
+                    exchange.graded.cancel()
+            raise
+        return TrialRecord(index, tuple(turns), error, timing)
+
+    async def _converse(self, case: Case, index: int, exchanges: list[_Exchange]) -> ErrorInfo | None:
+        """Hold the conversation; return why it could not even start, if so."""
+        session: Session | None = None
+        failure: str | None = None
+        trouble: ErrorInfo | None = None
+        case_deadline = asyncio.timeout(self.deadlines.case_s)
+        conversation = _Conversation()
+        try:
+            async with case_deadline:
+                session = await self.agent.open(case, index)
+                for turn in case.turns:
+                    exchange = await self._exchange(session, case, turn, conversation)
+                    exchanges.append(exchange)
+                    if exchange.error is not None:
+                        failure = f"not run: turn {turn.index} of the conversation failed"
+                        break
+        except TimeoutError as error:
+            trouble = error_info(error)
+            if case_deadline.expired():
+                message = f"the case took longer than {self.deadlines.case_s:g} s"
+                trouble = ErrorInfo("AgentTimeout", message, "case_timeout")
+        except Exception as error:  # noqa: BLE001 - one case's trouble is nobody else's
+            trouble = error_info(error)
+        finally:
+            if session is not None:
+                await _close(session)
+        if trouble is not None:
+            failure = f"not run: {trouble.message}"
+        for turn in case.turns[len(exchanges) :]:
+            exchanges.append(_Exchange(turn, None, None, None, None, failure, None, None))
+        return trouble
+
+    async def _exchange(self, session: Session, case: Case, turn: Turn, conversation: _Conversation) -> _Exchange:
+        started, begun = self.clock.now(), self.clock.monotonic()
+        reply: Reply | None = None
+        trouble: ErrorInfo | None = None
+        deadline = asyncio.timeout(self.deadlines.turn_s)
+        try:
+            async with deadline:
+                reply = await session.send(turn)
+        except TimeoutError as error:
+            if deadline.expired():
+                message = f"the agent did not answer within {self.deadlines.turn_s:g} s"
+                trouble = ErrorInfo("AgentTimeout", message, "timeout")
+            else:
+                trouble = error_info(error)
+        except Exception as error:  # noqa: BLE001 - one case's trouble is nobody else's
+            trouble = error_info(error)
+        timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun))
+        if reply is None:
+            return _Exchange(turn, None, turn.retrieval_context, None, trouble, None, timing, None)
+        conversation.add(reply)
+        context = turn.retrieval_context if turn.retrieval_context is not None else conversation.context
+        answer = Answer(
+            turn=turn,
+            case_name=case.name,
+            multi_turn=case.multi_turn,
+            response=reply.response,
+            tool_invocations=reply.tool_invocations,
+            conversation_invocations=conversation.invocations,
+            retrieval_context=context,
+            retrieved_chunks=conversation.chunks,
+        )
+        graded = asyncio.create_task(self._grade(answer))
+        return _Exchange(turn, reply, context, conversation.chunks, None, None, timing, graded)
+
+    async def _grade(self, answer: Answer) -> tuple[tuple[Evaluation, ...], tuple[ToolAssertion, ...]]:
+        evaluations = await self.scorer.score(answer)
+        return evaluations, await self.scorer.check_tools(answer.turn, answer.tool_invocations)
+
+    async def _finish(self, exchange: _Exchange) -> TurnRecord:
+        turn = exchange.turn
+        evaluations: tuple[Evaluation, ...]
+        assertions: tuple[ToolAssertion, ...] = ()
+        if exchange.graded is not None:
+            evaluations, assertions = await exchange.graded
+        else:
+            reason = exchange.skipped or f"not evaluated: {exchange.error.message if exchange.error else 'no answer'}"
+            evaluations = self.scorer.pending(turn, reason)
+        return TurnRecord(
+            index=turn.index,
+            input=turn.input,
+            source=turn.mark,
+            ground_truth=turn.ground_truth,
+            response=exchange.reply.response if exchange.reply else None,
+            tool_invocations=exchange.reply.tool_invocations if exchange.reply else (),
+            tool_assertions=assertions,
+            retrieval_context=exchange.context,
+            retrieved_chunks=exchange.chunks,
+            usage=exchange.reply.usage if exchange.reply else None,
+            evaluations=evaluations,
+            error=exchange.error,
+            skipped=exchange.skipped,
+            timing=exchange.timing,
+        )
+
+
+def error_info(error: Exception) -> ErrorInfo:
+    """Describe an agent's failure as data."""
+    if isinstance(error, AgentError):
+        return ErrorInfo("AgentError", error.message, error.code, dict(error.context))
+    return ErrorInfo(type(error).__name__, f"the agent failed: {type(error).__name__}: {error}"[:1000], "internal")
+
+
+async def _close(session: Session) -> None:
+    """Close a session; a session that cannot be closed in time is abandoned."""
+    work: Coroutine[Any, Any, None] = session.close()
+    try:
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await work
+    except Exception:  # noqa: BLE001, S110 - the answers are in; closing trouble changes no verdict
+        pass

@@ -1,0 +1,170 @@
+"""Settings of a run, merged once from plain mappings (DESIGN §6).
+
+Highest first: flags, the policy file, agent.yaml `execution`, project and user config, `HOLODECK_*` variables,
+defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from holodeck_action.suite.policy import Gates, Limits
+from holodeck_action.suite.values import Case, Suite
+
+
+T = TypeVar("T")
+
+
+class SettingsError(Exception):
+    """Settings that contradict each other or the suite; the message is one sentence with the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What the command line says; None where it is silent.
+
+    `case_globs` and `tags` choose cases (a case is chosen when any glob matches its id or name, and when it has any of
+    the tags), `failed_from` are the ids of an earlier run's cases that did not pass, `limit` keeps the first n.
+    """
+
+    target: str | None = None
+    concurrency: int | None = None
+    turn_timeout_s: float | None = None
+    case_timeout_s: float | None = None
+    run_timeout_s: float | None = None
+    max_response_bytes: int | None = None
+    repeat: int | None = None
+    min_pass: int | None = None
+    min_pass_rate: float | None = None
+    min_pass_rate_lower_bound: float | None = None
+    min_completeness: float | None = None
+    max_errors: int | None = None
+    max_flaky: int | None = None
+    case_globs: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    failed_from: frozenset[str] | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything a run of one suite needs to know besides the suite.
+
+    Seconds, bytes and counts; `run_timeout_s` is None without a limit.
+    """
+
+    concurrency: int
+    turn_timeout_s: float
+    case_timeout_s: float
+    run_timeout_s: float | None
+    max_response_bytes: int
+    stop_when_decided: bool
+    gates: Gates
+
+
+def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
+    """Merge the settings of one suite.
+
+    Args:
+        suite: the loaded suite with its policy, `execution` block and project config.
+        flags: the command line.
+        environ: environment variables; `HOLODECK_LLM_TIMEOUT` is read, an unparsable value is ignored (format
+            reference §1.9).
+    """
+    limits = suite.policy.limits
+    own = suite.agent.execution
+    shared = suite.project.execution
+    minutes = suite.policy.budget.max_minutes
+    deadlines = [value for value in (limits.run_timeout_s, 60 * minutes if minutes else None) if value is not None]
+    return Settings(
+        concurrency=_first(
+            flags.concurrency,
+            limits.concurrency if "concurrency" in limits.model_fields_set else None,
+            own.parallel_test_cases if own else None,
+            shared.parallel_test_cases if shared else None,
+            limits.concurrency,
+        ),
+        turn_timeout_s=_first(
+            flags.turn_timeout_s,
+            limits.turn_timeout_s if "turn_timeout_s" in limits.model_fields_set else None,
+            own.llm_timeout if own else None,
+            shared.llm_timeout if shared else None,
+            _seconds(environ.get("HOLODECK_LLM_TIMEOUT")),
+            limits.turn_timeout_s,
+        ),
+        case_timeout_s=_first(flags.case_timeout_s, limits.case_timeout_s),
+        run_timeout_s=flags.run_timeout_s or min(deadlines, default=None),
+        max_response_bytes=_first(flags.max_response_bytes, limits.max_response_bytes),
+        stop_when_decided=suite.policy.trials.stop_when_decided,
+        gates=merge_gates(suite.policy.gates, flags),
+    )
+
+
+def merge_gates(gates: Gates, flags: Flags) -> Gates:
+    """Return the gates with those that the command line sets."""
+    names = ("min_pass_rate", "min_pass_rate_lower_bound", "min_completeness", "max_errors", "max_flaky")
+    given = {name: getattr(flags, name) for name in names if getattr(flags, name) is not None}
+    return gates.model_copy(update=given)
+
+
+def choose_cases(suite: Suite, flags: Flags) -> tuple[Case, ...]:
+    """Return the cases to run, with the trials that the command line asks for.
+
+    Raises:
+        SettingsError: no case is left, or more passes are asked for than there are trials.
+    """
+    from fnmatch import fnmatchcase
+
+    def wanted(case: Case) -> bool:
+        names = [case.id] if case.name is None else [case.id, case.name]
+        by_name = any(fnmatchcase(name, glob) for glob in flags.case_globs for name in names)
+        return (
+            (by_name or not flags.case_globs)
+            and (not flags.tags or not set(flags.tags).isdisjoint(case.tags))
+            and (flags.failed_from is None or case.id in flags.failed_from)
+        )
+
+    chosen = [case for case in suite.cases if wanted(case)][: flags.limit]
+    if suite.cases and not chosen:
+        raise SettingsError(
+            f"{suite.file}: no case matches the filters {filters_of(flags)}; the suite has {len(suite.cases)} cases, "
+            f"such as {suite.cases[0].id!r}"
+        )
+    return tuple(_with_trials(case, flags) for case in chosen)
+
+
+def filters_of(flags: Flags) -> dict[str, object]:
+    """Return the case filters in force, as JSON values."""
+    filters: dict[str, object] = {
+        "case": list(flags.case_globs),
+        "tag": list(flags.tags),
+        "failed_from": None if flags.failed_from is None else sorted(flags.failed_from),
+        "limit": flags.limit,
+    }
+    return {name: value for name, value in filters.items() if value not in (None, [])}
+
+
+def _with_trials(case: Case, flags: Flags) -> Case:
+    if flags.repeat is None and flags.min_pass is None:
+        return case
+    repeat, min_pass = _first(flags.repeat, case.repeat), _first(flags.min_pass, case.min_pass)
+    if min_pass > repeat:
+        raise SettingsError(
+            f"case {case.id!r} would need {min_pass} passing trials of {repeat}; give --repeat at least {min_pass} or "
+            f"--min-pass at most {repeat}"
+        )
+    return replace(case, repeat=repeat, min_pass=min_pass)
+
+
+def _first(*values: T | None) -> T:
+    return next(value for value in values if value is not None)
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        value = float(text) if text else None
+    except ValueError:
+        return None
+    return value if value is not None and 0 < value < float("inf") else None
