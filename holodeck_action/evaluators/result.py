@@ -98,3 +98,14 @@ def check_score(score: float, metric_name: str) -> None:
             code="invalid_score",
             context={"score": repr(score)[:40]},
         )
+
+
+def check_threshold(threshold: float | None) -> float | None:
+    """Return a threshold that a score from 0 to 1 can meet.
+
+    Raises:
+        ValueError: it is NaN or outside 0..1.
+    """
+    if threshold is None or 0.0 <= threshold <= 1.0:
+        return threshold
+    raise ValueError(f"threshold must be a number from 0 to 1, not {threshold!r}")

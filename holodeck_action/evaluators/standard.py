@@ -1,0 +1,154 @@
+"""BLEU, ROUGE, METEOR and token F1 as evaluators; the formulas are in `holodeck_action.evaluators.text`.
+
+Source: HoloDeck evaluation API, Standard NLP Metrics; evaluators reference §2.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from holodeck_action.evaluators.base import (
+    DeterministicEvaluator,
+    EvalParam,
+    EvaluationResult,
+    NLPMetricsError,
+    ParamSpec,
+)
+from holodeck_action.evaluators.result import check_threshold
+from holodeck_action.evaluators.wording import excerpt
+
+ROUGE_VARIANTS = ("rouge1", "rouge2", "rougeL")
+
+# Both texts stand in the record in full: a reason needs no more than to tell them apart.
+_QUOTED = 60
+
+
+class _TextEvaluator(DeterministicEvaluator):
+    """A score of the response against the reference text.
+
+    Without a threshold it has no verdict: `passed` is None.
+    """
+
+    PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE, EvalParam.GROUND_TRUTH}))
+    METRIC: ClassVar[str]
+    TITLE: ClassVar[str]
+
+    def __init__(self, threshold: float | None = None, timeout: float | None = 60.0, **kwargs: Any) -> None:
+        super().__init__(timeout=timeout, **kwargs)
+        self.threshold = check_threshold(threshold)
+
+    @property
+    def metric_name(self) -> str:
+        """The metric's name in a suite."""
+        return self.METRIC
+
+    def compute(self, **kwargs: Any) -> EvaluationResult:
+        """Score `response` against `ground_truth`, both texts.
+
+        Raises:
+            NLPMetricsError: one of them is not a text (code `invalid_input`).
+        """
+        response, reference = kwargs["response"], kwargs["ground_truth"]
+        for name, value in (("response", response), ("ground_truth", reference)):
+            if not isinstance(value, str):
+                raise NLPMetricsError(
+                    f"{self.name} compares texts, but {name} is of type {type(value).__name__}", code="invalid_input"
+                )
+        score, extras = self._score(response, reference)
+        return EvaluationResult(
+            score=score,
+            reasoning=self._reason(score, extras, response, reference),
+            metric_name=self.METRIC,
+            threshold=self.threshold,
+            metadata=extras,
+        )
+
+    @abstractmethod
+    def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
+        """Return the score and the extra scores."""
+
+    def _reason(self, score: float, extras: Mapping[str, float], response: str, reference: str) -> str:
+        found = f"{self.TITLE} of {excerpt(response, _QUOTED)} against {excerpt(reference, _QUOTED)} is {score:.4f}"
+        if not extras:
+            return found
+        return f"{found} ({', '.join(f'{name} {value:.4f}' for name, value in extras.items())})"
+
+
+class BLEUEvaluator(_TextEvaluator):
+    """Sentence BLEU as sacreBLEU computes it: exponential smoothing, effective order, tokeniser 13a, 0..1.
+
+    Papineni et al. 2002; Post 2018; smoothing method 3 of Chen and Cherry 2014.
+    """
+
+    METRIC = "bleu"
+    TITLE = "BLEU"
+
+    def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
+        from holodeck_action.evaluators.text.bleu import bleu
+
+        return bleu(response, reference), {}
+
+
+class ROUGEEvaluator(_TextEvaluator):
+    """ROUGE-1, ROUGE-2 and ROUGE-L F-measures as rouge-score computes them; `variant` is the score.
+
+    Lin 2004.
+
+    Raises:
+        ValueError: `variant` is none of `ROUGE_VARIANTS`.
+    """
+
+    METRIC = "rouge"
+    TITLE = "ROUGE"
+
+    def __init__(
+        self,
+        threshold: float | None = None,
+        variant: str = "rougeL",
+        timeout: float | None = 60.0,
+        use_stemmer: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(threshold=threshold, timeout=timeout, **kwargs)
+        if variant not in ROUGE_VARIANTS:
+            raise ValueError(f"variant must be one of {', '.join(ROUGE_VARIANTS)}, not {variant!r:.80}")
+        self.variant = variant
+        self.use_stemmer = use_stemmer
+
+    def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
+        from holodeck_action.evaluators.text.rouge import rouge
+
+        scores = rouge(response, reference, use_stemmer=self.use_stemmer)
+        return scores[self.variant], scores
+
+
+class METEOREvaluator(_TextEvaluator):
+    """METEOR as NLTK computes it (α 0.9, β 3, γ 0.5) with the synonyms of WordNet 3.0.
+
+    Banerjee and Lavie 2005.
+    """
+
+    METRIC = "meteor"
+    TITLE = "METEOR"
+
+    def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
+        from holodeck_action.evaluators.text.meteor import meteor
+
+        return meteor(response, reference), {}
+
+
+class F1Evaluator(_TextEvaluator):
+    """Token F1 in the manner of SQuAD: lower case, no punctuation, no English articles, multiset overlap.
+
+    Rajpurkar et al. 2016.
+    """
+
+    METRIC = "f1_score"
+    TITLE = "Token F1"
+
+    def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
+        from holodeck_action.evaluators.text.token_f1 import token_f1
+
+        return token_f1(response, reference), {}

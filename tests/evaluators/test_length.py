@@ -1,0 +1,156 @@
+"""The length evaluator against an independent statement of its rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holodeck_action.evaluators.length import LengthEvaluator, count_sentences, count_words
+
+MARKS = ".!?…"
+CLOSERS = "\"'”’»)]"
+
+
+def sentences_by_hand(text: str) -> int:
+    """Walk the text once: collect parts, end one at a mark before white space, a full-width mark, a blank line."""
+    parts, part, at = [], "", 0
+    while at < len(text):
+        character = text[at]
+        if character in MARKS and not (at and text[at - 1] in MARKS):
+            end = at
+            while end < len(text) and text[end] in MARKS:
+                end += 1
+            while end < len(text) and text[end] in CLOSERS:
+                end += 1
+            if end == len(text) or text[end].isspace():
+                parts.append(part)
+                part, at = "", end
+                continue
+        if character in "。！？":
+            parts.append(part)
+            part, at = "", at + 1
+            continue
+        if character == "\n":
+            end = at
+            while end < len(text) and text[end].isspace():
+                end += 1
+            if "\n" in text[at + 1 : end]:
+                parts.append(part)
+                part, at = "", end
+                continue
+        part += character
+        at += 1
+    return sum(any(character.isalnum() for character in part) for part in [*parts, part])
+
+
+@given(st.text(alphabet="ab3 .!?…\n\t\"')。！-é", max_size=40))
+def test_sentences(text: str) -> None:
+    assert count_sentences(text) == sentences_by_hand(text)
+
+
+@given(st.text(max_size=60))
+def test_words_are_pieces_with_a_letter_or_digit(text: str) -> None:
+    words, word = 0, False
+    for character in [*text, " "]:
+        if character.isspace():
+            words += word
+            word = False
+        else:
+            word = word or character.isalnum()
+    assert count_words(text) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "sentences"),
+    [
+        ("", 0, 0),
+        ("...", 0, 0),
+        ("One", 1, 1),
+        ("It costs 3.14 dollars. Really?! Yes…", 6, 3),
+        ('He said "no." Then he left.', 6, 2),
+        ("A heading\n\nAnd a paragraph", 5, 2),
+        ("one line\nanother line", 4, 1),
+        ("今日は。元気？", 1, 2),
+        ("well-known – don't", 2, 1),
+    ],
+)
+def test_counts(text: str, words: int, sentences: int) -> None:
+    assert (count_words(text), count_sentences(text)) == (words, sentences)
+
+
+bounds = st.one_of(st.none(), st.integers(0, 12))
+
+
+@given(st.text(alphabet="ab .", max_size=30), st.tuples(bounds, bounds), st.tuples(bounds, bounds))
+def test_score_is_the_worst_ratio(
+    text: str, words: tuple[int | None, int | None], characters: tuple[int | None, int | None]
+) -> None:
+    settings: dict[str, Any] = {
+        "min_words": words[0],
+        "max_words": words[1],
+        "min_characters": characters[0],
+        "max_characters": characters[1],
+    }
+    impossible = any(low is not None and high is not None and low > high for low, high in (words, characters))
+    if impossible or all(bound is None for bound in settings.values()):
+        with pytest.raises(ValueError, match=r"bound|above"):
+            LengthEvaluator(**settings)
+        return
+    result = LengthEvaluator(**settings).compute(response=text)
+    ratios = []
+    for length, (low, high) in ((count_words(text), words), (len(text), characters)):
+        if low is not None and length < low:
+            ratios.append(length / low)
+        if high is not None and length > high:
+            ratios.append(high / length)
+    assert result.score == min(ratios, default=1.0)
+    assert result.passed == (result.score == 1.0)
+    assert (result["length_appropriateness"] == "appropriate") == (result.score == 1.0)
+
+
+def test_result_has_the_documented_fields() -> None:
+    result = LengthEvaluator(min_words=3, max_words=5, max_sentences=1).compute(response="Two words. Short.")
+    assert dict(result.metadata) == {
+        "character_count": 17,
+        "word_count": 3,
+        "sentence_count": 2,
+        "expected_length_range": {"min_words": 3, "max_words": 5, "max_sentences": 1},
+        "length_appropriateness": "too_long",
+    }
+    assert result.score == 0.5
+    assert result.reasoning == "the answer has 2 sentences, more than the 1 allowed"
+
+
+def test_reasons() -> None:
+    assert LengthEvaluator(min_words=4, max_characters=100).compute(response="One").reasoning == (
+        "the answer has 1 word, fewer than the 4 wanted"
+    )
+    assert LengthEvaluator(min_words=1, max_characters=100).compute(response="One").reasoning == (
+        "the answer has 3 characters, 1 word, as wanted"
+    )
+    empty = LengthEvaluator(min_words=1, min_characters=1).compute(response="")
+    assert (empty.score, empty.passed, empty["length_appropriateness"]) == (0.0, False, "too_short")
+
+
+def test_threshold_decides_when_there_is_one() -> None:
+    result = LengthEvaluator(max_words=3, threshold=0.75).compute(response="one two three four")
+    assert (result.score, result.passed) == (0.75, True)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("." * 1_000_000 + "x", 1),
+        (".)" * 500_000 + "x", 1),
+        ("." + ")" * 999_999 + "x", 1),
+        ("\n " * 500_000, 0),
+        ("a. " * 300_000, 300_000),
+    ],
+)
+def test_a_megabyte_of_marks_is_counted_at_once(text: str, sentences: int) -> None:
+    # In quadratic time this would take hours, and pytest's own limit would end it.
+    assert count_sentences(text) == sentences
