@@ -25,6 +25,10 @@ class AgentError(Exception):
         self.context = context or {}
 
 
+class TargetError(ValueError):
+    """The target cannot be used at all (a configuration error): no file, no such command, a pattern that is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What the agent answered to one turn.
@@ -60,6 +64,11 @@ class Session(Protocol):
 
 class Agent(Protocol):
     """Something that can be asked."""
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the reader should know about the target itself, each one sentence; known once the agent is built."""
+        ...
 
     async def open(self, case: Case, trial: int) -> Session:
         """Start a conversation for one trial of one case.

@@ -1,0 +1,78 @@
+"""Reading what agents send: JSON within limits, text that every channel can carry, excerpts for messages."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+JSON_EXPANSION = 6
+"""Most bytes JSON needs for one byte of text (a control character becomes `\\u0000`)."""
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def parse_json(text: str) -> Any:
+    """Parse one JSON value as RFC 8259 has it: NaN and infinities are refused.
+
+    Raises:
+        ValueError: the text is not JSON, is nested too deeply, or holds a number too long to read; one clause says why.
+    """
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at line {error.lineno} column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as error:
+        # The interpreter's own limit on digits explains itself with advice that does not apply here.
+        reason = "it holds a number too long to read" if "digits" in str(error) else str(error)
+        raise ValueError(reason) from None
+
+
+def clean_text(text: str) -> str:
+    """Replace lone surrogates, which no UTF-8 file can hold, by U+FFFD; everything else stays."""
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def excerpt(text: str, limit: int = 200) -> str:
+    """Return the beginning of hostile text as one printable line of at most `limit` characters, `…` where cut."""
+    line = _UNPRINTABLE.sub(" ", text[: 4 * limit]).strip()
+    return line if len(line) <= limit and len(text) <= 4 * limit else f"{line[:limit]}…"
+
+
+def kind_of(value: object) -> str:
+    """Name the JSON type of a value, for messages that must not show the value itself."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case str():
+            return "text"
+        case int() | float():
+            return "a number"
+        case dict():
+            return "an object"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return f"a value of type {type(value).__name__}"
+
+
+def unknown_key(key: object, allowed: Sequence[str]) -> str:
+    """Say that a key is none of the allowed ones, with the one that was probably meant or else all of them."""
+    shown = excerpt(str(key), 40)
+    close = difflib.get_close_matches(shown, allowed, n=1)
+    hint = f"did you mean `{close[0]}`?" if close else f"allowed: {', '.join(allowed)}"
+    return f"unknown key `{shown}` ({hint})"
