@@ -1,0 +1,287 @@
+"""Agents that are an HTTP service: one POST of JSON per turn."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import re
+import uuid
+import zlib
+from collections.abc import Mapping
+from contextlib import aclosing
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from holodeck_action import __version__
+from holodeck_action.agents.base import AgentError, Reply, TargetError
+from holodeck_action.agents.conversation import Conversation
+from holodeck_action.agents.paths import ReplyPaths
+from holodeck_action.agents.reply import reply_from_mapping
+from holodeck_action.agents.templates import RequestTemplate
+from holodeck_action.agents.untrusted import JSON_EXPANSION, excerpt, parse_json
+from holodeck_action.suite.targets import HttpTarget
+from holodeck_action.suite.values import Case, Turn
+
+if TYPE_CHECKING:
+    import httpx2
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
+_FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
+
+_ERROR_BODY = 8192
+"""Bytes of an error's body that are read for its excerpt."""
+
+_ERROR_BODY_S = 2.0
+"""How long an error's body is waited for: its status says the most."""
+
+_SHORT_SECRET = 4
+"""Header values of fewer characters are too common to be taken out of an error's text."""
+
+
+def shown_url(url: str) -> str:
+    """Return a URL without user, password, query and fragment, which may hold secrets."""
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname or ""
+    port = "" if parts.port is None else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}{parts.path}"
+
+
+class HttpAgent:
+    """Asks a service by POST, once per turn.
+
+    Without a `request` mapping the body is `{case, name, trial, turn, input, messages, files, turn_config, session}`
+    (see `Conversation.request`), without a `response` mapping the answer is the reply mapping or a JSON text. Every
+    conversation has an id of its own and its own cookies. Redirects are not followed and nothing is tried twice.
+    Proxies come from the environment, never for a loopback address. There is no time limit here but the caller's.
+    """
+
+    notices: tuple[str, ...] = ()
+
+    def __init__(self, target: HttpTarget, max_bytes: int) -> None:
+        """Compile the mappings and check the headers.
+
+        Args:
+            target: the validated target; its header values are secrets and appear in no message.
+            max_bytes: most bytes of UTF-8 in one reply; a body may take what JSON needs to write so much.
+
+        Raises:
+            TargetError: a header, a template or a path cannot be used.
+        """
+        self._url = target.url
+        self._shown = shown_url(target.url)
+        self._headers = {name: value.get_secret_value() for name, value in target.headers.items()}
+        for name, value in self._headers.items():
+            _check_header(name, value)
+        self._request = None if target.request is None else RequestTemplate(target.request)
+        self._paths = None if target.response is None else ReplyPaths(target.response)
+        self._max_bytes = max_bytes
+        self._client: httpx2.AsyncClient | None = None
+
+    async def open(self, case: Case, trial: int) -> HttpSession:
+        """Start a conversation; nothing is sent yet."""
+        import httpx2
+
+        if self._client is None:
+            self._client = httpx2.AsyncClient(
+                headers={
+                    "accept": "application/json",
+                    "accept-encoding": "identity",
+                    "content-type": "application/json",
+                    "user-agent": f"holodeck-action/{__version__}",
+                    **{name.lower(): value for name, value in self._headers.items()},
+                },
+                # Cookies belong to one conversation: the client that all share keeps none.
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+                timeout=None,
+                follow_redirects=False,
+                limits=httpx2.Limits(max_connections=None),
+                trust_env=not _is_loopback(self._url),
+            )
+        return HttpSession(self, Conversation(case, trial), httpx2.Cookies())
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    def body(self, conversation: Conversation, turn: Turn, session_id: str) -> bytes:
+        """Return the request body of one turn.
+
+        Raises:
+            AgentError: `bad_request`, a template has no value for this turn.
+        """
+        request = conversation.request(turn)
+        if self._request is None:
+            return json.dumps({**request, "session": session_id}).encode()
+        return self._request.render(
+            {
+                "turn": {key: request[key] for key in ("input", "files", "turn_config")} | {"index": turn.index},
+                "case": {"id": request["case"], "name": request["name"], "tags": list(conversation.case.tags)},
+                "session": {"id": session_id, "trial": conversation.trial},
+                "history": conversation.history(),
+            }
+        )
+
+    async def post(self, body: bytes, cookies: httpx2.Cookies) -> Reply:
+        """Send one request and read its reply.
+
+        Raises:
+            AgentError: `connect`, `disconnected`, `http_status`, `bad_reply`, `too_large`.
+        """
+        import httpx2
+
+        assert self._client is not None
+        try:
+            request = self._client.build_request("POST", self._url, content=body)
+            cookies.set_cookie_header(request)
+            response = await self._client.send(request, stream=True)
+            try:
+                cookies.extract_cookies(response)
+                text = await self._text(response)
+            finally:
+                await response.aclose()
+        except httpx2.ConnectError as error:
+            raise self._error(f"cannot be reached: {self._without_secrets(str(error))}", "connect") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            # Texts of protocol errors may quote what was sent, header values too.
+            raise self._error(f"broke off the exchange ({type(error).__name__})", "disconnected") from None
+        return self._reply(text)
+
+    async def _text(self, response: httpx2.Response) -> str:
+        if not response.is_success:
+            raise await self._status_error(response)
+        data = await self._read(response)
+        text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").strip()
+        if not text:
+            raise self._error(f"answered {response.status_code} without a body", "bad_reply")
+        if text.startswith("<"):
+            raise self._error(f"answered HTML or XML instead of JSON: {self._without_secrets(text)}", "bad_reply")
+        return text
+
+    async def _read(self, response: httpx2.Response) -> bytes:
+        """Read a body up to the bound, before and after it is unpacked."""
+        limit = self._max_bytes * JSON_EXPANSION
+        unpacker = self._unpacker(response.headers.get("content-encoding", "identity").strip().lower())
+        data = bytearray()
+        received = 0
+        async with aclosing(response.aiter_raw()) as chunks:
+            async for chunk in chunks:
+                received += len(chunk)
+                try:
+                    data += chunk if unpacker is None else unpacker.decompress(chunk, limit + 1 - len(data))
+                except zlib.error:
+                    raise self._error("answered with a broken compressed body", "bad_reply") from None
+                if len(data) > limit or received > limit:
+                    raise self._error(
+                        f"answered with more than {limit} bytes (see limits.max_response_bytes); "
+                        "the connection was closed",
+                        "too_large",
+                    )
+        if unpacker is not None and not unpacker.eof:
+            raise self._error("answered with a compressed body that breaks off", "bad_reply")
+        return bytes(data)
+
+    def _unpacker(self, encoding: str) -> zlib._Decompress | None:
+        if encoding in ("", "identity"):
+            return None
+        if encoding in ("gzip", "x-gzip", "deflate"):
+            return zlib.decompressobj(zlib.MAX_WBITS | 32)
+        raise self._error(
+            f"answered with content-encoding {excerpt(encoding, 40)}, which was not asked for", "bad_reply"
+        )
+
+    async def _status_error(self, response: httpx2.Response) -> AgentError:
+        status = response.status_code
+        data = bytearray()
+        try:
+            async with asyncio.timeout(_ERROR_BODY_S), aclosing(response.aiter_raw()) as chunks:
+                async for chunk in chunks:
+                    data += chunk[:_ERROR_BODY]
+                    if len(data) >= _ERROR_BODY:
+                        break
+        except TimeoutError:
+            pass
+        sentence = f"answered with status {status}"
+        if response.has_redirect_location:
+            sentence += " (redirects are not followed: give the final URL as target)"
+        body = self._without_secrets(data[:_ERROR_BODY].decode("utf-8", "replace"))
+        context: dict[str, object] = {"status": status}
+        if body:
+            sentence += f": {body}"
+            context["body"] = body
+        return self._error(sentence, "http_status", context)
+
+    def _reply(self, text: str) -> Reply:
+        try:
+            value: Any = parse_json(text)
+        except ValueError as error:
+            raise self._error(
+                f"answered with a body that is not JSON ({error}): {self._without_secrets(text)}", "bad_reply"
+            ) from None
+        try:
+            return reply_from_mapping(
+                value if self._paths is None else self._paths.extract(value), max_bytes=self._max_bytes
+            )
+        except AgentError as error:
+            raise self._error(f"gave no usable answer: {error.message}", error.code, error.context) from None
+
+    def _without_secrets(self, text: str) -> str:
+        """Return an excerpt of a body, which may repeat what was sent to it."""
+        return excerpt(self._redacted(text))
+
+    def _redacted(self, text: str) -> str:
+        for value in self._headers.values():
+            _, _, credential = value.strip().partition(" ")
+            for secret in (value.strip(), credential.strip()):
+                if len(secret) >= _SHORT_SECRET:
+                    text = text.replace(secret, "***")
+        return text
+
+    def _error(self, sentence: str, code: str, context: Mapping[str, object] | None = None) -> AgentError:
+        return AgentError(self._redacted(f"{self._shown} {sentence}"), code, dict(context or {}))
+
+
+class HttpSession:
+    """One conversation with the service."""
+
+    def __init__(self, agent: HttpAgent, conversation: Conversation, cookies: httpx2.Cookies) -> None:
+        self._agent = agent
+        self._conversation = conversation
+        self._cookies = cookies
+        # Not derived from the case: a service that remembers sessions must not mix two runs.
+        self._id = str(uuid.uuid4())
+
+    async def send(self, turn: Turn) -> Reply:
+        """Ask one turn."""
+        reply = await self._agent.post(self._agent.body(self._conversation, turn, self._id), self._cookies)
+        self._conversation.add(turn, reply.response)
+        return reply
+
+    async def close(self) -> None:
+        """Connections belong to the agent."""
+
+
+def _check_header(name: str, value: str) -> None:
+    if not _HEADER_NAME.fullmatch(name):
+        raise TargetError(f"target header name {excerpt(name, 40)} holds characters that HTTP does not allow")
+    if name.lower() in _FRAMING:
+        raise TargetError(f"target header {name} is set by the HTTP client itself; remove it")
+    if not _HEADER_VALUE.fullmatch(value):
+        raise TargetError(
+            f"the value of target header {name} holds a line break or another character that HTTP does not allow "
+            "(a secret stored with a line end?)"
+        )
+
+
+def _is_loopback(url: str) -> bool:
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,148 @@
+"""Finding the parts of a reply in a service's JSON by JSONPath (RFC 9535, as python-jsonpath has it)."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from holodeck_action.agents.base import AgentError, TargetError
+from holodeck_action.agents.reply import CHUNK_KEYS, INVOCATION_KEYS
+from holodeck_action.agents.untrusted import excerpt
+from holodeck_action.suite.targets import ResponseMapping
+
+if TYPE_CHECKING:
+    from jsonpath import CompoundJSONPath, JSONPath, JSONPathEnvironment
+
+_MAX_MATCHES = 100_000
+_PATTERN_S = 0.5
+"""How long one pattern in a filter may search one text."""
+
+
+class ReplyPaths:
+    """The `response` mapping of an HTTP target, compiled once."""
+
+    def __init__(self, mapping: ResponseMapping) -> None:
+        """Compile the paths.
+
+        Raises:
+            TargetError: a path does not parse.
+        """
+        self._text = _compile("text", mapping.text)
+        self._lists = [
+            (name, path, known)
+            for name, given, known in (
+                ("tool_invocations", mapping.tool_invocations, INVOCATION_KEYS),
+                ("retrieval_context", mapping.retrieval_context, None),
+                ("retrieved_chunks", mapping.retrieved_chunks, CHUNK_KEYS),
+            )
+            if given is not None
+            for path in [_compile(name, given)]
+        ]
+
+    def extract(self, body: object) -> dict[str, object]:
+        """Return the reply mapping found in a body.
+
+        `text` must match once. The other paths collect what they match; a single match that is a list is the list, no
+        match leaves the entry out. Of the objects in a list only the keys that a reply knows are taken: a service may
+        tell more than is mapped.
+
+        Raises:
+            AgentError: `bad_reply`.
+        """
+        if not isinstance(body, dict | list):
+            raise AgentError("the answer must be a JSON object or list for the target's response mapping", "bad_reply")
+        texts = _matches("text", self._text, body)
+        if len(texts) != 1:
+            found = f"{len(texts)} values" if texts else "nothing"
+            raise AgentError(f"response.text, {_shown(self._text)}, matches {found} in the answer", "bad_reply")
+        reply: dict[str, object] = {"response": texts[0]}
+        for name, path, known in self._lists:
+            items = _items(_matches(name, path, body))
+            if items is not None:
+                reply[name] = items if known is None else [_known(item, known) for item in items]
+        return reply
+
+
+def _items(matches: list[Any]) -> list[Any] | None:
+    if len(matches) == 1 and (matches[0] is None or isinstance(matches[0], list)):
+        return matches[0]
+    return matches or None
+
+
+def _known(item: object, keys: tuple[str, ...]) -> object:
+    return {key: item[key] for key in keys if key in item} if isinstance(item, Mapping) else item
+
+
+def _matches(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> list[Any]:
+    from jsonpath import JSONPathError
+
+    try:
+        found = [match.obj for match in itertools.islice(path.finditer(body), _MAX_MATCHES + 1)]
+    except (JSONPathError, RecursionError) as error:
+        reason = excerpt(str(error).partition("\n")[0])
+        raise AgentError(
+            f"response.{name}, {_shown(path)}, cannot be applied to the answer: {reason}", "bad_reply"
+        ) from None
+    except TimeoutError:
+        raise AgentError(
+            f"response.{name}, {_shown(path)}: a pattern took longer than {_PATTERN_S:g} s on the answer", "bad_reply"
+        ) from None
+    if len(found) > _MAX_MATCHES:
+        raise AgentError(f"response.{name}, {_shown(path)}, matches more than {_MAX_MATCHES} values", "too_large")
+    return found
+
+
+def _shown(path: JSONPath | CompoundJSONPath) -> str:
+    return excerpt(str(path), 80)
+
+
+def _compile(name: str, path: str) -> JSONPath | CompoundJSONPath:
+    from jsonpath import JSONPathError
+
+    try:
+        return _environment().compile(path)
+    except JSONPathError as error:
+        reason = excerpt(str(error).partition("\n")[0])
+        raise TargetError(f"target response.{name} is no JSONPath: {reason}") from None
+
+
+@cache
+def _environment() -> JSONPathEnvironment:
+    """An environment whose patterns run under a time limit: they meet text that nobody has vetted."""
+    import regex
+    from jsonpath import JSONPathEnvironment
+    from jsonpath.function_extensions import Match, Search
+
+    class TimedMatch(Match):
+        def __call__(self, value: object, pattern: object) -> bool:
+            compiled = self.check_cache(pattern) if isinstance(pattern, str) else None
+            return compiled is not None and isinstance(value, str) and _found(compiled.fullmatch, value)
+
+    class TimedSearch(Search):
+        def __call__(self, value: object, pattern: object) -> bool:
+            compiled = self.check_cache(pattern) if isinstance(pattern, str) else None
+            return compiled is not None and isinstance(value, str) and _found(compiled.search, value)
+
+    class TimedEnvironment(JSONPathEnvironment):
+        def setup_function_extensions(self) -> None:
+            super().setup_function_extensions()
+            self.function_extensions["match"] = TimedMatch()
+            self.function_extensions["search"] = TimedSearch()
+
+        def compare(self, left: object, operator: str, right: object) -> bool:
+            if operator == "=~" and isinstance(left, str) and isinstance(right, re.Pattern):
+                return _found(regex.compile(right.pattern, right.flags & _SHARED_FLAGS).fullmatch, left)
+            return super().compare(left, operator, right)
+
+    return TimedEnvironment()
+
+
+def _found(method: Any, text: str) -> bool:
+    return method(text, timeout=_PATTERN_S) is not None
+
+
+_SHARED_FLAGS = 0b11010
+"""IGNORECASE, MULTILINE and DOTALL, which both pattern libraries number alike."""
