@@ -1,0 +1,190 @@
+"""The import names of HoloDeck's documents, served from our own modules when HoloDeck itself is not installed.
+
+Code graders and evaluators written for HoloDeck then work unchanged. Worker processes have the names from the start; a
+plain script says `import holodeck_action.compat` first, which is all it takes. Nothing of ours is imported before a
+name is used.
+
+Sources of the names: HoloDeck's evaluations guide and evaluation API.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+
+_ROOT = "holodeck"
+
+_EVALUATORS = "holodeck_action.evaluators"
+_JUDGED = None
+"""Names that belong to metrics judged by a model."""
+
+NAMES: Mapping[str, Mapping[str, str | None]] = {
+    _ROOT: {},
+    "holodeck.lib": {},
+    "holodeck.lib.evaluators": {},
+    "holodeck.lib.evaluators.azure_ai": {
+        "AzureAIEvaluator": _JUDGED,
+        "CoherenceEvaluator": _JUDGED,
+        "FluencyEvaluator": _JUDGED,
+        "GroundednessEvaluator": _JUDGED,
+        "ModelConfig": _JUDGED,
+        "RelevanceEvaluator": _JUDGED,
+        "SimilarityEvaluator": _JUDGED,
+    },
+    "holodeck.lib.evaluators.base": {
+        "BaseEvaluator": f"{_EVALUATORS}.base:BaseEvaluator",
+        "EvaluationError": f"{_EVALUATORS}.errors:EvaluationError",
+        "RetryConfig": f"{_EVALUATORS}.base:RetryConfig",
+    },
+    "holodeck.lib.evaluators.deepeval": {
+        "AnswerRelevancyEvaluator": _JUDGED,
+        "ContextualPrecisionEvaluator": _JUDGED,
+        "ContextualRecallEvaluator": _JUDGED,
+        "ContextualRelevancyEvaluator": _JUDGED,
+        "DeepEvalBaseEvaluator": _JUDGED,
+        "DeepEvalError": f"{_EVALUATORS}.errors:DeepEvalError",
+        "DeepEvalModelConfig": _JUDGED,
+        "FaithfulnessEvaluator": _JUDGED,
+        "GEvalEvaluator": _JUDGED,
+        "ProviderNotSupportedError": f"{_EVALUATORS}.errors:ProviderNotSupportedError",
+    },
+    "holodeck.lib.evaluators.deepeval.answer_relevancy": {"AnswerRelevancyEvaluator": _JUDGED},
+    "holodeck.lib.evaluators.deepeval.base": {"DeepEvalBaseEvaluator": _JUDGED},
+    "holodeck.lib.evaluators.deepeval.config": {"DeepEvalModelConfig": _JUDGED},
+    "holodeck.lib.evaluators.deepeval.contextual_precision": {"ContextualPrecisionEvaluator": _JUDGED},
+    "holodeck.lib.evaluators.deepeval.contextual_recall": {"ContextualRecallEvaluator": _JUDGED},
+    "holodeck.lib.evaluators.deepeval.contextual_relevancy": {"ContextualRelevancyEvaluator": _JUDGED},
+    "holodeck.lib.evaluators.deepeval.errors": {
+        "DeepEvalError": f"{_EVALUATORS}.errors:DeepEvalError",
+        "ProviderNotSupportedError": f"{_EVALUATORS}.errors:ProviderNotSupportedError",
+    },
+    "holodeck.lib.evaluators.deepeval.faithfulness": {"FaithfulnessEvaluator": _JUDGED},
+    "holodeck.lib.evaluators.deepeval.geval": {"GEvalEvaluator": _JUDGED},
+    "holodeck.lib.evaluators.deterministic": {
+        "EqualityEvaluator": f"{_EVALUATORS}.deterministic:EqualityEvaluator",
+        "NumericEvaluator": f"{_EVALUATORS}.deterministic:NumericEvaluator",
+    },
+    "holodeck.lib.evaluators.nlp_metrics": {
+        "BLEUEvaluator": f"{_EVALUATORS}.standard:BLEUEvaluator",
+        "METEOREvaluator": f"{_EVALUATORS}.standard:METEOREvaluator",
+        "NLPMetricsError": f"{_EVALUATORS}.errors:NLPMetricsError",
+        "ROUGEEvaluator": f"{_EVALUATORS}.standard:ROUGEEvaluator",
+    },
+    "holodeck.lib.evaluators.param_spec": {
+        "DEEPEVAL_PARAMS": f"{_EVALUATORS}.params:DEEPEVAL_PARAMS",
+        "EvalParam": f"{_EVALUATORS}.params:EvalParam",
+        "ParamSpec": f"{_EVALUATORS}.params:ParamSpec",
+    },
+    "holodeck.lib.test_runner": {},
+    "holodeck.lib.test_runner.code_grader": {
+        "GraderContext": "holodeck_action.usercode.grading:GraderContext",
+        "GraderResult": "holodeck_action.usercode.grading:GraderResult",
+    },
+    "holodeck.models": {},
+    "holodeck.models.evaluation": {
+        "CodeMetric": "holodeck_action.suite.metrics:CodeMetric",
+        "EvaluationConfig": "holodeck_action.suite.agent:EvaluationConfig",
+        "EvaluationMetric": "holodeck_action.suite.metrics:StandardMetric",
+        "GEvalMetric": "holodeck_action.suite.metrics:GEvalMetric",
+        "MetricType": "holodeck_action.suite.metrics:SuiteMetric",
+        "RAGMetric": "holodeck_action.suite.metrics:RagMetric",
+        "RAGMetricType": "holodeck_action.suite.enumerations:RAGMetricType",
+    },
+    "holodeck.models.llm": {
+        "LLMProvider": "holodeck_action.suite.providers:LLMProvider",
+        "ProviderEnum": "holodeck_action.suite.enumerations:ProviderEnum",
+    },
+    "holodeck.models.test_case": {
+        "ExpectedTool": "holodeck_action.suite.cases:ExpectedToolEntry",
+        "FileInput": "holodeck_action.suite.cases:FileInput",
+        "TestCase": "holodeck_action.suite.cases:CaseEntry",
+        "Turn": "holodeck_action.suite.cases:TurnEntry",
+    },
+}
+"""Per documented module its names, each with the module and name that implement it."""
+
+
+class _Finder:
+    """Finds the documented modules; first on `sys.meta_path`, so that a mere folder `holodeck/` cannot hide them."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of a documented module; None for all others, and for all when HoloDeck is installed."""
+        if name not in NAMES:
+            return None
+        folders: list[str] = []
+        if name == _ROOT:
+            other = self._other_root()
+            if other is not None and other.origin is not None:
+                return None
+            if other is not None:
+                # A folder of that name on the module path: its own modules stay importable.
+                folders = list(other.submodule_search_locations or ())
+        elif not isinstance(getattr(sys.modules.get(_ROOT), "__loader__", None), _Loader):
+            return None
+        loader = cast("Loader", _Loader())
+        spec = ModuleSpec(name, loader, is_package=any(module.startswith(f"{name}.") for module in NAMES))
+        if spec.submodule_search_locations is not None:
+            spec.submodule_search_locations += folders
+        return spec
+
+    def _other_root(self) -> ModuleSpec | None:
+        for finder in sys.meta_path:
+            if finder is not self:
+                found = finder.find_spec(_ROOT, None)
+                if found is not None:
+                    return found
+        return None
+
+
+class _Loader:
+    """Makes modules whose names are imported when they are used."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Leave the making of the module to the import system."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Fill a module."""
+        names = NAMES[module.__name__]
+        module.__doc__ = f"{module.__name__}, as far as holodeck-action implements it."
+        module.__dict__.update(
+            __all__=sorted(name for name, source in names.items() if source is not None),
+            __dir__=lambda: sorted({*module.__dict__, *names}),
+            __getattr__=_attribute_reader(module, names),
+        )
+
+
+def _attribute_reader(module: ModuleType, names: Mapping[str, str | None]) -> Callable[[str], Any]:
+    def read(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+        source = names[name]
+        if source is None:
+            raise ImportError(
+                f"{name} (from {module.__name__}) is not available: this version of holodeck-action has no metrics "
+                "judged by a model yet",
+                name=module.__name__,
+            )
+        source_module, _, source_name = source.partition(":")
+        value = getattr(importlib.import_module(source_module), source_name)
+        setattr(module, name, value)
+        return value
+
+    return read
+
+
+def _install() -> None:
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+_install()

@@ -1,0 +1,115 @@
+"""What went wrong in user code, as data: type, text and the user's own frames (used inside the worker process)."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Any
+
+_MAX_TEXT = 2000
+_MAX_FRAMES = 30
+_INSTALLED = ("site-packages", "dist-packages")
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+_LASTING = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
+"""System errors that trying again does not help."""
+
+
+class CallError(Exception):
+    """A call that gave no usable result.
+
+    Attributes:
+        code: stable snake_case code.
+        message: what happened, without the name of the callable.
+        type: class of the exception that user code raised; empty when it raised none.
+        frames: the user's own frames, innermost last: `graders/money.py:12 in check: return 1 / 0`.
+        transient: whether trying again may help: user code met connection trouble or a timeout.
+    """
+
+    def __init__(
+        self, code: str, message: str, *, type: str = "", frames: tuple[str, ...] = (), transient: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message[: 2 * _MAX_TEXT]
+        self.type = type
+        self.frames = frames
+        self.transient = transient
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the failure as JSON values."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "type": self.type,
+            "traceback": list(self.frames),
+            "transient": self.transient,
+        }
+
+
+class Places:
+    """The folders of user code, relative to which its files are shown: messages are the same on every machine."""
+
+    def __init__(self, *folders: str) -> None:
+        self._prefixes = tuple(dict.fromkeys(folder.rstrip(os.sep) + os.sep for folder in folders))
+
+    def shown(self, file: str) -> str | None:
+        """Return a file's path below the user's folders; None for files that are not the user's."""
+        if file.startswith((_STANDARD_LIBRARY, _OURS)) or any(part in _INSTALLED for part in file.split(os.sep)):
+            return None
+        for prefix in self._prefixes:
+            if file.startswith(prefix):
+                return file[len(prefix) :].replace(os.sep, "/")
+        return None
+
+    def raised(self, error: BaseException, action: str = "it raised", code: str = "raised") -> CallError:
+        """Return the failure for an exception of user code."""
+        if isinstance(error, SystemExit):
+            action, code = "it called sys.exit", "exited"
+            what = f"{action}({'' if error.code is None else repr(error.code)[:80]})"
+        else:
+            what = f"{action} {type(error).__name__}"
+            text = " ".join(_text_of(error).split())[:_MAX_TEXT]
+            what += f": {text}" if text else ""
+        frames = self._frames(error.__traceback__)
+        place = self._place_of_syntax_error(error)
+        if place is None and frames:
+            place = frames[-1].split(" ", 1)[0]
+        return CallError(
+            code,
+            f"{what} ({place})" if place else what,
+            type=type(error).__name__,
+            frames=frames,
+            transient=isinstance(error, OSError) and not isinstance(error, _LASTING),
+        )
+
+    def _place_of_syntax_error(self, error: BaseException) -> str | None:
+        if isinstance(error, SyntaxError) and error.filename is not None:
+            shown = self.shown(error.filename)
+            return f"{shown}:{error.lineno}" if shown else None
+        return None
+
+    def _frames(self, traceback: TracebackType | None) -> tuple[str, ...]:
+        # Only a failure pays for the import.
+        import linecache
+
+        frames: list[str] = []
+        while traceback is not None:
+            code = traceback.tb_frame.f_code
+            shown = self.shown(code.co_filename)
+            if shown is not None:
+                line = linecache.getline(code.co_filename, traceback.tb_lineno).strip()[:200]
+                frames.append(f"{shown}:{traceback.tb_lineno} in {code.co_name}" + (f": {line}" if line else ""))
+                del frames[:-_MAX_FRAMES]
+            traceback = traceback.tb_next
+        return tuple(frames)
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        if isinstance(error, SyntaxError):
+            return str(error.msg)
+        return str(error)[: 4 * _MAX_TEXT]
+    except Exception as trouble:  # noqa: BLE001 - an exception whose text cannot be made still has its type
+        return f"(its text cannot be made: {type(trouble).__name__})"

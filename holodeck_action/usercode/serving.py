@@ -1,0 +1,115 @@
+"""Answering calls inside the worker process.
+
+Framed JSON on a connection of its own, so that nothing user code prints can break the protocol. Every message in is
+`{id, op: check|grade|ask, reference, max_bytes, …}`, every message out `{id, value}` or `{id, error}`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from holodeck_action.usercode.failures import CallError, Places
+from holodeck_action.usercode.frames import CONNECTION_LOST, HEADER, pack, unpack
+from holodeck_action.usercode.loading import load
+from holodeck_action.usercode.plain import Plain
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+class Server:
+    """Answers one call after the other."""
+
+    def __init__(self, connection: int, folder: str, current: str) -> None:
+        self._connection = connection
+        self._places = Places(folder, current)
+        self._process = os.getpid()
+        self._callables: dict[str, Callable[..., Any]] = {}
+        self._runner: asyncio.Runner | None = None
+
+    def serve(self) -> None:
+        """Answer until the connection ends."""
+        while header := self._read(HEADER):
+            request = unpack(self._read(int.from_bytes(header, "big")))
+            reply = self._answer(request)
+            if os.getpid() != self._process:
+                # User code forked and let its child return: only the worker itself answers.
+                os._exit(0)
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(Exception):
+                    stream.flush()
+            self._write(pack({"id": request["id"], **reply}))
+        if self._runner is not None:
+            self._runner.close()
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {"value": self._perform(request)}
+        except CallError as failure:
+            return {"error": failure.as_data()}
+        except BaseException as error:  # noqa: BLE001 - user code raises what it likes
+            return {"error": self._places.raised(error).as_data()}
+
+    def _perform(self, request: dict[str, Any]) -> Any:
+        function = self._find(request["reference"])
+        max_bytes = request["max_bytes"]
+        match request["op"]:
+            case "grade":
+                # Graders import it anyway; Python targets need not pay for it.
+                from holodeck_action.usercode.grading import grade
+
+                return grade(lambda context: self._settle(function(context)), request["context"], max_bytes)
+            case "ask":
+                return Plain(max_bytes).convert(self._settle(function(request["messages"])), "the reply")
+            case _:
+                return None
+
+    def _find(self, reference: str) -> Callable[..., Any]:
+        if reference not in self._callables:
+            self._callables[reference] = load(reference, self._places)
+        return self._callables[reference]
+
+    def _settle(self, value: Any) -> Any:
+        """Return the value, or what it comes to when it is awaitable.
+
+        All calls share one event loop, so that clients which user code keeps between calls stay usable.
+        """
+        if not hasattr(type(value), "__await__"):
+            return value
+        import asyncio
+
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+
+        async def wait() -> Any:
+            return await value
+
+        return self._runner.run(wait())
+
+    def _read(self, size: int) -> bytes:
+        """Return exactly `size` bytes; none when the connection has ended."""
+        parts = []
+        while size:
+            part = self._transfer(os.read, min(size, 1 << 20))
+            if not part:
+                return b""
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self._transfer(os.write, view) :]
+
+    def _transfer(self, operation: Callable[[int, Any], Any], what: Any) -> Any:
+        try:
+            return operation(self._connection, what)
+        except ConnectionError:
+            os._exit(0)
+        except OSError:
+            os._exit(CONNECTION_LOST)
