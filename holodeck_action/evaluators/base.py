@@ -259,5 +259,5 @@ _PARAM_NAMES = frozenset(param.value for param in EvalParam)
 
 def describe(error: BaseException) -> str:
     """Return type and text of an exception on one bounded line."""
-    text = " ".join(str(error).split())[:500]
+    text = " ".join(str(error)[:500].split()).encode(errors="backslashreplace").decode()
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -5,7 +5,6 @@ Source: HoloDeck DeepEval data model, EvaluationResult and its invariants; evalu
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -92,11 +91,15 @@ def check_score(score: float, metric_name: str) -> None:
     Raises:
         EvaluationError: NaN, infinite, or outside 0..1; code `invalid_score`.
     """
-    if not (math.isfinite(score) and 0.0 <= score <= 1.0):
+    if not 0.0 <= score <= 1.0:
+        try:
+            shown = repr(float(score))
+        except OverflowError:
+            shown = "a number too large to show"
         raise EvaluationError(
-            f"{metric_name} gave the score {score!r:.40}, which is not a number from 0 to 1",
+            f"{metric_name} gave the score {shown}, which is not a number from 0 to 1",
             code="invalid_score",
-            context={"score": repr(score)[:40]},
+            context={"score": shown},
         )
 
 
