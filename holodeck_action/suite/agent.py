@@ -32,7 +32,7 @@ class Instructions(FormatModel):
 def _not_bare_text(value: Any) -> Any:
     if isinstance(value, str):
         raise PydanticCustomError(
-            "instructions_text", "must be a mapping: write {{inline: your text}} or {{file: path of the text}}"
+            "instructions_text", "must be a mapping: write {inline: your text} or {file: path of the text}"
         )
     return value
 
@@ -190,13 +190,11 @@ class AgentConfig(FormatModel):
     @model_validator(mode="after")
     def _has_an_embedding_model(self) -> AgentConfig:
         if self.embedding_provider is not None and self.embedding_provider.provider == "anthropic":
-            raise PydanticCustomError(
-                "embedding_provider", "embedding_provider cannot be anthropic: it has no embedding models"
-            )
+            raise PydanticCustomError("embedding_provider", "cannot be anthropic: it has no embedding models")
         searches = any(isinstance(tool, VectorstoreTool | HierarchicalDocumentTool) for tool in self.tools or ())
         if self.model.provider == "anthropic" and searches and self.embedding_provider is None:
             raise PydanticCustomError(
                 "embedding_provider",
-                "embedding_provider is required when the model's provider is anthropic and a tool searches documents",
+                "is missing (required when the model's provider is anthropic and a tool searches documents)",
             )
         return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -74,13 +74,6 @@ class ClaudeConfig(FormatModel):
     disable_default_hooks: Flag = False
     disable_subprocess_env_scrub: Flag = False
 
-    @model_validator(mode="before")
-    @classmethod
-    def _no_subagents(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "subagents" in data:
-            raise PydanticCustomError("claude_subagents", "subagents is no longer supported: rename it to agents")
-        return data
-
 
 class ToolPermissions(FormatModel):
     """Which tools the agent may call."""
@@ -90,11 +83,8 @@ class ToolPermissions(FormatModel):
 
     @model_validator(mode="after")
     def _no_overlap(self) -> ToolPermissions:
-        both = [name for name in self.allowed_tools or () if name in (self.disallowed_tools or ())]
-        if both:
-            raise PydanticCustomError(
-                "tool_permissions", "{names} cannot be both allowed and disallowed", {"names": ", ".join(both)}
-            )
+        if not set(self.allowed_tools or ()).isdisjoint(self.disallowed_tools or ()):
+            raise PydanticCustomError("allowed_tools", "names a tool that disallowed_tools names too")
         return self
 
 

@@ -121,7 +121,7 @@ class FileInput(FormatModel):
     @model_validator(mode="after")
     def _one_source(self) -> FileInput:
         if (self.path is None) == (self.url is None):
-            raise PydanticCustomError("file_source", "give exactly one of path and url")
+            raise PydanticCustomError("path", "give exactly one of path and url")
         return self
 
 
@@ -141,11 +141,7 @@ class ExpectedToolEntry(FormatModel):
     @model_validator(mode="after")
     def _counts_are_ordered(self) -> ExpectedToolEntry:
         if self.max_count is not None and self.max_count < self.count:
-            raise PydanticCustomError(
-                "tool_counts",
-                "max_count {most} is below count {least}: no number of calls satisfies both",
-                {"most": self.max_count, "least": self.count},
-            )
+            raise PydanticCustomError("max_count", "is below count: no number of calls satisfies both")
         return self
 
 

@@ -82,9 +82,7 @@ class StandardMetric(MetricModel):
         top = self.scale or 1
         if self.threshold is not None and self.threshold > top:
             raise PydanticCustomError(
-                "threshold_unreachable",
-                "threshold {threshold} can never be reached: scores end at {top} (allowed: 0 to {top})",
-                {"threshold": self.threshold, "top": top},
+                "threshold", "can never be reached: scores end at {top} (allowed: 0 to {top})", {"top": top}
             )
         return self
 
@@ -105,7 +103,7 @@ class GEvalMetric(MetricModel):
     def _answer_is_graded(self) -> GEvalMetric:
         if "actual_output" not in self.evaluation_params:
             raise PydanticCustomError(
-                "evaluation_params", "evaluation_params must contain actual_output: it is the answer that is graded"
+                "evaluation_params", "must contain actual_output: it is the answer that is graded"
             )
         return self
 
@@ -129,7 +127,7 @@ class Scale(FormatModel):
     @model_validator(mode="after")
     def _ordered(self) -> Scale:
         if not self.min < self.max:
-            raise PydanticCustomError("scale_order", "scale.min must be below scale.max")
+            raise PydanticCustomError("max", "must be above min")
         return self
 
 

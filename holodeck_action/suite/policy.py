@@ -71,6 +71,12 @@ class GateMetric(FormatModel):
     min_lower_bound: UnitInterval | None = None
     min_p10: UnitInterval | None = None
 
+    @model_validator(mode="after")
+    def _has_a_bound(self) -> GateMetric:
+        if self.min_mean is None and self.min_lower_bound is None and self.min_p10 is None:
+            raise PydanticCustomError("min_mean", "is missing: give at least one bound, such as min_mean: 0.8")
+        return self
+
 
 class GateSummary(FormatModel):
     """A bound on one number for the suite (evaluators reference §10)."""
@@ -83,9 +89,7 @@ class GateSummary(FormatModel):
     @model_validator(mode="after")
     def _weights_fit_the_method(self) -> GateSummary:
         if (self.method == "weighted_average") != (self.weights is not None):
-            raise PydanticCustomError(
-                "summary_weights", "weights belong to method weighted_average, which needs them, and to no other"
-            )
+            raise PydanticCustomError("weights", "belongs to method weighted_average, which needs it, and to no other")
         return self
 
 

@@ -29,5 +29,5 @@ class LLMProvider(FormatModel):
     @model_validator(mode="after")
     def _azure_has_an_endpoint(self) -> LLMProvider:
         if self.provider == "azure_openai" and self.endpoint is None:
-            raise PydanticCustomError("endpoint", "endpoint is required for provider azure_openai")
+            raise PydanticCustomError("endpoint", "is missing (required for provider azure_openai)")
         return self

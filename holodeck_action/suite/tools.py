@@ -107,7 +107,7 @@ class VectorstoreTool(ToolModel):
     @model_validator(mode="after")
     def _fields_need_ids(self) -> VectorstoreTool:
         if self.vector_field is not None and self.id_field is None:
-            raise PydanticCustomError("id_field", "id_field is required when vector_field is set")
+            raise PydanticCustomError("id_field", "is missing (required when vector_field is set)")
         return self
 
 
@@ -172,7 +172,7 @@ class HierarchicalDocumentTool(ToolModel):
         if self.search_mode == "hybrid" and self.semantic_weight + self.keyword_weight <= 0.0:
             raise PydanticCustomError("weights", "semantic_weight and keyword_weight cannot both be 0 in hybrid search")
         if self.enable_reranking and self.reranker_model is None:
-            raise PydanticCustomError("reranker", "reranker_model is required when enable_reranking is true")
+            raise PydanticCustomError("reranker_model", "is missing (required when enable_reranking is true)")
         return self
 
 
@@ -203,15 +203,15 @@ class MCPTool(ToolModel):
     def _has_an_address(self) -> MCPTool:
         if self.transport == "stdio":
             if self.command is None:
-                raise PydanticCustomError("mcp_command", "command is required for transport stdio")
+                raise PydanticCustomError("command", "is missing (required for transport stdio)")
             return self
         if self.url is None:
             raise PydanticCustomError(
-                "mcp_url", "url is required for transport {transport}", {"transport": self.transport}
+                "url", "is missing (required for transport {transport})", {"transport": self.transport}
             )
         parts = urlsplit(self.url)
         if not (parts.scheme in ("https", "wss", "ws") or (parts.scheme == "http" and parts.hostname in LOCAL_HOSTS)):
-            raise PydanticCustomError("mcp_url", "url must start with https, wss or ws (http only for localhost)")
+            raise PydanticCustomError("url", "must start with https, wss or ws (http only for localhost)")
         return self
 
 

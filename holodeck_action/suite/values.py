@@ -36,7 +36,6 @@ class ExpectedTool:
         count: least number of matching calls.
         max_count: greatest number of matching calls; None for no limit.
         match: `substring` (the format's rule, case-sensitive) or `exact`.
-        plain: written as a string, or as an object without args and with count 1.
     """
 
     name: str
@@ -66,8 +65,8 @@ class MetricSpec:
         config: the validated entry.
         label: display name, equal for entries with equal settings apart from the threshold, unique otherwise.
         mark: where the entry stands.
-        inherited: from `evaluations.metrics` or the policy's `metrics`, not listed on the case or turn itself: a
-            missing input is then a visible skip, not an error.
+        inherited: not listed for this turn itself, but in `evaluations.metrics`, in the policy's `metrics`, or on a
+            conversation of which another turn has the inputs: a missing input is then a visible skip, not an error.
         k: the cut-off rank of a retrieval metric, one per spec.
     """
 

@@ -1,0 +1,126 @@
+"""Which inputs a metric needs, whether it applies to a turn, and whether it can fail it (DESIGN §4)."""
+
+from __future__ import annotations
+
+from holodeck_action.suite.metrics import (
+    AZURE_METRICS,
+    DETERMINISTIC_METRICS,
+    AnyMetric,
+    CodeMetric,
+    GEvalMetric,
+    LengthMetric,
+    RagMetric,
+    RetrievalMetric,
+    StandardMetric,
+    ToolCorrectnessMetric,
+    TrajectoryMetric,
+)
+from holodeck_action.suite.values import Case, MetricSpec, Turn
+
+_NOTHING: frozenset[str] = frozenset()
+_GROUND_TRUTH = frozenset(("ground_truth",))
+_CONTEXT = frozenset(("retrieval_context",))
+_RETRIEVAL = frozenset(("ground_truth_chunk_ids", "retrieved_chunks"))
+_TOOLS = frozenset(("expected_tools",))
+_TRAJECTORY = frozenset(("expected_trajectory",))
+
+_STANDARD = {
+    **dict.fromkeys(DETERMINISTIC_METRICS, _GROUND_TRUTH),
+    **dict.fromkeys(AZURE_METRICS, _NOTHING),
+    "similarity": _GROUND_TRUTH,
+}
+_RAG = {
+    "faithfulness": _CONTEXT,
+    "answer_relevancy": _NOTHING,
+    "contextual_relevancy": _CONTEXT,
+    "contextual_precision": _CONTEXT | _GROUND_TRUTH,
+    "contextual_recall": _CONTEXT | _GROUND_TRUTH,
+}
+_GEVAL = {"expected_output": "ground_truth", "retrieval_context": "retrieval_context"}
+
+# Inputs that only the agent's answer brings are not known before the run.
+_STATIC = ("ground_truth", "expected_tools", "expected_trajectory", "ground_truth_chunk_ids")
+
+
+def required_inputs(config: AnyMetric) -> frozenset[str]:
+    """Inputs a metric needs besides the answer.
+
+    `tool_correctness` is satisfied by `expected_trajectory` too. Sources: format reference §2.2–2.8, evaluators
+    reference §3, §4, §6, §7.
+    """
+    if isinstance(config, StandardMetric):
+        return _STANDARD[config.metric]
+    if isinstance(config, RagMetric):
+        return _RAG[config.metric_type]
+    if isinstance(config, GEvalMetric):
+        return frozenset(_GEVAL[name] for name in config.evaluation_params if name in _GEVAL)
+    if isinstance(config, RetrievalMetric):
+        return _RETRIEVAL
+    if isinstance(config, ToolCorrectnessMetric):
+        return _TOOLS
+    return _TRAJECTORY if isinstance(config, TrajectoryMetric) else _NOTHING
+
+
+def missing_static_inputs(spec: MetricSpec, turn: Turn) -> tuple[str, ...]:
+    """Names of the inputs that the suite should give for this turn and does not."""
+    required = required_inputs(spec.config)
+    if required is _TOOLS and turn.expected_trajectory is not None:
+        return ()
+    return tuple(name for name in _STATIC if name in required and getattr(turn, name) is None)
+
+
+def skip_reason(spec: MetricSpec, turn: Turn) -> str | None:
+    """Why a metric is not evaluated on a turn by construction; None when it is evaluated or its lack is an error."""
+    if not spec.config.enabled:
+        return "disabled in the suite"
+    if spec.inherited:
+        missing = missing_static_inputs(spec, turn)
+        if missing:
+            return f"does not apply: the turn has no {' and no '.join(missing)}"
+    return None
+
+
+def asserts(config: AnyMetric) -> bool:
+    """Whether a metric can fail its case: by kind, or because it has a threshold (format decision table)."""
+    if not config.enabled:
+        return False
+    if isinstance(config, CodeMetric | GEvalMetric | RagMetric | LengthMetric):
+        return True
+    if isinstance(config, StandardMetric) and config.metric in ("equality", "numeric"):
+        return True
+    if isinstance(config, TrajectoryMetric) and config.mode != "lcs_f1":
+        return True
+    return config.threshold is not None
+
+
+def turn_asserts(turn: Turn) -> bool:
+    """Whether anything can fail this turn."""
+    return turn.expected_tools is not None or any(
+        asserts(spec.config) and skip_reason(spec, turn) is None for spec in turn.metrics
+    )
+
+
+def case_asserts(case: Case) -> bool:
+    """Whether anything can fail this case; otherwise it is informational."""
+    return any(turn_asserts(turn) for turn in case.turns)
+
+
+def effective_threshold(config: AnyMetric) -> float | None:
+    """Lowest passing score on the 0..1 scale (code graders: on the grader's own scale); None when there is none."""
+    threshold = config.threshold
+    if isinstance(config, StandardMetric):
+        if threshold is not None:
+            return threshold / (config.scale or 1)
+        return 1.0 if config.metric in ("equality", "numeric") else None
+    if threshold is not None or isinstance(config, CodeMetric | RetrievalMetric | ToolCorrectnessMetric):
+        return threshold
+    if isinstance(config, GEvalMetric):
+        return 0.5
+    return None if isinstance(config, TrajectoryMetric) and config.mode == "lcs_f1" else 1.0
+
+
+def needs_judge(config: AnyMetric) -> bool:
+    """Whether a model must grade: G-Eval, RAG and the legacy Azure metrics."""
+    return isinstance(config, GEvalMetric | RagMetric) or (
+        isinstance(config, StandardMetric) and config.metric in AZURE_METRICS
+    )

@@ -1,0 +1,98 @@
+"""The data of a YAML file with the position of everything in it."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import Any
+
+from holodeck_action.suite.errors import Problem
+from holodeck_action.suite.marks import SourceMark
+
+PACKED = "I"
+"""Array type of packed positions: line and column of each key and value, or of each item."""
+SUBSTITUTED = 1 << 31
+"""Bit of a value's column: it holds the value of a variable."""
+UNSET = 1 << 30
+"""Bit of a value's column: it names a variable that is not set."""
+_COLUMN = UNSET - 1
+
+
+class MarkedMap(dict[Any, Any]):
+    """A mapping with the position of itself, its keys and its values."""
+
+    __slots__ = ("column", "line", "marks")
+    line: int
+    column: int
+    marks: bytes
+
+    def key_position(self, key: Any) -> tuple[int, int]:
+        """Line and column of a key."""
+        line, column, _, _ = self._entry(key)
+        return line, column & _COLUMN
+
+    def value_position(self, key: Any) -> tuple[int, int]:
+        """Line and column of a key's value."""
+        _, _, line, column = self._entry(key)
+        return line, column & _COLUMN
+
+    def substituted(self, key: Any) -> bool:
+        """Whether the value holds the value of a variable."""
+        return bool(self._entry(key)[3] & SUBSTITUTED)
+
+    def unset(self, key: Any) -> bool:
+        """Whether the value names a variable that is not set."""
+        return bool(self._entry(key)[3] & UNSET)
+
+    def _entry(self, key: Any) -> tuple[int, int, int, int]:
+        index = list(self).index(key)
+        if 16 * index >= len(self.marks):
+            # Filled in from another file.
+            return self.line, self.column, self.line, self.column
+        first, second, third, fourth = array(PACKED, self.marks)[4 * index : 4 * index + 4]
+        return first, second, third, fourth
+
+
+class MarkedList(list[Any]):
+    """A list with the position of itself and its items."""
+
+    __slots__ = ("column", "line", "marks")
+    line: int
+    column: int
+    marks: bytes
+
+    def value_position(self, index: int) -> tuple[int, int]:
+        """Line and column of an item."""
+        packed = array(PACKED, self.marks)
+        return packed[2 * index], packed[2 * index + 1] & _COLUMN
+
+    def substituted(self, index: int) -> bool:
+        """Whether the item holds the value of a variable."""
+        return bool(array(PACKED, self.marks)[2 * index + 1] & SUBSTITUTED)
+
+    def unset(self, index: int) -> bool:
+        """Whether the item names a variable that is not set."""
+        return bool(array(PACKED, self.marks)[2 * index + 1] & UNSET)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file as data.
+
+    Attributes:
+        file: how the file is called in positions.
+        root: the data; None for an empty file and for one that is not YAML.
+        readable: False when the file is not YAML: `problems` then says why and nothing else is known.
+        problems: duplicate keys, unset variables and the like.
+        secrets: values of variables and of literal secret fields.
+    """
+
+    file: str
+    root: Any
+    readable: bool
+    problems: tuple[Problem, ...]
+    secrets: frozenset[str]
+
+    def mark(self, line: int, column: int) -> SourceMark:
+        """A position in this file."""
+        return SourceMark(self.file, line, column)

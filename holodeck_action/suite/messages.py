@@ -1,0 +1,173 @@
+"""Sentences for what a model refuses."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from holodeck_action.suite.metrics import RagName, RetrievalName
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One refusal.
+
+    Attributes:
+        kind: pydantic's type of the error.
+        text: its message; ours for custom errors.
+        context: its values.
+        path: where it is, in the data.
+        schema: core schema of what is expected there.
+        value: what stands there.
+        hidden: the value is a secret and must not be shown.
+    """
+
+    kind: str
+    text: str
+    context: Mapping[str, Any]
+    path: tuple[str | int, ...]
+    schema: Mapping[str, Any]
+    value: Any
+    hidden: bool
+
+
+_PATTERNS = {
+    r"\S": "must not be blank",
+    r"^[0-9A-Za-z_]+$": "may hold only letters, digits and underscores",
+    r"^[\w.]+:\w+$": "must be module.path:callable, such as graders.refunds:check",
+    r"^(file:.+|artifact|history|branch:.+)$": "must be file:PATH, artifact, history or branch:NAME",
+}
+_MIGRATED_KEYS = {
+    "organization": "the OpenAI client reads OPENAI_ORG_ID from the environment",
+    "subagents": "it was renamed to agents",
+    "tool_filtering": "it was removed from the format",
+}
+
+
+def sentence(finding: Finding) -> str:
+    """What is wrong and what is allowed, without the value where it is hidden."""
+    build = _SENTENCES.get(finding.kind)
+    if build is not None:
+        return build(finding)
+    text = finding.text
+    # A reason may quote the value.
+    return text.partition(":")[0] if finding.hidden and "reason" in finding.context else text
+
+
+def did_you_mean(word: str, allowed: Iterable[str]) -> str:
+    """`, did you mean "x"?` when one of the allowed words is close, else nothing."""
+    close = difflib.get_close_matches(word, list(allowed), 1)
+    return f", did you mean {quoted(close[0])}?" if close else ""
+
+
+def quoted(text: str) -> str:
+    """A text of the suite in quotes, on one line and of bounded length."""
+    return json.dumps(text if len(text) <= 60 else f"{text[:59]}…", ensure_ascii=False)
+
+
+def _choice(finding: Finding, allowed: list[str]) -> str:
+    options = f"(allowed: {', '.join(allowed)})"
+    if finding.hidden or not isinstance(finding.value, str):
+        return f"is not one of the allowed values {options}"
+    guess = did_you_mean(finding.value, allowed)
+    return (
+        f"{quoted(finding.value)} is not allowed{guess} {options}"
+        if guess
+        else f"{quoted(finding.value)} is not allowed {options}"
+    )
+
+
+def _literal(finding: Finding) -> str:
+    if finding.path[-1:] == ("metric",) and not finding.hidden:
+        name = finding.value
+        if name == "safety":
+            return "safety is not supported: use type geval with criteria that say what a safe answer is"
+        if name in get_args(RagName):
+            return f"{name} is a rag metric: write type: rag and metric_type: {name}"
+        if name in get_args(RetrievalName):
+            return f"{name} is a retrieval metric: write type: retrieval and metric: {name}"
+    return _choice(finding, [str(value) for value in finding.schema["expected"]])
+
+
+def _union_tag(finding: Finding) -> str:
+    allowed = [str(tag) for tag in finding.schema["choices"]]
+    if isinstance(finding.value, dict):
+        if "type" in finding.value:
+            return f"must be text (allowed: {', '.join(allowed)})"
+        return f"type is missing: every entry names its type (allowed: {', '.join(allowed)})"
+    if isinstance(finding.value, str) and finding.path[-1:] == ("type",):
+        return _choice(finding, allowed)
+    return "must be a mapping"
+
+
+def _unknown_key(finding: Finding) -> str:
+    key = str(finding.path[-1])
+    allowed = sorted(finding.schema["fields"])
+    options = f"(allowed: {', '.join(allowed)})"
+    if key in _MIGRATED_KEYS:
+        return f"unknown key: {_MIGRATED_KEYS[key]} {options}"
+    return f"unknown key{did_you_mean(key, allowed)} {options}"
+
+
+def _range(finding: Finding) -> str:
+    schema = finding.schema
+    low = f"{schema['ge']:g} or more" if "ge" in schema else f"above {schema['gt']:g}" if "gt" in schema else ""
+    high = f"{schema['le']:g}" if "le" in schema else ""
+    allowed = f"{schema['ge']:g} to {high}" if high and "ge" in schema else low or f"at most {high}"
+    value = "the value" if finding.hidden else f"{finding.value}"[:40]
+    return f"{value} is out of range (allowed: {allowed})"
+
+
+def _pattern(finding: Finding) -> str:
+    return _PATTERNS[finding.context["pattern"]]
+
+
+def _too_short(finding: Finding) -> str:
+    return "must have at least one entry"
+
+
+def _too_long(finding: Finding) -> str:
+    return f"has too many entries (allowed: at most {finding.context['max_length']})"
+
+
+def _text(finding: Finding) -> str:
+    if finding.value is None:
+        return "is empty (required: text)"
+    if isinstance(finding.value, dict | list):
+        return "must be text"
+    return "must be text: put the value in quotes"
+
+
+def _says(text: str) -> Callable[[Finding], str]:
+    return lambda finding: text
+
+
+_mapping, _list = _says("must be a mapping"), _says("must be a list")
+_number, _whole = _says("must be a number"), _says("must be a whole number")
+
+_SENTENCES: dict[str, Callable[[Finding], str]] = {
+    "missing": _says("is missing (required)"),
+    "extra_forbidden": _unknown_key,
+    "literal_error": _literal,
+    "union_tag_invalid": _union_tag,
+    "union_tag_not_found": _union_tag,
+    "model_type": _mapping,
+    "model_attributes_type": _mapping,
+    "dict_type": _mapping,
+    "list_type": _list,
+    "tuple_type": _list,
+    "string_type": _text,
+    "string_pattern_mismatch": _pattern,
+    "string_too_short": _says("must not be empty"),
+    "float_type": _number,
+    "int_type": _whole,
+    "int_from_float": _whole,
+    "int_parsing_size": _whole,
+    "finite_number": _says("must be a finite number"),
+    **dict.fromkeys(("greater_than", "greater_than_equal", "less_than", "less_than_equal"), _range),
+    "too_short": _too_short,
+    "too_long": _too_long,
+}

@@ -1,0 +1,157 @@
+"""Data against its model, with every defect as a sentence at its line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from holodeck_action.suite.document import Document, MarkedList, MarkedMap
+from holodeck_action.suite.errors import Problem, field_path
+from holodeck_action.suite.messages import Finding, sentence
+from holodeck_action.suite.reading import SECRET_KEY
+
+Model = TypeVar("Model", bound=BaseModel)
+Path = tuple[str | int, ...]
+
+_TRANSPARENT = frozenset(
+    ("function-before", "function-after", "function-wrap", "nullable", "default", "model", "definitions")
+)
+_BOUNDS = ("ge", "gt", "le", "lt")
+_KEY = "[key]"
+_SECRET_CHILDREN = ("env", "headers")
+
+
+def validated(
+    model: type[Model], data: Any, document: Document, path: Path = (), *, case: str | None = None
+) -> tuple[Model | None, list[Problem]]:
+    """Validate a part of a document.
+
+    Args:
+        model: what the data must be.
+        data: the part, with its marks.
+        document: where it stands.
+        path: where in the document.
+        case: name of the case it belongs to, shown in messages.
+
+    Returns:
+        The model and no problems, or None and every problem.
+    """
+    try:
+        return model.model_validate(data), []
+    except ValidationError as error:
+        schema = model.__pydantic_core_schema__
+        found = [
+            _problem(details, schema, data, document, path, case)
+            for details in error.errors(include_url=False, include_context=True)
+        ]
+        return None, [problem for problem in found if problem is not None]
+
+
+def position_of(document: Document, root: Any, path: Path, *, key: bool = False) -> tuple[int, int]:
+    """Line and column of a value in a marked part of a document, or of its key; of what encloses it if it is absent."""
+    place = (getattr(root, "line", 1), getattr(root, "column", 1))
+    current = root
+    for index, part in enumerate(path):
+        if isinstance(current, MarkedMap) and part in current:
+            last = index == len(path) - 1
+            place = current.key_position(part) if key and last else current.value_position(part)
+        elif isinstance(current, MarkedList) and isinstance(part, int) and part < len(current):
+            place = current.value_position(part)
+        else:
+            break
+        current = current[part]
+    return place
+
+
+def _problem(
+    details: Mapping[str, Any], schema: Any, data: Any, document: Document, prefix: Path, case: str | None
+) -> Problem | None:
+    kind = details["type"]
+    path, leaf = _descend(schema, details["loc"])
+    value = details["input"]
+    if kind in leaf.get("fields", ()):
+        # Our own errors of a whole mapping carry the name of the field they stand at.
+        path, value = (*path, kind), value.get(kind)
+    elif kind == "union_tag_not_found" and isinstance(value, dict):
+        path = (*path, "type") if "type" in value else path
+    elif kind == "union_tag_invalid":
+        path, value = (*path, "type"), value["type"]
+    flags = _flags(data, path)
+    if flags == "unset":
+        return None
+    hidden = flags == "substituted" or is_secret(path)
+    message = sentence(Finding(kind, details["msg"], details.get("ctx", {}), path, leaf, value, hidden))
+    if case is not None:
+        message += f" (case {json.dumps(case[:80], ensure_ascii=False)})"
+    at_key = kind == "extra_forbidden" or details["loc"][-1:] == (_KEY,)
+    line, column = position_of(document, data, path, key=at_key)
+    return Problem(document.mark(line, column), field_path((*prefix, *path)), message)
+
+
+def is_secret(path: Path) -> bool:
+    """Whether a field's value must not be shown, judged by the names on the way to it."""
+    names = [part for part in path if isinstance(part, str)]
+    return any(name in _SECRET_CHILDREN or SECRET_KEY.search(name) for name in names)
+
+
+def _flags(root: Any, path: Path) -> str | None:
+    current = root
+    for index, part in enumerate(path):
+        known = (isinstance(current, MarkedMap) and part in current) or (
+            isinstance(current, MarkedList) and isinstance(part, int) and part < len(current)
+        )
+        if not known:
+            return None
+        if index == len(path) - 1:
+            return "unset" if current.unset(part) else "substituted" if current.substituted(part) else None
+        current = current[part]
+    return None
+
+
+def _descend(schema: Any, loc: tuple[str | int, ...]) -> tuple[Path, Any]:
+    """Follow an error's location through the schema, dropping what names a branch and not a place in the data."""
+    definitions: dict[str, Any] = {}
+    path: list[str | int] = []
+    for part in loc:
+        if part == _KEY:
+            break
+        schema = _unwrap(schema, definitions)
+        kind = schema["type"]
+        if kind == "model-fields":
+            path.append(part)
+            if part not in schema["fields"]:
+                return tuple(path), schema
+            schema = schema["fields"][part]["schema"]
+        elif kind == "list":
+            path.append(part)
+            schema = schema["items_schema"]
+        elif kind == "tuple":
+            path.append(part)
+            schema = schema["items_schema"][0]
+        elif kind == "dict":
+            path.append(part)
+            schema = schema["values_schema"]
+        elif kind == "tagged-union":
+            schema = schema["choices"][part]
+        else:
+            break
+    return tuple(path), _unwrap(schema, definitions)
+
+
+def _unwrap(schema: Any, definitions: dict[str, Any]) -> Any:
+    bounds: dict[str, Any] = {}
+    while True:
+        kind = schema["type"]
+        updates = schema.get("metadata", {}).get("pydantic_js_updates", {})
+        bounds.update((name, bound) for name, bound in updates.items() if name in _BOUNDS)
+        if kind == "definitions":
+            definitions.update({entry["ref"]: entry for entry in schema["definitions"]})
+        if kind == "definition-ref":
+            schema = definitions[schema["schema_ref"]]
+        elif kind in _TRANSPARENT:
+            schema = schema["schema"]
+        else:
+            return {**schema, **bounds}

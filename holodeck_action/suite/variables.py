@@ -1,0 +1,127 @@
+"""Environment variables: `${VAR}` in values, and .env files (HoloDeck format reference §1.2 and its decision table)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from holodeck_action.suite.errors import Problem, SuiteError
+from holodeck_action.suite.marks import SourceMark
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+_QUOTED = re.compile(r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')\s*(?:\#.*)?""")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """A text after substitution.
+
+    Attributes:
+        text: the text with every known variable replaced.
+        values: the non-empty values that were taken from the environment.
+        unset: names of variables that are not set and have no default.
+    """
+
+    text: str
+    values: tuple[str, ...]
+    unset: tuple[str, ...]
+
+
+def substitute(text: str, environ: Mapping[str, str]) -> Substitution:
+    """Replace `${VAR}` and `${VAR:-default}` (used when unset or empty); `$${` stands for a literal `${`."""
+    values: list[str] = []
+    unset: list[str] = []
+
+    def replace(match: re.Match[str]) -> str:
+        name, default = match.group(1), match.group(2)
+        if name is None:
+            return "${"
+        value = environ.get(name)
+        if default is not None and not value:
+            return default
+        if value is None:
+            unset.append(name)
+            return match.group()
+        if value:
+            values.append(value)
+        return value
+
+    return Substitution(_REFERENCE.sub(replace, text), tuple(values), tuple(dict.fromkeys(unset)))
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Variables a suite may use.
+
+    Attributes:
+        variables: the process's own and those of the .env file; the process's own win.
+        notices: which file was read.
+    """
+
+    variables: Mapping[str, str]
+    notices: tuple[str, ...] = ()
+
+
+def environment_for(folder: Path, environ: Mapping[str, str], *, env_file: Path | None = None) -> Environment:
+    """Find the variables for the suite in a folder.
+
+    Args:
+        folder: folder of agent.yaml. Its `.env` is read only when neither CI is set nor a file is given.
+        environ: the process's environment.
+        env_file: file of `--env-file`, read anywhere, instead of `.env`.
+
+    Raises:
+        SuiteError: the file cannot be read, or a line of it is not an assignment.
+    """
+    path = env_file
+    if path is None:
+        if environ.get("CI", "").lower() not in ("", "0", "false"):
+            return Environment(environ)
+        path = folder / ".env"
+        if not path.is_file():
+            return Environment(environ)
+    name = str(env_file) if env_file is not None else ".env"
+    found = _parse(path, name)
+    count = len(found)
+    notice = f"{name}: read {count} variable{'' if count == 1 else 's'}; variables that are already set win"
+    return Environment({**found, **environ}, (notice,))
+
+
+def _parse(path: Path, name: str) -> dict[str, str]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise SuiteError([Problem(None, "", f"{name}: cannot be read: {reason}")]) from None
+    variables: dict[str, str] = {}
+    problems: list[Problem] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        content = line.strip()
+        if not content or content.startswith("#"):
+            continue
+        match = _ASSIGNMENT.fullmatch(content)
+        value = _value(match.group(2)) if match else None
+        if match is None or value is None:
+            # The line may hold a secret: it is not shown.
+            message = "is not an assignment (allowed: KEY=VALUE, export KEY=VALUE, # comment)"
+            problems.append(Problem(SourceMark(name, number, 1), "", message))
+        else:
+            variables[match.group(1)] = value
+    if problems:
+        raise SuiteError(problems)
+    return variables
+
+
+def _value(text: str) -> str | None:
+    if text[:1] not in ("'", '"'):
+        return re.sub(r"(^|\s)#.*", "", text).strip()
+    match = _QUOTED.fullmatch(text)
+    if match is None:
+        return None
+    if match.group(2) is not None:
+        return match.group(2)
+    return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), match.group(1))
