@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tool_values import json_values
 
 from holodeck_action.evaluators.matchers import (
     ArgumentValue,
@@ -20,6 +19,7 @@ from holodeck_action.evaluators.matchers import (
     literal_equal,
 )
 from holodeck_action.suite.values import ArgumentMatcher
+from tests.tools.calls import json_values
 
 ENDLESS = r"(a|aa)+[bc]"
 ENDLESS_TEXT = "a" * 60
