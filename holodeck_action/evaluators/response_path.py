@@ -13,9 +13,9 @@ from typing import Any
 
 from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.wording import count, excerpt
+from holodeck_action.suite.metrics import RESPONSE_PATH
 
-_SEGMENT = r"[A-Za-z_][\w-]*(?:\[[0-9]{1,9}\])*"
-_PATH = re.compile(rf"{_SEGMENT}(?:\.{_SEGMENT})*")
+_PATH = re.compile(RESPONSE_PATH)
 _STEP = re.compile(r"([A-Za-z_][\w-]*)|\[([0-9]+)\]")
 _SHOWN_KEYS = 10
 _SHOWN_KEY = 40

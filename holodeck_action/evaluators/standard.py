@@ -16,6 +16,7 @@ from holodeck_action.evaluators.base import (
     NLPMetricsError,
     ParamSpec,
 )
+from holodeck_action.evaluators.options import one_of
 from holodeck_action.evaluators.result import check_threshold
 from holodeck_action.evaluators.wording import excerpt
 
@@ -112,9 +113,7 @@ class ROUGEEvaluator(_TextEvaluator):
         **kwargs: Any,
     ) -> None:
         super().__init__(threshold=threshold, timeout=timeout, **kwargs)
-        if variant not in ROUGE_VARIANTS:
-            raise ValueError(f"variant must be one of {', '.join(ROUGE_VARIANTS)}, not {variant!r:.80}")
-        self.variant = variant
+        self.variant = one_of("variant", variant, ROUGE_VARIANTS)
         self.use_stemmer = use_stemmer
 
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from holodeck_action.suite.metrics import RagName, RetrievalName
+from holodeck_action.suite.metrics import RESPONSE_PATH, RagName, RetrievalName
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ _PATTERNS = {
     r"\S": "must not be blank",
     r"^[0-9A-Za-z_]+$": "may hold only letters, digits and underscores",
     r"^[\w.]+:\w+$": "must be module.path:callable, such as graders.refunds:check",
+    RESPONSE_PATH: "must be keys joined by dots with list positions in brackets, such as result.items[0].total",
     r"^(file:.+|artifact|history|branch:.+)$": "must be file:PATH, artifact, history or branch:NAME",
 }
 _MIGRATED_KEYS = {

@@ -16,6 +16,10 @@ from holodeck_action.suite.providers import LLMProvider
 DETERMINISTIC_METRICS = ("equality", "numeric", "f1_score", "bleu", "rouge", "meteor")
 AZURE_METRICS = ("groundedness", "relevance", "coherence", "fluency", "similarity")
 
+_SEGMENT = r"[A-Za-z_][\w-]*(?:\[[0-9]{1,9}\])*"
+RESPONSE_PATH = rf"^{_SEGMENT}(?:\.{_SEGMENT})*$"
+"""Grammar of `response_path` (format reference §2.2)."""
+
 StandardName = Literal[
     "groundedness",
     "relevance",
@@ -71,7 +75,8 @@ class StandardMetric(MetricModel):
     relative_tolerance: Annotated[Number, Field(ge=0.0)] = 0.0
     accept_percent: Flag = False
     accept_thousands_separators: Flag = False
-    response_path: NonBlank | None = None
+    response_path: Annotated[str, Field(pattern=RESPONSE_PATH)] | None = None
+    """The part of a JSON answer that is compared: keys joined by dots, list positions in brackets."""
     variant: Literal["rouge1", "rouge2", "rougeL"] = "rougeL"
     """Which ROUGE F-measure is the score; all three are recorded."""
     use_stemmer: Flag = False

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.evaluators.response_path import ResponsePathError, extract, parse_path
+from holodeck_action.suite.metrics import StandardMetric
 
 keys = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,4}", fullmatch=True)
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6)
@@ -80,9 +81,12 @@ def test_leaves_are_written_as_python_writes_them(answer: str, path: str, leaf: 
 def test_what_is_no_path(path: str) -> None:
     with pytest.raises(ValueError, match="is not a path"):
         parse_path(path)
+    with pytest.raises(ValueError, match="response_path"):
+        StandardMetric(metric="numeric", response_path=path)
 
 
 def test_steps() -> None:
+    assert StandardMetric(metric="numeric", response_path="items[0][12].größe")
     assert parse_path("result.items[0][12].t_o-t4l") == ("result", "items", 0, 12, "t_o-t4l")
 
 

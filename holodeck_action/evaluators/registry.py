@@ -1,0 +1,146 @@
+"""From a metric's configuration to its evaluator, built once per distinct configuration.
+
+Evaluators are imported when a suite first asks for them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holodeck_action.evaluators.base import BaseEvaluator, RetryConfig
+from holodeck_action.evaluators.errors import EvaluationError
+from holodeck_action.suite.applicability import effective_threshold
+from holodeck_action.suite.metrics import (
+    AnyMetric,
+    CodeMetric,
+    LengthMetric,
+    RetrievalMetric,
+    StandardMetric,
+    ToolCorrectnessMetric,
+    TrajectoryMetric,
+)
+
+if TYPE_CHECKING:
+    from holodeck_action.suite.values import MetricSpec
+    from holodeck_action.usercode.pool import WorkerPool
+
+DEFAULT_TIMEOUT_S = 60.0
+
+# What an evaluator does not see: entries that differ only here share one.
+_OUTSIDE = {"enabled", "fail_on_error", "response_path"}
+
+
+class EvaluatorRegistry:
+    """The evaluators of a run; equal configurations share one.
+
+    Args:
+        pool: the workers in which the suite's own code runs.
+    """
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
+        self._built: dict[tuple[str, int | None], BaseEvaluator] = {}
+
+    def build(self, spec: MetricSpec) -> BaseEvaluator:
+        """Return the evaluator of a metric.
+
+        Raises:
+            EvaluationError: there is none for it (code `unsupported_metric`).
+        """
+        key = (spec.config.model_dump_json(exclude=_OUTSIDE), spec.k)
+        evaluator = self._built.get(key)
+        if evaluator is None:
+            evaluator = self._built[key] = _create(spec.config, spec.k, self._pool)
+        return evaluator
+
+
+def timeout_of(config: AnyMetric) -> float:
+    """Return the seconds one evaluation of a metric may take."""
+    return DEFAULT_TIMEOUT_S if config.timeout_ms is None else config.timeout_ms / 1000
+
+
+def _create(config: AnyMetric, k: int | None, pool: WorkerPool) -> BaseEvaluator:
+    # Inside a run a failure is tried again only where the metric asks for it (DESIGN §5).
+    shared: dict[str, Any] = {
+        "timeout": timeout_of(config),
+        "retry_config": RetryConfig(max_retries=config.retry_on_failure or 0),
+    }
+    if isinstance(config, StandardMetric):
+        return _standard(config, shared)
+    if isinstance(config, CodeMetric):
+        from holodeck_action.evaluators.code_grader import CodeGraderEvaluator
+
+        return CodeGraderEvaluator(config, pool, **shared)
+    if isinstance(config, LengthMetric):
+        return _length(config, shared)
+    shared["threshold"] = effective_threshold(config)
+    if isinstance(config, ToolCorrectnessMetric):
+        from holodeck_action.evaluators.tool_correctness import ToolCorrectnessEvaluator
+
+        return ToolCorrectnessEvaluator(args=config.args, score=config.score, **shared)
+    if isinstance(config, TrajectoryMetric):
+        from holodeck_action.evaluators.trajectory import TrajectoryEvaluator
+
+        return TrajectoryEvaluator(mode=config.mode, args=config.args, **shared)
+    if isinstance(config, RetrievalMetric):
+        from holodeck_action.evaluators.retrieval import RetrievalEvaluator
+
+        assert k is not None
+        return RetrievalEvaluator(metric=config.metric, k=k, **shared)
+    raise _unsupported(f"{config.type} metrics")
+
+
+def _standard(config: StandardMetric, shared: dict[str, Any]) -> BaseEvaluator:
+    from holodeck_action.evaluators import deterministic, standard
+
+    # Without a threshold of its own a comparison gives its own verdict, and a text metric none.
+    if config.threshold is not None:
+        shared["threshold"] = effective_threshold(config)
+    match config.metric:
+        case "equality":
+            return deterministic.EqualityEvaluator(
+                case_insensitive=config.case_insensitive,
+                strip_whitespace=config.strip_whitespace,
+                strip_punctuation=config.strip_punctuation,
+                **shared,
+            )
+        case "numeric":
+            return deterministic.NumericEvaluator(
+                absolute_tolerance=config.absolute_tolerance,
+                relative_tolerance=config.relative_tolerance,
+                accept_percent=config.accept_percent,
+                accept_thousands_separators=config.accept_thousands_separators,
+                **shared,
+            )
+        case "bleu":
+            return standard.BLEUEvaluator(**shared)
+        case "rouge":
+            return standard.ROUGEEvaluator(variant=config.variant, use_stemmer=config.use_stemmer, **shared)
+        case "meteor":
+            return standard.METEOREvaluator(**shared)
+        case "f1_score":
+            return standard.F1Evaluator(**shared)
+        case _:
+            raise _unsupported(f"the metric {config.metric}")
+
+
+def _length(config: LengthMetric, shared: dict[str, Any]) -> BaseEvaluator:
+    from holodeck_action.evaluators.length import LengthEvaluator
+
+    return LengthEvaluator(
+        min_words=config.min_words,
+        max_words=config.max_words,
+        min_characters=config.min_characters,
+        max_characters=config.max_characters,
+        min_sentences=config.min_sentences,
+        max_sentences=config.max_sentences,
+        threshold=config.threshold,
+        **shared,
+    )
+
+
+def _unsupported(what: str) -> EvaluationError:
+    return EvaluationError(
+        f"{what} need a judge model, which this version cannot call yet; disable them with enabled: false",
+        code="unsupported_metric",
+    )

@@ -1,0 +1,212 @@
+"""Scoring a turn: every metric of the turn becomes one `Evaluation`, whatever goes wrong (DESIGN §3, §4)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from holodeck_action.evaluators.base import BaseEvaluator, DeterministicEvaluator, EvaluationResult
+from holodeck_action.evaluators.computing import Done, Job, compute_all
+from holodeck_action.evaluators.errors import EvaluationError
+from holodeck_action.evaluators.evaluations import EvaluationWriter
+from holodeck_action.evaluators.params import EvalParam
+from holodeck_action.evaluators.planning import PlannedMetric, Planner
+from holodeck_action.evaluators.registry import DEFAULT_TIMEOUT_S, EvaluatorRegistry
+from holodeck_action.evaluators.response_path import ResponsePathError, extract
+from holodeck_action.evaluators.threads import DaemonThreads
+from holodeck_action.evaluators.tool_assertions import check_tools
+from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
+from holodeck_action.suite.applicability import missing_static_inputs, skip_reason
+from holodeck_action.suite.metrics import CodeMetric, ToolCorrectnessMetric, TrajectoryMetric
+from holodeck_action.suite.values import Suite, Turn
+
+if TYPE_CHECKING:
+    from holodeck_action.usercode.pool import WorkerPool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An agent's answer to one turn, with what the metrics may look at.
+
+    Attributes:
+        turn: what was asked and expected.
+        case_name: the case's name; None when it has none.
+        multi_turn: the case has several turns.
+        response: the answer.
+        tool_invocations: the tool calls of this turn.
+        conversation_invocations: all tool calls of the conversation so far, this turn's included.
+        retrieval_context: the retrieved texts that count for this turn; None when there is no retrieval.
+        retrieved_chunks: all chunks of the conversation so far; None when the agent said nothing about them.
+    """
+
+    turn: Turn
+    case_name: str | None
+    multi_turn: bool
+    response: str
+    tool_invocations: tuple[ToolInvocation, ...] = ()
+    conversation_invocations: tuple[ToolInvocation, ...] = ()
+    retrieval_context: tuple[str, ...] | None = None
+    retrieved_chunks: tuple[RetrievedChunk, ...] | None = None
+
+
+class TurnScorer:
+    """Grades answers; one for a whole run.
+
+    Args:
+        suite: the suite whose metrics are planned.
+        pool: the workers in which the suite's own code runs.
+        clock: the time, aware and in UTC.
+        new_id: a fresh UUID 4 as text.
+        threads: where metrics are computed.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        *,
+        pool: WorkerPool,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], str],
+        threads: DaemonThreads | None = None,
+    ) -> None:
+        self._clock = clock
+        self._new_id = new_id
+        self._threads = threads or DaemonThreads()
+        self._planner = Planner(EvaluatorRegistry(pool))
+        for case in suite.cases:
+            for turn in case.turns:
+                for spec in turn.metrics:
+                    self._planner.plan(spec)
+
+    async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
+        """Evaluate every metric of the turn, in the turn's order; nothing but cancellation is raised.
+
+        What only computes is computed in one thread, one metric after the other; judges and the suite's own code run
+        beside it, concurrently.
+        """
+        turn = answer.turn
+        planned = [self._planner.plan(spec) for spec in turn.metrics]
+        skipped = [skip_reason(spec, turn) for spec in turn.metrics]
+        done: dict[int, Done[EvaluationResult]] = {}
+        jobs: dict[int, Job[EvaluationResult]] = {}
+        async with asyncio.TaskGroup() as group:
+            calls: dict[int, asyncio.Task[Done[EvaluationResult]]] = {}
+            for at, metric in enumerate(planned):
+                if skipped[at] is not None:
+                    continue
+                try:
+                    evaluator, arguments = _ready(metric, answer)
+                except EvaluationError as error:
+                    done[at] = Done(None, error, None)
+                    continue
+                if isinstance(evaluator, DeterministicEvaluator):
+                    jobs[at] = Job(partial(_compute, evaluator, arguments, metric.response_path), metric.timeout_s)
+                else:
+                    calls[at] = group.create_task(_call(evaluator, arguments))
+            done.update(zip(jobs, await compute_all(self._threads, [*jobs.values()]), strict=True))
+        done.update((at, task.result()) for at, task in calls.items())
+        writer = EvaluationWriter(self._clock, self._new_id)
+        return tuple(
+            writer.done(metric, done[at]) if reason is None else writer.skipped(metric, reason)
+            for at, (metric, reason) in enumerate(zip(planned, skipped, strict=True))
+        )
+
+    def pending(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
+        """Return the evaluations of a turn that got no answer: planned work that did not happen, for `reason`."""
+        writer = EvaluationWriter(self._clock, self._new_id)
+        evaluations = []
+        for metric in map(self._planner.plan, turn.metrics):
+            skipped = skip_reason(metric.spec, turn)
+            evaluations.append(writer.pending(metric, reason) if skipped is None else writer.skipped(metric, skipped))
+        return tuple(evaluations)
+
+    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...]) -> tuple[ToolAssertion, ...]:
+        """Check the turn's `expected_tools`; empty when it has none."""
+        if turn.expected_tools is None:
+            return ()
+        # In a thread: a pattern may take its whole time limit.
+        job = Job(partial(check_tools, turn.expected_tools, calls), DEFAULT_TIMEOUT_S)
+        (done,) = await compute_all(self._threads, [job])
+        if done.result is None:
+            reason = f"could not be checked: {done.error}"
+            return (ToolAssertion("expected_tools", matched=False, matched_call_index=-1, reason=reason),)
+        return done.result
+
+
+def _ready(metric: PlannedMetric, answer: Answer) -> tuple[BaseEvaluator, dict[str, Any]]:
+    """Return the metric's evaluator and its arguments.
+
+    Raises:
+        EvaluationError: there is no evaluator, or an input is missing (code `missing_input`).
+    """
+    if isinstance(metric.evaluator, EvaluationError):
+        raise metric.evaluator.with_traceback(None)
+    missing = missing_static_inputs(metric.spec, answer.turn)
+    if missing:
+        raise _missing(missing, f"which the {'turn' if answer.multi_turn else 'case'} does not give")
+    try:
+        return metric.evaluator, metric.evaluator.resolve(_inputs(metric, answer))
+    except EvaluationError as error:
+        if error.code != "missing_input":
+            raise
+        raise _missing((error.context["parameter"],), "which the agent did not report") from None
+
+
+def _missing(names: Sequence[str], where: str) -> EvaluationError:
+    return EvaluationError(
+        f"it needs {' and '.join(names)}, {where}", code="missing_input", context={"parameter": names[0]}
+    )
+
+
+def _inputs(metric: PlannedMetric, answer: Answer) -> dict[str, Any]:
+    turn, config = answer.turn, metric.spec.config
+    calls = answer.tool_invocations
+    # A trajectory is expected of the whole conversation.
+    if isinstance(config, ToolCorrectnessMetric | TrajectoryMetric) and turn.expected_trajectory is not None:
+        calls = answer.conversation_invocations
+    inputs: dict[str, Any] = {
+        EvalParam.RESPONSE.value: answer.response,
+        EvalParam.QUERY.value: turn.input,
+        EvalParam.GROUND_TRUTH.value: turn.ground_truth,
+        EvalParam.TOOL_INVOCATIONS.value: calls,
+        EvalParam.EXPECTED_TOOLS.value: turn.expected_tools,
+        EvalParam.EXPECTED_TRAJECTORY.value: turn.expected_trajectory,
+        EvalParam.RETRIEVAL_CONTEXT.value: answer.retrieval_context,
+        EvalParam.RETRIEVED_CHUNKS.value: answer.retrieved_chunks,
+        EvalParam.GROUND_TRUTH_CHUNK_IDS.value: turn.ground_truth_chunk_ids,
+    }
+    if isinstance(config, CodeMetric):
+        inputs |= {"turn_index": turn.index, "test_case_name": answer.case_name, "turn_config": turn.turn_config}
+    return inputs
+
+
+def _compute(evaluator: DeterministicEvaluator, arguments: dict[str, Any], path: str | None) -> EvaluationResult:
+    if path is None:
+        return evaluator.compute(**arguments)
+    try:
+        part = extract(arguments["response"], path)
+    except ResponsePathError as error:
+        return EvaluationResult(
+            score=0.0,
+            passed=False,
+            reasoning=f"response_path {path}: {error.message}",
+            metric_name=evaluator.metric_name,
+        )
+    return evaluator.compute(**{**arguments, "response": part})
+
+
+async def _call(evaluator: BaseEvaluator, arguments: dict[str, Any]) -> Done[EvaluationResult]:
+    started = time.perf_counter()
+    result: EvaluationResult | None = None
+    failure: Exception | None = None
+    try:
+        result = await evaluator.evaluate(**arguments)
+    except Exception as error:  # noqa: BLE001 - one metric's trouble is nobody else's
+        failure = error
+    return Done(result, failure, 1000 * (time.perf_counter() - started))

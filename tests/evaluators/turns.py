@@ -1,0 +1,56 @@
+"""Suites and answers for the scoring tests, in a few words."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from holodeck_action.evaluators.scoring import Answer
+from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.metrics import CaseMetric
+from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.project import ProjectConfig
+from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
+
+MARK = SourceMark("agent.yaml", 7, 5)
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+_METRIC: TypeAdapter[Any] = TypeAdapter(CaseMetric)
+
+
+def spec(metric: str | None = None, *, inherited: bool = False, k: int | None = None, **settings: Any) -> MetricSpec:
+    """Return a metric entry; `metric` alone makes it a standard metric."""
+    config = _METRIC.validate_python({**({"metric": metric} if metric else {}), **settings})
+    return MetricSpec(
+        config, label=settings.get("name") or metric or settings["type"], mark=MARK, inherited=inherited, k=k
+    )
+
+
+def turn(*metrics: MetricSpec, **fields: Any) -> Turn:
+    """Return the only turn of a conversation."""
+    return Turn(**{"index": 0, "input": "What is it?", "mark": MARK, "metrics": metrics, **fields})
+
+
+def answer(asked: Turn, response: str = "", **fields: Any) -> Answer:
+    """Return an answer to a turn of a case with one turn."""
+    return Answer(**{"turn": asked, "case_name": "a case", "multi_turn": False, "response": response, **fields})
+
+
+def suite(folder: Path, *turns: Turn) -> Suite:
+    """Return a suite of one case per turn."""
+    agent = AgentConfig.model_validate(
+        {"name": "agent", "model": {"provider": "ollama", "name": "x"}, "instructions": {"inline": "Answer."}}
+    )
+    cases = tuple(Case(f"case-{at}", None, f"{at:064x}", MARK, (item,), False) for at, item in enumerate(turns))
+    return Suite("agent", folder, "agent.yaml", "0" * 64, agent, Policy(), ProjectConfig(), cases)
+
+
+def ids() -> Callable[[], str]:
+    """Return a source of ids that counts."""
+    numbers = itertools.count()
+    return lambda: f"00000000-0000-4000-8000-{next(numbers):012x}"
