@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import yaml
 
 from holodeck_action.agents.base import TargetError
-from holodeck_action.agents.untrusted import parse_json
+from holodeck_action.agents.untrusted import excerpt, parse_json
 
 ADDRESS_KEYS = ("case", "turn", "trial")
 """The entries of a row that say what it answers."""
@@ -77,9 +77,9 @@ def open_transcript(path: Path, shown: str, max_line: int) -> Transcript:
     Raises:
         TargetError: the file is missing, unreadable, no regular file, or not of its format as a whole.
     """
-    if path.exists() and not path.is_file():
-        raise TargetError(f"transcript {shown} is not a regular file")
     try:
+        if path.exists() and not path.is_file():
+            raise TargetError(f"transcript {shown} is not a regular file")
         if path.suffix.lower() in (".yaml", ".yml"):
             return YamlTranscript(path.read_bytes(), shown)
         return JsonLinesTranscript(path, shown, max_line)
@@ -87,6 +87,10 @@ def open_transcript(path: Path, shown: str, max_line: int) -> Transcript:
         raise TargetError(f"transcript {shown} does not exist") from None
     except OSError as error:
         raise TargetError(f"transcript {shown} cannot be read: {error.strerror or type(error).__name__}") from None
+    except TargetError:
+        raise
+    except ValueError as error:  # a path that no file can have
+        raise TargetError(f"transcript {excerpt(shown)} cannot be read: {error}") from None
 
 
 class JsonLinesTranscript:
@@ -178,7 +182,7 @@ class YamlTranscript:
         try:
             value = loader.construct_document(node)
         except (yaml.YAMLError, ValueError) as error:
-            reason = error.problem if isinstance(error, yaml.MarkedYAMLError) else str(error)
+            reason = error.problem if isinstance(error, yaml.MarkedYAMLError) else "a value is out of range"
             named: dict[str, Any] = {}
             if isinstance(node, yaml.MappingNode):
                 for key, item in node.value:

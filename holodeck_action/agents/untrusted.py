@@ -31,7 +31,8 @@ def parse_json(text: str) -> Any:
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg} at line {error.lineno} column {error.colno}") from None
+        line = "" if error.lineno == 1 else f"line {error.lineno} "
+        raise ValueError(f"{error.msg} at {line}column {error.colno}") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except ValueError as error:

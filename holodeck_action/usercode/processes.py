@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 import uuid
 from collections import deque
 from collections.abc import Mapping
@@ -13,6 +14,12 @@ MARK_VARIABLE = "HOLODECK_ACTION_PROCESS_MARK"
 
 _SWEEPS = 8
 """Rounds of looking for descendants: a process that forks while it is looked for is found in the next round."""
+
+_SETTLING_S = 0.001
+"""How long to wait for a process that is just starting another program, which takes microseconds on an idle machine."""
+
+_KERNEL_THREAD = 0x0020_0000
+"""Flag of processes that have no program."""
 
 
 def new_mark() -> str:
@@ -64,11 +71,13 @@ def kill_tree(pid: int, mark: str) -> None:
     """
     signal_group(pid, signal.SIGKILL)
     for _ in range(_SWEEPS):
-        escaped = _marked_processes(mark)
-        if not escaped:
-            return
-        for process in escaped:
+        marked, unsettled = _find(mark)
+        for process in marked:
             _signal(process, signal.SIGKILL)
+        if not marked and not unsettled:
+            return
+        if unsettled:
+            time.sleep(_SETTLING_S)
 
 
 def signal_group(pid: int, number: signal.Signals) -> None:
@@ -96,21 +105,39 @@ def _signal(pid: int, number: signal.Signals) -> None:
         return
 
 
-def _marked_processes(mark: str) -> list[int]:
-    """Processes that inherited the mark, without those that have ended (their environment reads as empty)."""
+def _find(mark: str) -> tuple[list[int], bool]:
+    """Find the living processes that carry the mark, and tell whether some process does not show its environment yet.
+
+    A process that has ended shows an empty environment, one that is about to run another program none for a moment.
+    """
     needle = f"{MARK_VARIABLE}={mark}".encode()
     try:
-        entries = os.listdir("/proc")
+        entries = [entry for entry in os.listdir("/proc") if entry.isdecimal()]
     except OSError:
-        return []
-    found = []
+        return [], False
+    marked = []
+    unsettled = False
     for entry in entries:
-        if entry.isdecimal():
-            try:
-                with open(f"/proc/{entry}/environ", "rb", buffering=0) as environment:
-                    marked = needle in environment.read()
-            except OSError:
-                continue
-            if marked:
-                found.append(int(entry))
-    return found
+        try:
+            environment = _read(f"/proc/{entry}/environ")
+            if needle in environment:
+                marked.append(int(entry))
+            elif not environment:
+                unsettled |= _is_changing_program(_read(f"/proc/{entry}/stat"))
+        except OSError:
+            continue
+    return marked, unsettled
+
+
+def _is_changing_program(stat: bytes) -> bool:
+    """Whether a process without environment is between two programs: alive, no kernel thread, no place for it yet.
+
+    Source: proc(5), `/proc/pid/stat`, fields 3 (state), 9 (flags) and 50 (env_start).
+    """
+    fields = stat.rpartition(b")")[2].split()
+    return fields[0] not in (b"Z", b"X") and not int(fields[6]) & _KERNEL_THREAD and fields[47] == b"0"
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
