@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank
 from holodeck_action.suite.metrics import CaseMetric
 
-MATCHER_KEYS = ("fuzzy", "regex")
+MATCHER_KEYS: tuple[Literal["fuzzy"], Literal["regex"]] = ("fuzzy", "regex")
 
 
 def json_value(value: Any) -> Any:

@@ -26,6 +26,13 @@ class MarkedMap(dict[Any, Any]):
     column: int
     marks: bytes
 
+    @classmethod
+    def empty(cls) -> MarkedMap:
+        """A mapping without entries at the start of a file."""
+        made = cls()
+        made.line, made.column, made.marks = 1, 1, b""
+        return made
+
     def key_position(self, key: Any) -> tuple[int, int]:
         """Line and column of a key."""
         line, column, _, _ = self._entry(key)

@@ -1,0 +1,137 @@
+"""Configuration errors that only show when the whole suite is known (DESIGN §4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.applicability import case_asserts, missing_static_inputs, required_inputs
+from holodeck_action.suite.document import Document
+from holodeck_action.suite.errors import Problem, field_path
+from holodeck_action.suite.messages import did_you_mean, quoted
+from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.validation import Path, position_of
+from holodeck_action.suite.values import Case, MetricSpec
+
+Z = 1.959964
+"""97.5 % quantile of the normal distribution, for 95 % intervals."""
+
+_CALLS = "needs model calls, which this version cannot make yet; remove it"
+_BASELINE = "needs a baseline, which this version cannot compare with yet; remove it"
+_STATISTIC = "is not computed by this version yet; remove it"
+
+
+def _at(document: Document, path: Path, message: str, *, key: bool = False) -> Problem:
+    return Problem(document.mark(*position_of(document, document.root, path, key=key)), field_path(path), message)
+
+
+def unsupported_settings(policy: Policy, document: Document) -> list[Problem]:
+    """Settings of the policy file that this version cannot honour: ignoring them would be a gate that never closes."""
+    gates = policy.gates
+    found: list[tuple[Path, object, str]] = [
+        (("gates", "max_regressions"), gates.max_regressions, _BASELINE),
+        (("gates", "max_cost_usd"), gates.max_cost_usd, _CALLS),
+        (("gates", "max_total_tokens"), gates.max_total_tokens, _CALLS),
+        (("gates", "p95_latency_ms"), gates.p95_latency_ms, _STATISTIC),
+        (("baseline", "source"), policy.baseline.source, _BASELINE),
+        (("budget", "max_cost_usd"), policy.budget.max_cost_usd, _CALLS),
+        (("budget", "max_tokens"), policy.budget.max_tokens, _CALLS),
+        (("cache", "mode"), policy.cache.mode if policy.cache.mode != "off" else None, _CALLS),
+        (("vectorstores", "external"), policy.vectorstores.external or None, _CALLS),
+    ]
+    for label, bounds in gates.metrics.items():
+        found.append((("gates", "metrics", label, "min_lower_bound"), bounds.min_lower_bound, _STATISTIC))
+        found.append((("gates", "metrics", label, "min_p10"), bounds.min_p10, _STATISTIC))
+    if gates.summary is not None and gates.summary.method == "custom":
+        found.append((("gates", "summary", "method"), "custom", "custom " + _STATISTIC))
+    return [_at(document, path, message) for path, value, message in found if value is not None]
+
+
+def unknown_labels(policy: Policy, labels: Iterable[str], document: Document) -> list[Problem]:
+    """Gates on metrics that the suite does not have."""
+    known = sorted(set(labels))
+    places: list[tuple[Path, str]] = [(("gates", "metrics", name), name) for name in policy.gates.metrics]
+    if policy.gates.summary is not None:
+        places += ((("gates", "summary", "weights", name), name) for name in policy.gates.summary.weights or ())
+    options = f" (allowed: {', '.join(quoted(label) for label in known)})" if known else ""
+    return [
+        _at(document, path, f"{quoted(name)} is no metric of this suite{did_you_mean(name, known)}{options}", key=True)
+        for path, name in places
+        if name not in known
+    ]
+
+
+def unreachable_lower_bound(policy: Policy, cases: Sequence[Case], document: Document) -> list[Problem]:
+    """`min_pass_rate_lower_bound` against its value when every case passes: n / (n + z²), the Wilson bound at p = 1.
+
+    Cases that assert nothing or are quarantined do not count. Source: statistics reference, rates and means.
+    """
+    bound = policy.gates.min_pass_rate_lower_bound
+    if bound is None:
+        return []
+    quarantined = {entry.case for entry in policy.quarantine}
+    count = sum(case.id not in quarantined and case_asserts(case) for case in cases)
+    if count / (count + Z * Z) >= bound:
+        return []
+    if bound == 1.0:
+        message = "can never be reached: a lower bound is always below 1"
+    else:
+        needed = math.ceil(bound * Z * Z / (1.0 - bound))
+        message = f"cannot be reached with {count} counting case{'' if count == 1 else 's'}: it needs {needed}"
+    return [_at(document, ("gates", "min_pass_rate_lower_bound"), message)]
+
+
+def metrics_that_never_apply(
+    specs: Sequence[MetricSpec], fields: Sequence[str], cases: Sequence[Case]
+) -> tuple[list[Problem], list[str]]:
+    """Suite-level metrics whose inputs no turn has, as problems; those that every case replaces, as notices.
+
+    Args:
+        specs: the suite-level specs.
+        fields: the path of each one's entry.
+        cases: the cases.
+    """
+    waiting = {spec.mark: (spec, field) for spec, field in zip(specs, fields, strict=True) if spec.config.enabled}
+    unused = dict(waiting)
+    for case in cases:
+        if not waiting:
+            break
+        for turn in case.turns:
+            for spec in turn.metrics:
+                if spec.inherited and spec.mark in waiting:
+                    unused.pop(spec.mark, None)
+                    if not missing_static_inputs(spec, turn):
+                        del waiting[spec.mark]
+    notices = [f"{field}: no case uses this metric, because every case lists its own" for _, field in unused.values()]
+    problems = []
+    for mark, (spec, field) in waiting.items():
+        if mark not in unused:
+            names = " and ".join(sorted(required_inputs(spec.config) - {"retrieval_context", "retrieved_chunks"}))
+            problems.append(
+                Problem(mark, field, f"applies to no turn: no case gives {names}; give it or remove the metric")
+            )
+    return problems, notices
+
+
+def nothing_asserts(cases: Sequence[Case], document: Document) -> list[Problem]:
+    """A suite in which nothing can fail is green for the wrong reason."""
+    if any(case_asserts(case) for case in cases):
+        return []
+    message = (
+        "nothing in this suite can fail: give a metric a threshold, add a metric that asserts (such as equality), "
+        "or add expected_tools to a case"
+    )
+    return [_at(document, ("evaluations",), message)]
+
+
+def duplicate_tools(agent: AgentConfig, document: Document) -> list[Problem]:
+    """Tools whose name another tool has."""
+    first: dict[str, int] = {}
+    problems = []
+    for index, tool in enumerate(agent.tools or ()):
+        if tool.name in first:
+            message = f"{quoted(tool.name)} is already the name of tools[{first[tool.name]}]: tool names must differ"
+            problems.append(_at(document, ("tools", index, "name"), message))
+        first.setdefault(tool.name, index)
+    return problems

@@ -1,0 +1,46 @@
+"""Expected tool calls as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from holodeck_action.suite.cases import MATCHER_KEYS, ExpectedToolEntry, OrderedExpectation
+from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool, ToolExpectation
+
+
+def expected_tool(entry: str | ExpectedToolEntry) -> ExpectedTool:
+    """One entry of `expected_tools` or `expected_trajectory`."""
+    if isinstance(entry, str):
+        return ExpectedTool(entry)
+    args = None if entry.args is None else {name: _matcher(value) for name, value in entry.args.items()}
+    return ExpectedTool(entry.name, args, entry.count, entry.max_count, entry.match)
+
+
+def _matcher(value: Any) -> ArgumentMatcher:
+    # Validation leaves no mapping with one of these keys beside another.
+    if isinstance(value, dict):
+        for kind in MATCHER_KEYS:
+            if kind in value:
+                return ArgumentMatcher(kind, value[kind])
+    return ArgumentMatcher("literal", value)
+
+
+class ExpectationFactory:
+    """Builds `ToolExpectation`s; lists of the same plain names share one, which keeps large suites small."""
+
+    def __init__(self) -> None:
+        self._plain: dict[tuple[str, ...], ToolExpectation] = {}
+
+    def build(self, entry: Sequence[str | ExpectedToolEntry] | OrderedExpectation | None) -> ToolExpectation | None:
+        """The value of an `expected_tools` field; None when nothing is asserted."""
+        if entry is None:
+            return None
+        if isinstance(entry, OrderedExpectation):
+            return ToolExpectation(tuple(expected_tool(tool) for tool in entry.tools), entry.order)
+        names = tuple(tool for tool in entry if isinstance(tool, str))
+        if len(names) < len(entry):
+            return ToolExpectation(tuple(expected_tool(tool) for tool in entry))
+        if names not in self._plain:
+            self._plain[names] = ToolExpectation(tuple(expected_tool(name) for name in names))
+        return self._plain[names]

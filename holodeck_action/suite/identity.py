@@ -1,0 +1,116 @@
+"""Who is asked and what is asked: case ids and content hashes (DESIGN §3)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from holodeck_action.suite.cases import CaseEntry, TurnEntry
+from holodeck_action.suite.values import ExpectedTool, ToolExpectation
+
+MAX_SLUG = 80
+_SHORT, _UNNAMED = 8, 12
+
+
+def canonical_json(value: Any) -> bytes:
+    """JSON with sorted keys and no white space, as UTF-8."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def slug(name: str) -> str:
+    """A name as lower-case words joined by hyphens, at most 80 characters; empty when it has no letter or digit."""
+    plain = unicodedata.normalize("NFKC", name).lower()
+    return re.sub(r"[\W_]+", "-", plain).strip("-")[:MAX_SLUG].rstrip("-")
+
+
+def asked_hash(case: CaseEntry, expectations: Sequence[ToolExpectation | None]) -> str:
+    """sha256 hex of what agent.yaml asks in a case, its name and metrics left out.
+
+    Args:
+        case: the case as written.
+        expectations: `expected_tools` of each of its turns.
+    """
+    turns: Iterable[CaseEntry | TurnEntry] = case.turns if case.turns is not None else (case,)
+    asked = [_asked(turn, expected) for turn, expected in zip(turns, expectations, strict=True)]
+    return hashlib.sha256(canonical_json({"conversation": case.turns is not None, "turns": asked})).hexdigest()
+
+
+def content_hash(asked: str, trajectory: Sequence[ExpectedTool] | None, chunk_gains: Mapping[str, float] | None) -> str:
+    """The asked hash extended by what the policy file adds to the question; unchanged when it adds nothing."""
+    if trajectory is None and chunk_gains is None:
+        return asked
+    added = {
+        "asked": asked,
+        "trajectory": [_tool(tool) for tool in trajectory or ()],
+        "chunks": dict(chunk_gains or {}),
+    }
+    return hashlib.sha256(canonical_json(added)).hexdigest()
+
+
+def _asked(turn: CaseEntry | TurnEntry, expected: ToolExpectation | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"input": turn.input}
+    if turn.ground_truth is not None:
+        found["ground_truth"] = turn.ground_truth
+    if expected is not None:
+        found["expected_tools"] = {"order": expected.order, "tools": [_tool(tool) for tool in expected.tools]}
+    if turn.files:
+        found["files"] = [file.model_dump(exclude_none=True) for file in turn.files]
+    if turn.retrieval_context is not None:
+        found["retrieval_context"] = turn.retrieval_context
+    if isinstance(turn, TurnEntry) and turn.turn_config:
+        found["turn_config"] = turn.turn_config
+    return found
+
+
+def _tool(tool: ExpectedTool) -> list[Any]:
+    args = {name: [matcher.kind, matcher.value] for name, matcher in (tool.args or {}).items()}
+    return [tool.name, args, tool.count, tool.max_count, tool.match]
+
+
+def case_ids(cases: Sequence[tuple[str | None, str]]) -> list[str]:
+    """An id for every case, unique and independent of the order of different cases.
+
+    Args:
+        cases: name and asked hash of each case.
+
+    Returns:
+        The slug of the name, or `case-` and 12 hex digits of the hash when there is none. Cases whose ids would be
+        equal get `-` and 8 hex digits of their hash, and equal cases among them a counter.
+    """
+    plain = [slug(name or "") or f"case-{asked[:_UNNAMED]}" for name, asked in cases]
+    hashes = [asked for _, asked in cases]
+    ids = plain
+    for digits in (_SHORT, len("0" * 64)):
+        taken = Counter(ids)
+        if len(taken) == len(ids):
+            return ids
+        ids = [
+            f"{base}-{asked[:digits]}" if taken[found] > 1 and not _alone(base, asked) else found
+            for found, base, asked in zip(ids, plain, hashes, strict=True)
+        ]
+    return _counted(ids)
+
+
+def _alone(base: str, asked: str) -> bool:
+    # The id of an unnamed case carries its hash already.
+    return base == f"case-{asked[:_UNNAMED]}"
+
+
+def _counted(ids: Sequence[str]) -> list[str]:
+    taken = Counter(ids)
+    seen: Counter[str] = Counter()
+    unique: list[str] = []
+    for found in ids:
+        seen[found] += 1
+        number = seen[found]
+        while number > 1 and f"{found}-{number}" in taken:
+            number += 1
+        unique.append(found if number == 1 else f"{found}-{number}")
+        seen[found] = number
+    return unique

@@ -1,0 +1,155 @@
+"""Display names of metrics: equal for equal settings, different otherwise (format decision table)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, SecretStr
+
+from holodeck_action.suite.errors import Problem
+from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.metrics import (
+    AnyMetric,
+    CodeMetric,
+    GEvalMetric,
+    RagMetric,
+    RetrievalMetric,
+    StandardMetric,
+)
+
+# What is done with a score does not change what is measured.
+_NOT_MEASURED = frozenset(("name", "threshold", "enabled", "fail_on_error", "timeout_ms", "retry_on_failure"))
+_LONGEST_VALUE = 40
+
+Settings = tuple[tuple[str, Any], ...]
+MetricKey = tuple[str | None, str, str, Settings]
+"""Explicit name, type, base name and the settings that differ from their defaults."""
+
+
+def base_name(config: AnyMetric, k: int | None) -> str:
+    """The name of a metric without its settings: `rouge`, `recall_at_5`, a grader's callable."""
+    if isinstance(config, StandardMetric):
+        return config.metric
+    if isinstance(config, GEvalMetric):
+        return config.name
+    if isinstance(config, RagMetric):
+        return config.metric_type
+    if isinstance(config, CodeMetric):
+        return config.grader.rpartition(":")[2]
+    if isinstance(config, RetrievalMetric):
+        return f"{config.metric.removesuffix('_k')}_{k}"
+    return config.type
+
+
+def cut_offs(config: AnyMetric) -> tuple[int | None, ...]:
+    """One entry per evaluation that a metric asks for: its ranks for a retrieval metric, else None once."""
+    if not isinstance(config, RetrievalMetric):
+        return (None,)
+    return tuple(dict.fromkeys(config.k)) if isinstance(config.k, list) else (config.k,)
+
+
+def metric_key(config: AnyMetric, k: int | None) -> MetricKey:
+    """What tells one metric from another."""
+    skipped = set(_NOT_MEASURED)
+    if isinstance(config, StandardMetric):
+        # The scale on which the threshold is written.
+        skipped.add("scale")
+    settings = []
+    for name, field in type(config).model_fields.items():
+        value = getattr(config, name)
+        if name not in skipped and value != field.get_default(call_default_factory=True):
+            settings.append((name, freeze(value)))
+    if k is not None:
+        settings = [(name, value) for name, value in settings if name != "k"]
+        if config.name is not None:
+            settings.append(("k", k))
+    return config.name, config.type, base_name(config, k), tuple(settings)
+
+
+def freeze(value: Any) -> Any:
+    """A hashable stand-in for a setting, equal for equal settings."""
+    if isinstance(value, SecretStr):
+        return hashlib.sha256(value.get_secret_value().encode("utf-8", "surrogatepass")).hexdigest()
+    if isinstance(value, BaseModel):
+        return tuple((name, freeze(getattr(value, name))) for name in sorted(type(value).model_fields))
+    if isinstance(value, list | tuple):
+        return tuple(freeze(item) for item in value)
+    return value
+
+
+def label_metrics(
+    metrics: Mapping[MetricKey, SourceMark],
+) -> tuple[dict[MetricKey, str], list[Problem]]:
+    """Choose a label for every metric of a suite.
+
+    Args:
+        metrics: the different metrics, each with the first place that asks for it, in the order of the files.
+
+    Returns:
+        The labels, unique and independent of the order, and a problem for every name that means two things.
+    """
+    labels: dict[MetricKey, str] = {}
+    problems: list[Problem] = []
+    explicit: dict[str, list[MetricKey]] = {}
+    derived: dict[str, list[MetricKey]] = {}
+    for key in metrics:
+        name, _, base, _ = key
+        (derived.setdefault(base, []) if name is None else explicit.setdefault(name, [])).append(key)
+    for name, keys in explicit.items():
+        by_rank = len({_without_rank(key) for key in keys}) == 1
+        if not by_rank:
+            first = metrics[keys[0]]
+            problems += (
+                Problem(
+                    metrics[key],
+                    "name",
+                    f"{json.dumps(name, ensure_ascii=False)} already names a metric with "
+                    f"other settings ({first}): give each its own name",
+                )
+                for key in keys[1:]
+            )
+        for key in keys:
+            rank = dict(key[3]).get("k")
+            labels[key] = name if rank is None or len(keys) == 1 else f"{name} (k={rank})"
+    for base, keys in derived.items():
+        found = [base] if len(keys) == 1 else _distinguished(keys, _readable)
+        if len(set(found)) < len(keys):
+            found = _distinguished(keys, _digest)
+        labels.update(
+            (key, f"{text} ({key[1]})" if text in explicit else text) for key, text in zip(keys, found, strict=True)
+        )
+    return labels, problems
+
+
+def _without_rank(key: MetricKey) -> tuple[str, Settings]:
+    return key[1], tuple(setting for setting in key[3] if setting[0] != "k")
+
+
+def _distinguished(keys: Sequence[MetricKey], show: Callable[[Any], str]) -> list[str]:
+    """Base names with the settings that are not the default and not the same for all."""
+    group = [dict(key[3]) for key in keys]
+    found = []
+    for key in keys:
+        own = [f"{name}={show(value)}" for name, value in key[3] if any(other.get(name) != value for other in group)]
+        found.append(f"{key[2]} ({', '.join(own)})" if own else key[2])
+    return found
+
+
+def _readable(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        pairs = {item[0]: item[1] for item in value if isinstance(item, tuple)}
+        if "provider" in pairs:
+            return f"{pairs['provider']}/{pairs['name']}"
+        text = " ".join(_readable(item) for item in (pairs.values() if pairs else value))
+    else:
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _LONGEST_VALUE and text.isprintable() else f"{text[:_LONGEST_VALUE].split()[0]}…"
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:8]

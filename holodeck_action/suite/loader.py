@@ -1,0 +1,274 @@
+"""`load_suite`: everything from agent.yaml on disk to a frozen `Suite`, or every problem at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.cases import CaseEntry
+from holodeck_action.suite.checks import (
+    duplicate_tools,
+    metrics_that_never_apply,
+    nothing_asserts,
+    unknown_labels,
+    unreachable_lower_bound,
+    unsupported_settings,
+)
+from holodeck_action.suite.document import Document, MarkedMap
+from holodeck_action.suite.errors import Problem, SuiteError
+from holodeck_action.suite.expectations import ExpectationFactory
+from holodeck_action.suite.identity import asked_hash, case_ids
+from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.metrics import CodeMetric
+from holodeck_action.suite.notices import suite_notices
+from holodeck_action.suite.overlays import CaseIndex, overlays_by_case, resolved_quarantine
+from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.project import ProjectConfig
+from holodeck_action.suite.resolve import CaseBuilder, MetricTable, misplaced_metrics
+from holodeck_action.suite.sources import POLICY_NAMES, Sources, fill_models, merged_project, read_sources
+from holodeck_action.suite.validation import position_of, validated
+from holodeck_action.suite.values import Case, MetricSpec, Suite
+
+
+def load_suite(
+    path: Path,
+    *,
+    environ: Mapping[str, str],
+    home: Path | None,
+    allow_empty: bool = False,
+    notices: Sequence[str] = (),
+) -> Suite:
+    """Load and validate a suite with its cases, configuration and policy.
+
+    Args:
+        path: agent.yaml.
+        environ: values of `${VAR}` (see `variables.environment_for`).
+        home: the user's home folder, for user configuration; None leaves it out.
+        allow_empty: accept a suite without cases.
+        notices: what was noticed before, put first.
+
+    Raises:
+        SuiteError: with every problem of every file.
+    """
+    sources = read_sources(path, environ=environ, home=home)
+    project = _project(sources)
+    policy = _policy(sources)
+    agent = _agent(sources, merged_project(sources))
+    table = MetricTable()
+    outline = _outline(sources, table)
+    if not sources.raw_cases and not allow_empty and not sources.problems:
+        sources.problems.append(_no_cases(sources))
+    if agent is None or policy is None or project is None or sources.problems:
+        raise SuiteError(sources.problems)
+    resolved = _Resolution(sources, agent, policy, project, table, outline)
+    cases = resolved.cases()
+    if cases and not sources.problems:
+        resolved.check(cases)
+    if sources.problems:
+        raise SuiteError(sources.problems)
+    return Suite(
+        name=agent.name,
+        folder=sources.folder,
+        file=path.name,
+        digest=sources.digest,
+        agent=_with_servers(agent, project),
+        policy=resolved.policy,
+        project=project,
+        cases=cases,
+        notices=(
+            *notices,
+            *sources.notices,
+            *suite_notices(agent, project, resolved.suite_specs, cases),
+        ),
+        secrets=frozenset(policy.secrets).union(*(document.secrets for document in sources.documents)),
+    )
+
+
+def graders(suite: Suite) -> Mapping[str, SourceMark]:
+    """The code graders of a suite (`module:callable`), each with the first place that asks for it."""
+    found: dict[str, SourceMark] = {}
+    for case in suite.cases:
+        for turn in case.turns:
+            for spec in turn.metrics:
+                if isinstance(spec.config, CodeMetric) and spec.config.enabled:
+                    found[spec.config.grader] = min(spec.mark, found.get(spec.config.grader, spec.mark))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Outline:
+    """Who and what the cases are, in the file's order."""
+
+    names: list[str | None] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+
+def _must_be_mapping(sources: Sources, document: Document) -> bool:
+    if document.readable and not isinstance(document.root, MarkedMap):
+        mark = document.mark(*position_of(document, document.root, ()))
+        sources.problems.append(Problem(mark, "", "must be a mapping"))
+    return isinstance(document.root, MarkedMap)
+
+
+def _project(sources: Sources) -> ProjectConfig | None:
+    valid = True
+    for document in (sources.user, sources.project):
+        if document is None:
+            continue
+        if not _must_be_mapping(sources, document):
+            valid = False
+            continue
+        config, problems = validated(ProjectConfig, document.root, document)
+        sources.problems += problems
+        valid = valid and config is not None
+    # Each file alone is valid, and merging adds no key: the merged one is valid too unless two providers conflict.
+    return ProjectConfig.model_validate(merged_project(sources)) if valid else None
+
+
+def _policy(sources: Sources) -> Policy | None:
+    document = sources.policy
+    if document is None:
+        return Policy()
+    if not _must_be_mapping(sources, document):
+        return None
+    policy, problems = validated(Policy, document.root, document)
+    sources.problems += problems
+    if policy is not None:
+        sources.problems += unsupported_settings(policy, document)
+    return policy
+
+
+def _agent(sources: Sources, project: Mapping[str, Any]) -> AgentConfig | None:
+    root = sources.agent.root
+    if not isinstance(root, MarkedMap):
+        return None
+    if "test_cases" in root:
+        # The cases are validated one by one; keeping the key keeps the marks of the others.
+        root["test_cases"] = None
+    fill_models(root, project)
+    agent, problems = validated(AgentConfig, root, sources.agent)
+    sources.problems += problems
+    if agent is not None:
+        sources.problems += duplicate_tools(agent, sources.agent)
+    return agent
+
+
+def _outline(sources: Sources, table: MetricTable) -> _Outline:
+    """Validate every case and note its metrics; the entries themselves are dropped again to save memory."""
+    outline = _Outline()
+    factory = ExpectationFactory()
+    for index, raw in enumerate(sources.raw_cases):
+        name = _shown_name(raw)
+        entry, problems = validated(CaseEntry, raw, sources.cases, ("test_cases", index), case=name)
+        if entry is None:
+            sources.problems += problems
+            continue
+        sources.problems += misplaced_metrics(entry, raw, sources.cases, index)
+        table.add(entry.evaluations, raw.get("evaluations"), sources.cases)
+        for turn, written in zip(entry.turns or (), raw.get("turns") or (), strict=True):
+            table.add(turn.evaluations, written.get("evaluations"), sources.cases)
+        expectations = [factory.build(part.expected_tools) for part in entry.turns or (entry,)]
+        outline.names.append(entry.name)
+        outline.asked.append(asked_hash(entry, expectations))
+    return outline
+
+
+def _shown_name(raw: Any) -> str | None:
+    if isinstance(raw, MarkedMap) and isinstance(raw.get("name"), str) and not raw.substituted("name"):
+        name: str = raw["name"]
+        return name
+    return None
+
+
+def _no_cases(sources: Sources) -> Problem:
+    document = sources.cases
+    path = ("test_cases",) if isinstance(document.root, MarkedMap) else ()
+    mark = document.mark(*position_of(document, document.root, path))
+    return Problem(mark, "test_cases", "the suite has no cases (allowed: at least one, or none with allow-empty)")
+
+
+def _with_servers(agent: AgentConfig, project: ProjectConfig) -> AgentConfig:
+    """Append the shared MCP servers whose name no tool has (format reference §1.9)."""
+    taken = {tool.name for tool in agent.tools or ()}
+    added = [server for server in project.mcp_servers or () if server.name not in taken]
+    return agent.model_copy(update={"tools": [*(agent.tools or ()), *added]}) if added else agent
+
+
+class _Resolution:
+    """The second half of loading: what the files mean together."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        agent: AgentConfig,
+        policy: Policy,
+        project: ProjectConfig,
+        table: MetricTable,
+        outline: _Outline,
+    ) -> None:
+        self._sources = sources
+        self._project = project
+        self._table = table
+        self._outline = outline
+        self._ids = case_ids(list(zip(outline.names, outline.asked, strict=True)))
+        self._policy_document = sources.policy or Document(POLICY_NAMES[0], MarkedMap.empty(), True, (), frozenset())
+        index = CaseIndex.of(outline.names, self._ids)
+        quarantine, problems = resolved_quarantine(policy, index, self._policy_document)
+        sources.problems += problems
+        self.policy = policy.model_copy(update={"quarantine": quarantine})
+        self._overlays, self._raw_overlays, problems = overlays_by_case(policy, index, self._policy_document)
+        sources.problems += problems
+        self._suite_lists = self._collect(agent)
+        self.suite_specs: tuple[MetricSpec, ...] = ()
+        self._suite_fields: list[str] = []
+
+    def _collect(self, agent: AgentConfig) -> list[tuple[Sequence[Any], Any, Document, str]]:
+        root = self._sources.agent.root
+        lists: list[tuple[Sequence[Any], Any, Document, str]] = []
+        if agent.evaluations is not None:
+            written = root["evaluations"]["metrics"]
+            lists.append((agent.evaluations.metrics, written, self._sources.agent, "evaluations.metrics"))
+        if self.policy.metrics:
+            written = self._policy_document.root["metrics"]
+            lists.append((self.policy.metrics, written, self._policy_document, "metrics"))
+        for configs, written, document, _ in lists:
+            self._table.add(configs, written, document)
+        for index, overlay in self._overlays.items():
+            raw = self._raw_overlays[index]
+            self._table.add(overlay.evaluations, raw.get("evaluations"), self._policy_document)
+        self._sources.problems += self._table.choose_labels()
+        return lists
+
+    def cases(self) -> tuple[Case, ...]:
+        """Build the cases, dropping each one's raw data on the way."""
+        specs: list[MetricSpec] = []
+        for configs, written, document, name in self._suite_lists:
+            for place, config in enumerate(configs):
+                found = self._table.specs([config], [written[place]], document, inherited=True)
+                specs += found
+                self._suite_fields += [f"{name}[{place}]"] * len(found)
+        self.suite_specs = tuple(specs)
+        builder = CaseBuilder(self._sources.cases, self.policy, self._policy_document, self._table)
+        builder.set_suite_metrics(self.suite_specs)
+        raw_cases = self._sources.raw_cases
+        cases: list[Case] = []
+        for index, (case_id, asked) in enumerate(zip(self._ids, self._outline.asked, strict=True)):
+            raw, raw_cases[index] = raw_cases[index], None
+            entry = CaseEntry.model_validate(raw)
+            overlay, written = self._overlays.get(index), self._raw_overlays.get(index)
+            cases.append(builder.build(entry, raw, case_id, asked, overlay, written))
+        return tuple(cases)
+
+    def check(self, cases: Sequence[Case]) -> None:
+        """Note what is only wrong in sight of everything."""
+        sources, document = self._sources, self._policy_document
+        sources.problems += unknown_labels(self.policy, self._table.labels.values(), document)
+        sources.problems += unreachable_lower_bound(self.policy, cases, document)
+        problems, notices = metrics_that_never_apply(self.suite_specs, self._suite_fields, cases)
+        sources.problems += problems
+        sources.notices += notices
+        if not problems:
+            sources.problems += nothing_asserts(cases, sources.agent)

@@ -1,0 +1,122 @@
+"""What the reader of a suite should know although nothing is wrong (format decision table)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pydantic import BaseModel
+
+from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.messages import quoted
+from holodeck_action.suite.metrics import AZURE_METRICS, StandardMetric
+from holodeck_action.suite.project import ProjectConfig
+from holodeck_action.suite.tools import PromptTool, VectorstoreTool
+from holodeck_action.suite.values import Case, MetricSpec
+
+_MANY = 5
+_HONOURED = frozenset(
+    ("max_turns", "allowed_tools", "disallowed_tools", "permissions", "effort", "max_budget_usd", "fallback_model")
+)
+_MIGRATION = {
+    "groundedness": "type rag with metric_type faithfulness",
+    "relevance": "type rag with metric_type answer_relevancy",
+    "coherence": "type geval with criteria for coherence",
+    "fluency": "type geval with criteria for fluency",
+    "similarity": "type geval with evaluation_params actual_output and expected_output",
+}
+_USED_BY = {
+    **dict.fromkeys(("case_insensitive", "strip_whitespace", "strip_punctuation"), ("equality",)),
+    **dict.fromkeys(
+        ("absolute_tolerance", "relative_tolerance", "accept_percent", "accept_thousands_separators"), ("numeric",)
+    ),
+    **dict.fromkeys(("variant", "use_stemmer"), ("rouge",)),
+    **dict.fromkeys(("custom_prompt", "model"), AZURE_METRICS),
+}
+
+
+def suite_notices(
+    agent: AgentConfig, project: ProjectConfig, suite_specs: Sequence[MetricSpec], cases: Sequence[Case]
+) -> list[str]:
+    """One sentence each: unused settings, deprecated metrics, duplicate names."""
+    return [
+        *_unused(agent, project),
+        *_tools(agent, project),
+        *_metrics(_distinct(suite_specs, cases)),
+        *_duplicate_names(cases),
+    ]
+
+
+def _set(prefix: str, block: BaseModel | None, honoured: Iterable[str] = ()) -> Iterator[str]:
+    if block is not None:
+        for name in type(block).model_fields:
+            if name in block.model_fields_set and name not in honoured and getattr(block, name) is not None:
+                yield f"{prefix}.{name}"
+
+
+def _unused(agent: AgentConfig, project: ProjectConfig) -> list[str]:
+    telemetry = agent.observability
+    found = [
+        *_set("claude", agent.claude, _HONOURED),
+        *_set("openai", agent.openai, _HONOURED),
+        *(["deployment"] if agent.deployment or project.deployment else []),
+        *(["evaluations.optimizer"] if agent.evaluations is not None and agent.evaluations.optimizer else []),
+        *_set(
+            "observability",
+            telemetry,
+            ("enabled", "disable_provider_tracing", "service_name", "traces", "exporters", "resource_attributes"),
+        ),
+        *_set("observability.exporters", telemetry.exporters if telemetry else None, ("console", "otlp")),
+    ]
+    return [f"not used by this runner: {', '.join(found)}"] if found else []
+
+
+def _tools(agent: AgentConfig, project: ProjectConfig) -> Iterator[str]:
+    known = project.vectorstores or {}
+    for index, tool in enumerate(agent.tools or ()):
+        if isinstance(tool, PromptTool):
+            yield f"tools[{index}]: {quoted(tool.name)} is a prompt, which no runner calls"
+        elif (
+            isinstance(tool, VectorstoreTool)
+            and isinstance(tool.database, str)
+            and known
+            and tool.database not in known
+        ):
+            yield f"tools[{index}]: the project config names no database {quoted(tool.database)}; it is kept in memory"
+
+
+def _distinct(suite_specs: Sequence[MetricSpec], cases: Sequence[Case]) -> list[MetricSpec]:
+    """The specs of the suite, one for each configuration."""
+    found = {id(spec.config): spec for spec in suite_specs}
+    seen: set[int] = set()
+    for case in cases:
+        for turn in case.turns:
+            if id(turn.metrics) not in seen:
+                seen.add(id(turn.metrics))
+                for spec in turn.metrics:
+                    found.setdefault(id(spec.config), spec)
+    return list(found.values())
+
+
+def _metrics(specs: Sequence[MetricSpec]) -> list[str]:
+    found: dict[str, None] = {}
+    for spec in specs:
+        config = spec.config
+        if not isinstance(config, StandardMetric):
+            continue
+        if config.metric in AZURE_METRICS:
+            found[f"{config.metric} is deprecated: migrate to {_MIGRATION[config.metric]}"] = None
+        for name, metrics in _USED_BY.items():
+            if name in config.model_fields_set and config.metric not in metrics and getattr(config, name) is not None:
+                found[f"{spec.mark}: {name} has no effect on {config.metric}"] = None
+    return list(found)
+
+
+def _duplicate_names(cases: Sequence[Case]) -> Iterator[str]:
+    by_name: dict[str, list[str]] = {}
+    for case in cases:
+        if case.name is not None:
+            by_name.setdefault(case.name, []).append(case.id)
+    for name, ids in by_name.items():
+        if len(ids) > 1:
+            shown = ", ".join(ids[:_MANY]) + (", …" if len(ids) > _MANY else "")
+            yield f"{len(ids)} cases are named {quoted(name)}: their ids are {shown}"

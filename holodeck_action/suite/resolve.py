@@ -1,0 +1,215 @@
+"""From validated entries to the cases that run: metric resolution and shared values."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from holodeck_action.suite.applicability import missing_static_inputs
+from holodeck_action.suite.cases import CaseEntry, FileInput, TurnEntry
+from holodeck_action.suite.document import Document
+from holodeck_action.suite.errors import Problem, field_path
+from holodeck_action.suite.expectations import ExpectationFactory, expected_tool
+from holodeck_action.suite.identity import content_hash
+from holodeck_action.suite.labels import MetricKey, cut_offs, freeze, label_metrics, metric_key
+from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.metrics import AnyMetric, RetrievalMetric, TrajectoryMetric
+from holodeck_action.suite.overlays import trials_of
+from holodeck_action.suite.policy import CaseOverlay, Policy, RetrievalOverlay
+from holodeck_action.suite.values import Case, ExpectedTool, MetricSpec, Turn
+
+Specs = tuple[MetricSpec, ...]
+_NO_CONFIG: Mapping[str, Any] = MappingProxyType({})
+
+
+class MetricTable:
+    """Every metric of a suite: equal configurations are kept once, labels are chosen when all are known."""
+
+    def __init__(self) -> None:
+        self.first_marks: dict[MetricKey, SourceMark] = {}
+        self.labels: dict[MetricKey, str] = {}
+        self._known: dict[tuple[Any, ...], tuple[AnyMetric, tuple[tuple[int | None, MetricKey], ...]]] = {}
+
+    def add(self, configs: Sequence[AnyMetric] | None, raw: Any, document: Document) -> None:
+        """Note the metrics of one list, with the list as written."""
+        for config, written in zip(configs or (), raw or (), strict=True):
+            for _, key in self._entry(config)[1]:
+                if key not in self.first_marks:
+                    self.first_marks[key] = document.mark(written.line, written.column)
+
+    def choose_labels(self) -> list[Problem]:
+        """Choose the labels; a problem for every name that means two things."""
+        self.labels, problems = label_metrics(self.first_marks)
+        return problems
+
+    def specs(self, configs: Sequence[AnyMetric] | None, raw: Any, document: Document, *, inherited: bool) -> Specs:
+        """The evaluations that one list asks for."""
+        found: list[MetricSpec] = []
+        for config, written in zip(configs or (), raw or (), strict=True):
+            shared, keys = self._entry(config)
+            mark = document.mark(written.line, written.column)
+            found += (MetricSpec(shared, self.labels[key], mark, inherited, k) for k, key in keys)
+        return tuple(found)
+
+    def _entry(self, config: AnyMetric) -> tuple[AnyMetric, tuple[tuple[int | None, MetricKey], ...]]:
+        full = (type(config), *(freeze(value) for value in config.__dict__.values()))
+        if full not in self._known:
+            self._known[full] = (config, tuple((k, metric_key(config, k)) for k in cut_offs(config)))
+        return self._known[full]
+
+
+def concerns_conversation(config: AnyMetric) -> bool:
+    """Whether a metric grades the conversation as a whole, on its last turn."""
+    return isinstance(config, RetrievalMetric | TrajectoryMetric)
+
+
+def _of_one_turn(specs: Specs) -> Specs:
+    return tuple(spec for spec in specs if not concerns_conversation(spec.config))
+
+
+class CaseBuilder:
+    """Builds the cases of one suite."""
+
+    def __init__(self, document: Document, policy: Policy, policy_document: Document, table: MetricTable) -> None:
+        self._document = document
+        self._policy = policy
+        self._policy_document = policy_document
+        self._table = table
+        self._factory = ExpectationFactory()
+        self._suite_specs: Specs = ()
+        self._suite_specs_of_one_turn: Specs = ()
+        self._last_list: Any = None
+        self._last_specs: Specs = ()
+
+    def set_suite_metrics(self, specs: Specs) -> None:
+        """Set the metrics of every case that lists none of its own."""
+        self._suite_specs = specs
+        one_turn = _of_one_turn(specs)
+        # Sharing one tuple keeps large suites small.
+        self._suite_specs_of_one_turn = specs if len(one_turn) == len(specs) else one_turn
+
+    def build(
+        self, entry: CaseEntry, raw: Any, found: str, asked: str, overlay: CaseOverlay | None, raw_overlay: Any
+    ) -> Case:
+        """Build one case.
+
+        Args:
+            entry: the case.
+            raw: the case as written, with marks.
+            found: its id.
+            asked: hash of what it asks.
+            overlay: what the policy file adds to it.
+            raw_overlay: the overlay as written.
+        """
+        mark = self._document.mark(raw.line, raw.column)
+        trajectory: tuple[ExpectedTool, ...] | None = None
+        gains: Mapping[str, float] | None = None
+        added: Specs = ()
+        tags: tuple[str, ...] = ()
+        if overlay is not None:
+            trajectory, gains = _trajectory(overlay), chunk_gains(overlay.retrieval)
+            written = raw_overlay.get("evaluations")
+            added = self._table.specs(overlay.evaluations, written, self._policy_document, inherited=False)
+            tags = tuple(overlay.tags or ())
+        case_specs = self._listed(entry.evaluations, raw.get("evaluations"))
+        turns = self._turns(entry, raw, mark, case_specs, added)
+        turns[-1] = replace(turns[-1], expected_trajectory=trajectory, ground_truth_chunk_ids=gains)
+        if entry.turns is not None and (case_specs or added):
+            turns = _soften(turns, (*case_specs, *added))
+        repeat, least = trials_of(self._policy, overlay)
+        return Case(
+            id=found,
+            name=entry.name,
+            content_hash=content_hash(asked, trajectory, gains),
+            mark=mark,
+            turns=tuple(turns),
+            multi_turn=entry.turns is not None,
+            tags=tags,
+            weight=overlay.weight if overlay is not None and overlay.weight is not None else 1.0,
+            repeat=repeat,
+            min_pass=least,
+        )
+
+    def _turns(self, entry: CaseEntry, raw: Any, mark: SourceMark, case_specs: Specs, added: Specs) -> list[Turn]:
+        if entry.turns is None:
+            return [self._turn(0, entry, mark, (case_specs or self._suite_specs) + added)]
+        turns: list[Turn] = []
+        last = len(entry.turns) - 1
+        for index, (turn, written) in enumerate(zip(entry.turns, raw["turns"], strict=True)):
+            specs = self._listed(turn.evaluations, written.get("evaluations")) or case_specs
+            if index == last:
+                specs = (specs or self._suite_specs) + added
+            else:
+                specs = (_of_one_turn(specs) if specs else self._suite_specs_of_one_turn) + _of_one_turn(added)
+            turns.append(self._turn(index, turn, self._document.mark(written.line, written.column), specs))
+        return turns
+
+    def _turn(self, index: int, entry: CaseEntry | TurnEntry, mark: SourceMark, specs: Specs) -> Turn:
+        config = entry.turn_config if isinstance(entry, TurnEntry) else None
+        return Turn(
+            index=index,
+            input=entry.input or "",
+            mark=mark,
+            ground_truth=entry.ground_truth,
+            expected_tools=self._factory.build(entry.expected_tools),
+            files=tuple(self._file(file) for file in entry.files or ()),
+            retrieval_context=None if entry.retrieval_context is None else tuple(entry.retrieval_context),
+            turn_config=config or _NO_CONFIG,
+            metrics=specs,
+        )
+
+    def _file(self, file: FileInput) -> FileInput:
+        if file.path is None:
+            return file
+        folder = posixpath.dirname(self._document.file)
+        return file.model_copy(update={"path": posixpath.normpath(posixpath.join(folder, file.path))})
+
+    def _listed(self, configs: Sequence[AnyMetric] | None, raw: Any) -> Specs:
+        if not configs:
+            return ()
+        # An aliased list is one object: its specs are shared by the cases that follow one another.
+        if raw is not self._last_list:
+            self._last_list, self._last_specs = raw, self._table.specs(configs, raw, self._document, inherited=False)
+        return self._last_specs
+
+
+def _soften(turns: Sequence[Turn], case_specs: Specs) -> list[Turn]:
+    """Let a metric of the whole conversation skip the turns that lack its inputs, if another turn has them."""
+    softened = list(turns)
+    for spec in case_specs:
+        lacking = [turn.index for turn in turns if spec in turn.metrics and missing_static_inputs(spec, turn)]
+        if lacking and len(lacking) < sum(spec in turn.metrics for turn in turns):
+            skippable = replace(spec, inherited=True)
+            for index in lacking:
+                metrics = tuple(skippable if one is spec else one for one in softened[index].metrics)
+                softened[index] = replace(softened[index], metrics=metrics)
+    return softened
+
+
+def _trajectory(overlay: CaseOverlay) -> tuple[ExpectedTool, ...] | None:
+    steps = overlay.expected_trajectory
+    return None if steps is None else tuple(expected_tool(step) for step in steps)
+
+
+def chunk_gains(retrieval: RetrievalOverlay | None) -> Mapping[str, float] | None:
+    """Gain by id of the relevant chunk; 1.0 each for a plain list."""
+    if retrieval is None:
+        return None
+    chunks = retrieval.ground_truth_chunk_ids
+    return dict(chunks) if isinstance(chunks, dict) else dict.fromkeys(chunks, 1.0)
+
+
+def misplaced_metrics(entry: CaseEntry, raw: Any, document: Document, case: int) -> list[Problem]:
+    """Problems for metrics of the whole conversation that a turn before the last lists."""
+    problems: list[Problem] = []
+    for index, turn in enumerate((entry.turns or ())[:-1]):
+        for place, config in enumerate(turn.evaluations or ()):
+            if concerns_conversation(config):
+                written = raw["turns"][index]["evaluations"][place]
+                field = field_path(("test_cases", case, "turns", index, "evaluations", place))
+                message = f"{config.type} grades the whole conversation: list it on the last turn or on the case"
+                problems.append(Problem(document.mark(written.line, written.column), field, message))
+    return problems

@@ -1,0 +1,221 @@
+"""The files of a suite: which they are, what they hold, and how the configuration files are merged."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holodeck_action.suite.document import Document, MarkedList, MarkedMap
+from holodeck_action.suite.errors import Problem, SuiteError
+from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.reading import read_yaml
+from holodeck_action.suite.validation import position_of
+
+POLICY_NAMES = ("holodeck-action.yaml", "holodeck-action.yml")
+CONFIG_NAMES = ("config.yml", "config.yaml")
+
+
+@dataclass(slots=True)
+class Sources:
+    """What was read, in the making.
+
+    Attributes:
+        folder: absolute folder of agent.yaml.
+        environ: variables for substitution.
+        agent: agent.yaml.
+        cases: the file of the cases, which is agent.yaml unless it names another.
+        raw_cases: the cases as written, with their marks.
+        user, project, policy: the optional files.
+        problems: what is wrong so far.
+        notices: what the reader should know.
+    """
+
+    folder: Path
+    environ: Mapping[str, str]
+    agent: Document
+    cases: Document
+    raw_cases: list[Any] = field(default_factory=list)
+    user: Document | None = None
+    project: Document | None = None
+    policy: Document | None = None
+    problems: list[Problem] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    parts: list[tuple[str, bytes]] = field(default_factory=list)
+
+    @property
+    def documents(self) -> tuple[Document, ...]:
+        """Every file that was read, each once."""
+        found = (self.agent, self.cases, self.user, self.project, self.policy)
+        unique = {document.file: document for document in found if document is not None}
+        return tuple(unique.values())
+
+    @property
+    def digest(self) -> str:
+        """sha256 hex over the suite's own files: role, length and text of each, with line ends as line feeds."""
+        total = hashlib.sha256()
+        for role, digest in self.parts:
+            total.update(f"{role} ".encode() + digest)
+        return total.hexdigest()
+
+
+def read_sources(path: Path, *, environ: Mapping[str, str], home: Path | None) -> Sources:
+    """Read agent.yaml and every file that belongs to it.
+
+    Args:
+        path: agent.yaml.
+        environ: variables for substitution.
+        home: the user's home folder; None to leave user configuration out.
+
+    Raises:
+        SuiteError: agent.yaml cannot be read.
+    """
+    folder = Path(os.path.abspath(path.parent))
+    data, reason = _bytes(path)
+    if data is None:
+        raise SuiteError([Problem(None, "", f"{path}: {reason}")])
+    agent = read_yaml(data, file=path.name, environ=environ)
+    sources = Sources(folder, environ, agent, agent)
+    sources.parts.append(("agent", _digest(data)))
+    _read_others(sources, home)
+    if agent.readable and not isinstance(agent.root, MarkedMap):
+        what = "is empty" if agent.root is None else "must be a mapping"
+        mark = agent.mark(*position_of(agent, agent.root, ()))
+        sources.problems.append(Problem(mark, "", f"{what} (required: name, model, instructions and cases)"))
+    elif agent.readable:
+        _find_cases(sources)
+    for document in sources.documents:
+        sources.problems += document.problems
+    return sources
+
+
+def _bytes(path: Path) -> tuple[bytes | None, str]:
+    if path.is_dir():
+        return None, "is a folder (allowed: a YAML file)"
+    try:
+        return path.read_bytes(), ""
+    except FileNotFoundError:
+        return None, "does not exist"
+    except OSError as error:
+        return None, f"cannot be read: {error.strerror}"
+
+
+def _digest(data: bytes) -> bytes:
+    text = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return f"{len(text)} ".encode() + hashlib.sha256(text).digest()
+
+
+def _read_others(sources: Sources, home: Path | None) -> None:
+    sources.project = _first(sources, sources.folder, CONFIG_NAMES, "")
+    if home is not None:
+        sources.user = _first(sources, home / ".holodeck", CONFIG_NAMES, "~/.holodeck/")
+    policies = [name for name in POLICY_NAMES if (sources.folder / name).exists()]
+    if len(policies) > 1:
+        message = f"stands beside {policies[0]}: keep one of them"
+        sources.problems.append(Problem(SourceMark(policies[1], 1, 1), "", message))
+    sources.policy = _first(sources, sources.folder, POLICY_NAMES, "")
+
+
+def _first(sources: Sources, folder: Path, names: Sequence[str], prefix: str) -> Document | None:
+    present = [name for name in names if (folder / name).exists()]
+    if not present:
+        return None
+    shown = prefix + present[0]
+    if len(present) > 1 and names is CONFIG_NAMES:
+        sources.notices.append(f"{prefix}{present[1]} is not read, because {shown} stands beside it")
+    data, reason = _bytes(folder / present[0])
+    if data is None:
+        sources.problems.append(Problem(SourceMark(shown, 1, 1), "", reason))
+        return None
+    document = read_yaml(data, file=shown, environ=sources.environ)
+    if names is POLICY_NAMES:
+        sources.parts.append(("policy", _digest(data)))
+    if document.root is None:
+        return Document(shown, MarkedMap.empty(), document.readable, document.problems, document.secrets)
+    return document
+
+
+def _find_cases(sources: Sources) -> None:
+    root: MarkedMap = sources.agent.root
+    written, file = root.get("test_cases"), root.get("test_cases_file")
+    if file is None:
+        _take_cases(sources, sources.agent, written, ("test_cases",), root)
+        return
+    mark = sources.agent.mark(*root.value_position("test_cases_file"))
+
+    def refuse(message: str) -> None:
+        sources.problems.append(Problem(mark, "test_cases_file", message))
+
+    if written is not None:
+        refuse("stands beside test_cases: keep one of them")
+    if not isinstance(file, str) or not file.strip() or root.unset("test_cases_file"):
+        # Text that is not a path is refused with the other fields.
+        return
+    shown = "the file" if root.substituted("test_cases_file") else file
+    if file.lower().endswith(".jsonl"):
+        refuse("JSON Lines are not supported (allowed: a YAML file with a list of cases)")
+        return
+    path = sources.folder / file
+    data, reason = _bytes(path)
+    if data is None:
+        refuse(f"{shown} {reason}" + (f" in {sources.folder.name}/" if reason == "does not exist" else ""))
+        return
+    relative = Path(os.path.relpath(path, sources.folder)).as_posix()
+    document = read_yaml(data, file=relative, environ=sources.environ)
+    sources.cases = document
+    sources.parts.append(("cases", _digest(data)))
+    if isinstance(document.root, MarkedMap) and "test_cases" in document.root:
+        _take_cases(sources, document, document.root["test_cases"], ("test_cases",), document.root)
+    elif document.root is None or isinstance(document.root, MarkedList):
+        _take_cases(sources, document, document.root, (), document.root)
+    else:
+        message = "must be a list of cases, or a mapping with the list under test_cases"
+        place = position_of(document, document.root, ())
+        sources.problems.append(Problem(document.mark(*place), "", message))
+
+
+def _take_cases(sources: Sources, document: Document, cases: Any, path: tuple[str, ...], root: Any) -> None:
+    if isinstance(cases, MarkedList):
+        sources.raw_cases = cases
+    elif cases is not None:
+        place = position_of(document, root, path)
+        sources.problems.append(Problem(document.mark(*place), "test_cases", "must be a list"))
+
+
+def merged_project(sources: Sources) -> dict[str, Any]:
+    """Project configuration over user configuration, key by key; what neither sets stays unset."""
+    merged: dict[str, Any] = {}
+    for document in (sources.user, sources.project):
+        if document is not None and isinstance(document.root, dict):
+            merged = _over(merged, document.root)
+    return merged
+
+
+def _over(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in top.items():
+        old = merged.get(key)
+        merged[key] = _over(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def fill_models(agent: MarkedMap, project: Mapping[str, Any]) -> None:
+    """Fill what `model` and `evaluations.model` leave out from the provider's entry (format reference §1.9).
+
+    The entry is the one under the provider's name, else the first of that provider.
+    """
+    providers = project.get("providers")
+    evaluations = agent.get("evaluations")
+    judge = evaluations.get("model") if isinstance(evaluations, dict) else None
+    for model in (agent.get("model"), judge):
+        if not isinstance(model, dict) or not isinstance(providers, dict):
+            continue
+        name = model.get("provider")
+        entries = [entry for entry in providers.values() if isinstance(entry, dict)]
+        matching = next((entry for entry in entries if entry.get("provider") == name), {})
+        own = providers.get(name) if isinstance(name, str) else None
+        for key, value in (own if isinstance(own, dict) else matching).items():
+            model.setdefault(key, value)
