@@ -28,7 +28,7 @@ class PythonAgent:
 
         Args:
             reference: `module.path:callable`, importable from the suite's folder or the current directory.
-            pool: the workers it runs in, one per turn under way; the agent's own, closed with it.
+            pool: the workers it runs in, one per turn under way; whoever made it closes it.
             max_bytes: most bytes of UTF-8 in one reply.
         """
         self._reference = reference
@@ -40,8 +40,7 @@ class PythonAgent:
         return PythonSession(self._reference, self._pool, Conversation(case, trial), self._max_bytes)
 
     async def close(self) -> None:
-        """End the workers."""
-        await self._pool.close()
+        """Conversations share nothing but the pool."""
 
 
 class PythonSession:

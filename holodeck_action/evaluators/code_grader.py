@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 from holodeck_action.evaluators.base import BaseEvaluator, EvalParam, EvaluationResult, ParamSpec, RetryConfig
 from holodeck_action.evaluators.errors import EvaluationError
@@ -68,9 +68,9 @@ class CodeGraderEvaluator(BaseEvaluator):
         return self._config.name or self._config.grader.partition(":")[2]
 
     def is_transient(self, error: Exception) -> bool:
-        """Tell whether the grader itself met connection trouble or a timeout."""
+        """Tell whether the grader itself met connection trouble or a timeout, and trying again is wanted."""
         cause = error.__cause__
-        return isinstance(cause, UserCodeError) and cause.transient
+        return isinstance(cause, UserCodeError) and cause.transient and self.retry_config.max_retries > 0
 
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         """Call the grader.
@@ -100,22 +100,22 @@ class CodeGraderEvaluator(BaseEvaluator):
 
     def _result(self, grade: Any, output: str) -> EvaluationResult:
         score, verdict, reason, details = self._parts(grade)
-        normalised, raw, passed = self._judge(score)
-        if verdict is not None:
-            passed = verdict
-            if score is None:
-                normalised = float(verdict)
         metadata: dict[str, Any] = {}
         if details is not None:
             metadata["details"] = details
         if output:
             metadata["output"] = output
+        judged = self._judge(score)
+        if verdict is not None:
+            # What the grader says beats the threshold, which then plays no part.
+            judged = _Judged(float(verdict) if score is None else judged.score, judged.raw, verdict)
         return EvaluationResult(
-            score=normalised,
-            passed=passed,
+            score=judged.score,
+            passed=judged.passed,
             reasoning=reason if reason and reason.strip() else self._reason(score, verdict),
             metric_name=self.name,
-            raw_score=raw,
+            threshold=judged.threshold,
+            raw_score=judged.raw,
             metadata=metadata,
         )
 
@@ -135,24 +135,23 @@ class CodeGraderEvaluator(BaseEvaluator):
             case _:
                 raise self._error("its process sent what no grade can be", "bad_answer")
 
-    def _judge(self, score: bool | float | str | None) -> tuple[float | str | None, float | None, bool | None]:
-        """Return the score for the record, the raw score where it differs in scale, and the derived verdict."""
+    def _judge(self, score: bool | float | str | None) -> _Judged:
         match score:
             case None:
-                return None, None, None
+                return _Judged(None)
             case bool():
-                return float(score), None, score
+                return _Judged(float(score), passed=score)
             case str():
                 if self._config.pass_values is None:
                     raise self._error(
                         "grader returned unsupported type str (a category needs pass_values in the metric)",
                         "unsupported_type",
                     )
-                return score, None, score in self._config.pass_values
+                return _Judged(score, passed=score in self._config.pass_values)
             case _:
                 return self._judge_number(score)
 
-    def _judge_number(self, score: float) -> tuple[float, float | None, bool]:
+    def _judge_number(self, score: float) -> _Judged:
         scale, threshold = self._config.scale, self._config.threshold
         low, high = (0.0, 1.0) if scale is None else (scale.min, scale.max)
         # Comparing first: an integer may be too large for a float. NaN is in no range.
@@ -161,9 +160,11 @@ class CodeGraderEvaluator(BaseEvaluator):
             raise self._error(
                 f"grader returned the score {score!r:.40}, which is not from {low:g} to {high:g}{hint}", "invalid_score"
             )
-        normalised = float(score) if scale is None else min(1.0, (score - low) / (high - low))
+        if scale is None and threshold is not None:
+            return _Judged(float(score), threshold=threshold)
+        normalised = min(1.0, (score - low) / (high - low))
         passed = normalised >= _PASS_MARK if threshold is None else score >= threshold
-        return normalised, None if scale is None else float(score), passed
+        return _Judged(normalised, None if scale is None else float(score), passed)
 
     def _reason(self, score: bool | float | str | None, verdict: bool | None) -> str:
         """Say what the grader gave, for graders that do not."""
@@ -183,6 +184,22 @@ class CodeGraderEvaluator(BaseEvaluator):
 
     def _error(self, message: str, code: str) -> EvaluationError:
         return EvaluationError(f"{self._config.grader}: {message}", code=code)
+
+
+class _Judged(NamedTuple):
+    """A score as the record has it.
+
+    Attributes:
+        score: on the 0..1 scale, or a category, or None.
+        raw: on the grader's own scale; None where that is 0..1.
+        passed: the verdict; None when `threshold` decides or there is none.
+        threshold: on the 0..1 scale.
+    """
+
+    score: float | str | None
+    raw: float | None = None
+    passed: bool | None = None
+    threshold: float | None = None
 
 
 def _as_json(invocation: ToolInvocation) -> dict[str, Any]:

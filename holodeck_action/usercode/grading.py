@@ -36,7 +36,7 @@ class GraderContext:
         tool_invocations: the tool calls of this turn, in order.
         retrieval_context: the retrieved texts; None when there is no retrieval.
         turn_index: 0-based; 0 in single-turn cases.
-        test_case_name: the case's name, its id when it has none.
+        test_case_name: the case's name; None when it has none.
         turn_config: the turn's free-form settings; the grader's own copy.
     """
 

@@ -106,8 +106,10 @@ class WorkerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process has neither ended nor been killed."""
-        return not (self._killed or self._exit.done())
+        """Whether the process has neither ended nor been killed, asked of the system: its end may not be noticed yet."""
+        if self._killed or self._exit.done():
+            return False
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
     async def ask(self, request: Mapping[str, Any], timeout_s: float | None, max_bytes: int) -> Outcome:
         """Have the worker perform one call.

@@ -1,0 +1,254 @@
+"""The code grader metric: what a grade becomes, by the format's rules and the policy's."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holodeck_action.evaluators.base import EvaluationError, EvaluationResult, RetryConfig
+from holodeck_action.evaluators.code_grader import CodeGraderEvaluator
+from holodeck_action.results.record import ToolInvocation
+from holodeck_action.suite.metrics import CodeMetric
+from holodeck_action.usercode.pool import WorkerPool
+from tests.usercode.support import run, write
+
+
+def evaluate(
+    folder: Path, returned: str, *, retry_config: RetryConfig | None = None, timeout: float | None = 30.0, **metric: Any
+) -> EvaluationResult:
+    """Evaluate an answer with a grader that returns an expression."""
+    write(
+        folder,
+        f"""
+        from holodeck.lib.test_runner.code_grader import GraderResult
+
+        def check(ctx):
+            return {returned}
+        """,
+    )
+    config = CodeMetric(grader="checks:check", **metric)
+
+    async def work(pool: WorkerPool) -> EvaluationResult:
+        evaluator = CodeGraderEvaluator(config, pool, timeout=timeout, retry_config=retry_config)
+        return await evaluator.evaluate(response="42", query="How many?")
+
+    result = run(folder, work)
+    assert isinstance(result, EvaluationResult)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("returned", "metric", "score", "passed", "reasoning"),
+    [
+        ("True", {}, 1.0, True, "checks:check gave True"),
+        ("False", {}, 0.0, False, "checks:check gave False"),
+        ("0.5", {}, 0.5, True, "checks:check gave 0.5; without a threshold 0.5 passes"),
+        ("0.49", {}, 0.49, False, "checks:check gave 0.49; without a threshold 0.5 passes"),
+        ("1", {}, 1.0, True, "checks:check gave 1; without a threshold 0.5 passes"),
+        ("0.6", {"threshold": 0.7}, 0.6, False, "checks:check gave 0.6; the threshold is 0.7"),
+        ("0.7", {"threshold": 0.7}, 0.7, True, "checks:check gave 0.7; the threshold is 0.7"),
+        ("True", {"threshold": 0.7}, 1.0, True, "checks:check gave True"),
+        ("GraderResult(0.2, passed=True)", {"threshold": 0.7}, 0.2, True, "checks:check gave 0.2 and passed=True"),
+        ("GraderResult(0.9, False, 'too long')", {}, 0.9, False, "too long"),
+        ("GraderResult(0.9, reason='  ')", {}, 0.9, True, "checks:check gave 0.9; without a threshold 0.5 passes"),
+        ("GraderResult(True)", {}, 1.0, True, "checks:check gave True"),
+        ("GraderResult(None, reason='seen')", {}, None, None, "seen"),
+        ("GraderResult(None)", {}, None, None, "checks:check gave no score"),
+        ("GraderResult(None, False)", {}, 0.0, False, "checks:check gave no score and passed=False"),
+        ("'good'", {"pass_values": ["good", "fair"]}, "good", True, "checks:check gave 'good'; passing are good, fair"),
+        ("'bad'", {"pass_values": ["good"]}, "bad", False, "checks:check gave 'bad'; passing are good"),
+        (
+            "GraderResult('bad', True)",
+            {"pass_values": ["good"]},
+            "bad",
+            True,
+            "checks:check gave 'bad' and passed=True",
+        ),
+    ],
+)
+def test_grades(
+    tmp_path: Path, returned: str, metric: dict[str, Any], score: object, passed: bool | None, reasoning: str
+) -> None:
+    result = evaluate(tmp_path, returned, **metric)
+    assert (result.score, result.passed, result.reasoning) == (score, passed, reasoning)
+    assert type(result.score) is type(score)
+    assert result.raw_score is None
+
+
+def test_a_score_on_another_scale_is_normalised_and_kept(tmp_path: Path) -> None:
+    scale = {"min": 1, "max": 5}
+    three = evaluate(tmp_path, "3", scale=scale)
+    assert (three.score, three.raw_score, three.passed) == (0.5, 3.0, True)
+    assert three.reasoning == "checks:check gave 3; without a threshold 3 passes"
+    assert evaluate(tmp_path, "2.9", scale=scale).passed is False
+    four = evaluate(tmp_path, "4", scale=scale, threshold=4.5)
+    assert (four.score, four.raw_score, four.passed) == (0.75, 4.0, False)
+
+
+@given(
+    low=st.floats(-1e6, 1e6),
+    width=st.floats(1e-3, 1e6),
+    part=st.floats(0, 1),
+    threshold=st.none() | st.floats(-1e6, 1e6),
+)
+def test_normalising_keeps_the_order_and_the_verdict(
+    low: float, width: float, part: float, threshold: float | None
+) -> None:
+    """The verdict compares on the grader's scale, whatever rounding the normalised score went through."""
+    high = low + width
+    raw = min(high, low + part * width)
+    config = CodeMetric(grader="checks:check", scale={"min": low, "max": high}, threshold=threshold)
+    evaluator = CodeGraderEvaluator(config, WorkerPool(Path(), environ={}, size=1))
+    result = evaluator._result({"kind": "bare", "score": raw}, "")
+    assert isinstance(result.score, float)
+    assert math.isclose(result.score, (raw - low) / (high - low), abs_tol=1e-9)
+    assert result.passed == (result.score >= 0.5 if threshold is None else raw >= threshold)
+
+
+@pytest.mark.parametrize(
+    ("returned", "metric", "code", "message"),
+    [
+        (
+            "7",
+            {},
+            "invalid_score",
+            "checks:check: grader returned the score 7, which is not from 0 to 1; "
+            "give the metric a scale if that is what the grader means",
+        ),
+        (
+            "GraderResult(float('nan'), passed=True)",
+            {},
+            "invalid_score",
+            "checks:check: grader returned the score nan, which is not from 0 to 1; "
+            "give the metric a scale if that is what the grader means",
+        ),
+        (
+            "-float('inf')",
+            {"scale": {"min": 1, "max": 5}},
+            "invalid_score",
+            "checks:check: grader returned the score -inf, which is not from 1 to 5",
+        ),
+        (
+            "10 ** 400",
+            {"scale": {"min": 1, "max": 5}},
+            "invalid_score",
+            f"checks:check: grader returned the score 1{'0' * 39}, which is not from 1 to 5",
+        ),
+        (
+            "'good'",
+            {},
+            "unsupported_type",
+            "checks:check: grader returned unsupported type str (a category needs pass_values in the metric)",
+        ),
+        ("None", {}, "unsupported_type", "checks:check: grader returned unsupported type NoneType"),
+        ("GraderResult(1.0, details={'x': object()})", {}, "not_json", None),
+        ("1 / 0", {}, "raised", "checks:check: it raised ZeroDivisionError: division by zero (checks.py:5)"),
+    ],
+)
+def test_evaluations_that_fail(
+    tmp_path: Path, returned: str, metric: dict[str, Any], code: str, message: str | None
+) -> None:
+    with pytest.raises(EvaluationError) as caught:
+        evaluate(tmp_path, returned, **metric)
+    assert caught.value.code == code
+    if message is not None:
+        assert caught.value.message == message
+
+
+def test_details_and_output_are_kept(tmp_path: Path) -> None:
+    result = evaluate(tmp_path, "(print('x' * 5000), GraderResult(1.0, details={'seen': [1]}))[1]")
+    assert result.metadata == {"details": {"seen": [1]}, "output": "x" * 4095 + "\n"}
+    assert evaluate(tmp_path, "True").metadata == {}
+
+
+def test_a_failed_evaluation_says_where_and_what_was_printed(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError) as caught:
+        evaluate(tmp_path, "print('here') or {}['x']")
+    assert caught.value.context == {
+        "type": "KeyError",
+        "traceback": ["checks.py:5 in check: return print('here') or {}['x']"],
+        "output": "here\n",
+    }
+
+
+def test_the_deadline(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError) as caught:
+        evaluate(tmp_path, "[None for _ in iter(int, 1)]", timeout=0.3)
+    assert caught.value.code == "timeout"
+    assert caught.value.message == "checks:check: it took longer than 0.3 s; its process was ended"
+
+
+def test_connection_trouble_is_tried_again_where_that_is_wanted(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        """
+        tries = []
+
+        def attempt():
+            tries.append(None)
+            if len(tries) < 3:
+                raise ConnectionResetError("try later")
+            return len(tries) == 3
+
+        def fail():
+            tries.append(None)
+            raise KeyError(len(tries))
+        """,
+        "service",
+    )
+    retries = RetryConfig(max_retries=2, base_delay=0.01)
+    assert evaluate(tmp_path, "__import__('service').attempt()", retry_config=retries).score == 1.0
+    with pytest.raises(EvaluationError, match=r"^checks:check: it raised ConnectionResetError: try later") as caught:
+        evaluate(tmp_path, "__import__('service').attempt()", retry_config=RetryConfig(max_retries=0))
+    assert caught.value.code == "raised"
+    with pytest.raises(EvaluationError, match="it raised KeyError: 1 "):
+        evaluate(tmp_path, "__import__('service').fail()", retry_config=retries)
+
+
+def test_a_single_turn_case_shows_its_tool_calls_and_its_name(tmp_path: Path) -> None:
+    """Single-turn graders see what multi-turn graders see."""
+    write(
+        tmp_path,
+        """
+        def check(ctx):
+            (call,) = ctx.tool_invocations
+            return (call.name, call.args, call.result, ctx.test_case_name, ctx.turn_config, ctx.retrieval_context) == (
+                "subtract", {"a": 3}, "1", "difference", {"unit": "EUR"}, ("kept",)
+            )
+        """,
+    )
+
+    async def work(pool: WorkerPool) -> EvaluationResult:
+        return await CodeGraderEvaluator(CodeMetric(grader="checks:check"), pool).evaluate(
+            actual_output="1",
+            input="3 - 2?",
+            tool_invocations=(ToolInvocation("subtract", {"a": 3}, "1"),),
+            retrieval_context=("kept",),
+            test_case_name="difference",
+            turn_index=0,
+            turn_config={"unit": "EUR"},
+        )
+
+    assert run(tmp_path, work).passed is True
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"kind": "bare"},
+        {"kind": "bare", "score": [1]},
+        {"kind": "verdict", "score": 1.0, "passed": 1, "reason": None, "details": None},
+        {"kind": "verdict", "score": 1.0, "passed": None, "reason": 3, "details": None},
+        ["bare", 1.0],
+    ],
+)
+def test_a_forged_grade_is_no_grade(forged: object) -> None:
+    evaluator = CodeGraderEvaluator(CodeMetric(grader="checks:check"), WorkerPool(Path(), environ={}, size=1))
+    with pytest.raises(EvaluationError) as caught:
+        evaluator._result(forged, "")
+    assert caught.value.message == "checks:check: its process sent what no grade can be"
