@@ -5,8 +5,19 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, StringConstraints, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    SecretStr,
+    StringConstraints,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core.core_schema import no_info_before_validator_function
 
 # Quoted "${VAR}" values arrive as text; only plain notation counts as a number or a flag.
 NUMBER_TEXT = r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?"
@@ -58,9 +69,19 @@ def _flag(value: Any) -> Any:
     raise PydanticCustomError("flag_type", "must be true or false")
 
 
-def none_as(empty: Any) -> BeforeValidator:
-    """A section whose entries are all commented out reads as null: it means the same as an empty one."""
-    return BeforeValidator(lambda value: empty if value is None else value)
+class NoneAs:
+    """Annotation: null means this empty value, as for a section whose entries are all commented out."""
+
+    def __init__(self, empty: Any) -> None:
+        self._empty = empty
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_before_validator_function(
+            lambda value: self._empty if value is None else value, schema=handler(source)
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), {"type": "null"}]}
 
 
 NonBlank = Annotated[str, StringConstraints(pattern=r"\S")]

@@ -16,21 +16,23 @@ MATCHER_KEYS: tuple[Literal["fuzzy"], Literal["regex"]] = ("fuzzy", "regex")
 def json_value(value: Any) -> Any:
     """Hold free-form data to what JSON can carry, since it goes to graders, agents and records.
 
+    Returns:
+        The data as plain dicts and lists, without positions.
+
     Raises:
         PydanticCustomError: a mapping key that is not text, or NaN or infinity.
     """
     if isinstance(value, dict):
-        for key, item in value.items():
+        for key in value:
             if not isinstance(key, str):
                 raise PydanticCustomError(
                     "json_key", "the key {key} must be text: put it in quotes", {"key": str(key).lower()}
                 )
-            json_value(item)
-    elif isinstance(value, list):
-        for item in value:
-            json_value(item)
-    elif isinstance(value, float) and value - value != 0.0:
-        raise PydanticCustomError("json_number", "must be a finite number")
+        return {key: json_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [json_value(item) for item in value]
+    if isinstance(value, float) and value - value != 0.0:
+        raise PydanticCustomError("json_number", "must not contain NaN or infinity")
     return value
 
 

@@ -59,15 +59,15 @@ def load_suite(
     agent = _agent(sources, merged_project(sources))
     table = MetricTable()
     outline = _outline(sources, table)
-    if not sources.raw_cases and not allow_empty and not sources.problems:
+    if sources.cases_found and not sources.raw_cases and not allow_empty:
         sources.problems.append(_no_cases(sources))
-    if agent is None or policy is None or project is None or sources.problems:
+    if agent is None or policy is None or not sources.cases_found or len(outline.asked) < len(sources.raw_cases):
         raise SuiteError(sources.problems)
-    resolved = _Resolution(sources, agent, policy, project, table, outline)
+    resolved = _Resolution(sources, agent, policy, table, outline)
     cases = resolved.cases()
-    if cases and not sources.problems:
+    if cases:
         resolved.check(cases)
-    if sources.problems:
+    if project is None or sources.problems:
         raise SuiteError(sources.problems)
     return Suite(
         name=agent.name,
@@ -124,7 +124,7 @@ def _project(sources: Sources) -> ProjectConfig | None:
         config, problems = validated(ProjectConfig, document.root, document)
         sources.problems += problems
         valid = valid and config is not None
-    # Each file alone is valid, and merging adds no key: the merged one is valid too unless two providers conflict.
+    # Every entry is complete in the file that has it, so what is valid alone is valid merged.
     return ProjectConfig.model_validate(merged_project(sources)) if valid else None
 
 
@@ -205,23 +205,23 @@ class _Resolution:
         sources: Sources,
         agent: AgentConfig,
         policy: Policy,
-        project: ProjectConfig,
         table: MetricTable,
         outline: _Outline,
     ) -> None:
         self._sources = sources
-        self._project = project
         self._table = table
         self._outline = outline
         self._ids = case_ids(list(zip(outline.names, outline.asked, strict=True)))
         self._policy_document = sources.policy or Document(POLICY_NAMES[0], MarkedMap.empty(), True, (), frozenset())
         index = CaseIndex.of(outline.names, self._ids)
+        before = len(sources.problems)
         quarantine, problems = resolved_quarantine(policy, index, self._policy_document)
         sources.problems += problems
         self.policy = policy.model_copy(update={"quarantine": quarantine})
         self._overlays, self._raw_overlays, problems = overlays_by_case(policy, index, self._policy_document)
         sources.problems += problems
         self._suite_lists = self._collect(agent)
+        self._consistent = len(sources.problems) == before
         self.suite_specs: tuple[MetricSpec, ...] = ()
         self._suite_fields: list[str] = []
 
@@ -266,6 +266,9 @@ class _Resolution:
         """Note what is only wrong in sight of everything."""
         sources, document = self._sources, self._policy_document
         sources.problems += unknown_labels(self.policy, self._table.labels.values(), document)
+        if not self._consistent:
+            # What an unmatched overlay would have given is not known.
+            return
         sources.problems += unreachable_lower_bound(self.policy, cases, document)
         problems, notices = metrics_that_never_apply(self.suite_specs, self._suite_fields, cases)
         sources.problems += problems

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank, Number, UnitInterval, WrittenText, none_as
+from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank, NoneAs, Number, UnitInterval, WrittenText
 from holodeck_action.suite.cases import TrajectoryEntry
 from holodeck_action.suite.metrics import CaseMetric, SuiteMetric
 from holodeck_action.suite.providers import LLMProvider
@@ -105,7 +105,7 @@ class Gates(FormatModel):
     max_cost_usd: NotNegative | None = None
     max_total_tokens: Count | None = None
     p95_latency_ms: Positive | None = None
-    metrics: Annotated[dict[str, GateMetric], none_as({})] = Field(default_factory=dict)
+    metrics: Annotated[dict[str, GateMetric], NoneAs({})] = Field(default_factory=dict)
     summary: GateSummary | None = None
 
 
@@ -177,18 +177,18 @@ class Policy(FormatModel):
 
     target: Target | None = None
     """Who answers; null is the suite's own model."""
-    metrics: Annotated[tuple[SuiteMetric, ...], none_as([])] = ()
+    metrics: Annotated[tuple[SuiteMetric, ...], NoneAs([])] = ()
     """Added to `evaluations.metrics`."""
-    cases: Annotated[dict[str, CaseOverlay], none_as({})] = Field(default_factory=dict)
+    cases: Annotated[dict[str, CaseOverlay], NoneAs({})] = Field(default_factory=dict)
     """Additions by case name or id."""
-    judges: Annotated[Judges, none_as({})] = Field(default_factory=Judges)
-    trials: Annotated[Trials, none_as({})] = Field(default_factory=Trials)
-    gates: Annotated[Gates, none_as({})] = Field(default_factory=Gates)
-    baseline: Annotated[Baseline, none_as({})] = Field(default_factory=Baseline)
-    quarantine: Annotated[tuple[QuarantineEntry, ...], none_as([])] = ()
-    budget: Annotated[Budget, none_as({})] = Field(default_factory=Budget)
-    limits: Annotated[Limits, none_as({})] = Field(default_factory=Limits)
-    cache: Annotated[CacheSettings, none_as({})] = Field(default_factory=CacheSettings)
-    vectorstores: Annotated[VectorstoreSettings, none_as({})] = Field(default_factory=VectorstoreSettings)
-    secrets: Annotated[tuple[WrittenText, ...], none_as([])] = ()
+    judges: Annotated[Judges, NoneAs({})] = Field(default_factory=Judges)
+    trials: Annotated[Trials, NoneAs({})] = Field(default_factory=Trials)
+    gates: Annotated[Gates, NoneAs({})] = Field(default_factory=Gates)
+    baseline: Annotated[Baseline, NoneAs({})] = Field(default_factory=Baseline)
+    quarantine: Annotated[tuple[QuarantineEntry, ...], NoneAs([])] = ()
+    budget: Annotated[Budget, NoneAs({})] = Field(default_factory=Budget)
+    limits: Annotated[Limits, NoneAs({})] = Field(default_factory=Limits)
+    cache: Annotated[CacheSettings, NoneAs({})] = Field(default_factory=CacheSettings)
+    vectorstores: Annotated[VectorstoreSettings, NoneAs({})] = Field(default_factory=VectorstoreSettings)
+    secrets: Annotated[tuple[WrittenText, ...], NoneAs([])] = ()
     """Further values to redact everywhere, usually ${VAR}."""

@@ -29,6 +29,7 @@ class Sources:
         agent: agent.yaml.
         cases: the file of the cases, which is agent.yaml unless it names another.
         raw_cases: the cases as written, with their marks.
+        cases_found: whether it is known which cases there are.
         user, project, policy: the optional files.
         problems: what is wrong so far.
         notices: what the reader should know.
@@ -39,6 +40,7 @@ class Sources:
     agent: Document
     cases: Document
     raw_cases: list[Any] = field(default_factory=list)
+    cases_found: bool = False
     user: Document | None = None
     project: Document | None = None
     policy: Document | None = None
@@ -180,7 +182,9 @@ def _find_cases(sources: Sources) -> None:
 def _take_cases(sources: Sources, document: Document, cases: Any, path: tuple[str, ...], root: Any) -> None:
     if isinstance(cases, MarkedList):
         sources.raw_cases = cases
-    elif cases is not None:
+    if cases is None or isinstance(cases, MarkedList):
+        sources.cases_found = document.readable
+    else:
         place = position_of(document, root, path)
         sources.problems.append(Problem(document.mark(*place), "test_cases", "must be a list"))
 
