@@ -6,13 +6,13 @@ defaults.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from holodeck_action.suite.policy import Gates, Limits
+from holodeck_action.suite.policy import Gates
 from holodeck_action.suite.values import Case, Suite
-
 
 T = TypeVar("T")
 
@@ -52,10 +52,12 @@ class Flags:
 class Settings:
     """Everything a run of one suite needs to know besides the suite.
 
-    Seconds, bytes and counts; `run_timeout_s` is None without a limit.
+    Seconds, bytes and counts; `run_timeout_s` is None without a limit; `workers` is the most processes that run the
+    suite's own Python at a time.
     """
 
     concurrency: int
+    workers: int
     turn_timeout_s: float
     case_timeout_s: float
     run_timeout_s: float | None
@@ -78,14 +80,17 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
     shared = suite.project.execution
     minutes = suite.policy.budget.max_minutes
     deadlines = [value for value in (limits.run_timeout_s, 60 * minutes if minutes else None) if value is not None]
+    concurrency = _first(
+        flags.concurrency,
+        limits.concurrency if "concurrency" in limits.model_fields_set else None,
+        own.parallel_test_cases if own else None,
+        shared.parallel_test_cases if shared else None,
+        limits.concurrency,
+    )
     return Settings(
-        concurrency=_first(
-            flags.concurrency,
-            limits.concurrency if "concurrency" in limits.model_fields_set else None,
-            own.parallel_test_cases if own else None,
-            shared.parallel_test_cases if shared else None,
-            limits.concurrency,
-        ),
+        concurrency=concurrency,
+        # More processes than processors only help callables that wait.
+        workers=min(concurrency, max(4, os.cpu_count() or 1)),
         turn_timeout_s=_first(
             flags.turn_timeout_s,
             limits.turn_timeout_s if "turn_timeout_s" in limits.model_fields_set else None,

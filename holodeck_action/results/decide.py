@@ -137,9 +137,7 @@ def _counts(verdicts: tuple[CaseVerdict, ...], planned: int, completed: int) -> 
     )
 
 
-def _conclude(
-    record: Record, gates: tuple[GateVerdict, ...], *, decided: bool
-) -> tuple[VerdictOutcome, int, str]:
+def _conclude(record: Record, gates: tuple[GateVerdict, ...], *, decided: bool) -> tuple[VerdictOutcome, int, str]:
     violated = [gate for gate in gates if gate.state == "failed"]
     open_gates = [gate for gate in gates if gate.state == "undetermined"]
     if violated:

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from holodeck_action.results.canonical import CASE, RECORD, head_of
 from holodeck_action.results.record import SCHEMA_VERSION, Record
-from holodeck_action.results.verdict import Verdict
+from holodeck_action.results.verdict import CombinedVerdict, Verdict
 
 RESULTS_FILE = "results.json"
 VERDICT_FILE = "verdict.json"
@@ -35,13 +35,13 @@ def write_record(path: Path, record: Record) -> None:
     write_atomically(path, _record_chunks(record))
 
 
-def write_verdict(path: Path, verdict: Verdict) -> None:
+def write_verdict(path: Path, verdict: Verdict | CombinedVerdict) -> None:
     """Write a verdict to `path` as indented JSON, replacing it in one step.
 
     Raises:
         OSError: the file cannot be written; what stood there before is untouched.
     """
-    write_atomically(path, [TypeAdapter(Verdict).dump_json(verdict, indent=1), b"\n"])
+    write_atomically(path, [TypeAdapter(type(verdict)).dump_json(verdict, indent=1), b"\n"])
 
 
 def read_record(path: Path) -> Record:

@@ -124,7 +124,9 @@ def _lower_bound(required: float, inputs: GateInputs, *, tolerated: bool) -> Gat
 
 
 def _at_most(name: str, actual: int, limit: int, what: str) -> GateVerdict:
-    return GateVerdict(name, "passed" if actual <= limit else "failed", actual, limit, f"{actual} {what}, {limit} allowed")
+    return GateVerdict(
+        name, "passed" if actual <= limit else "failed", actual, limit, f"{actual} {what}, {limit} allowed"
+    )
 
 
 def _mean(name: str, required: float, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:

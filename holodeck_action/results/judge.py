@@ -45,7 +45,9 @@ def _outcome_of(evaluation: Evaluation) -> tuple[Outcome, str]:
         if criteria.pass_values is None:
             return "informational", explanation
         passed = score in criteria.pass_values
-        return _passed(passed), f"{score!r} is {'' if passed else 'not '}among {', '.join(criteria.pass_values)}: {explanation}"
+        return _passed(
+            passed
+        ), f"{score!r} is {'' if passed else 'not '}among {', '.join(criteria.pass_values)}: {explanation}"
     own = evaluation.metadata.get("passed")
     if isinstance(own, bool):
         return _passed(own), explanation
@@ -156,13 +158,18 @@ def _judge_trials(
     first_failure = next((trial.reason for trial in trials if trial.outcome == "failed"), "")
     if failures > case.repeat - case.min_pass:
         return "failed", (
-            first_failure if single else f"{passes} of {len(trials)} trials passed, {case.min_pass} needed: {first_failure}"
+            first_failure
+            if single
+            else f"{passes} of {len(trials)} trials passed, {case.min_pass} needed: {first_failure}"
         )
     if not trials:
         return "skipped", "not run: the run stopped before this case"
     first_error = next((trial.reason for trial in trials if trial.outcome == "error"), "")
     if errors:
-        return "error", first_error if single else f"{errors} of {len(trials)} trials could not be judged: {first_error}"
+        return (
+            "error",
+            first_error if single else f"{errors} of {len(trials)} trials could not be judged: {first_error}",
+        )
     if len(trials) < case.repeat:
         return "skipped", f"only {len(trials)} of {case.repeat} trials ran before the run stopped"
     return "informational", "nothing asserted in any trial"

@@ -110,7 +110,8 @@ class CaseRecord:
     """One case with its finished trials.
 
     `planned_evaluations` is the number of evaluations one trial should yield, a turn's tool assertions counted as
-    one, disabled metrics and skips by construction left out; `not_applicable` counts those. `asserting` is False when nothing in the case asserts (DESIGN §4: informational).
+    one, disabled metrics and skips by construction left out; `not_applicable` counts those. `asserting` is False when
+    nothing in the case asserts (DESIGN §4: informational).
     """
 
     id: str

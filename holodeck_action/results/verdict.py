@@ -132,3 +132,23 @@ class Verdict:
     gates: tuple[GateVerdict, ...]
     metrics: Mapping[str, MetricSummary]
     cases: tuple[CaseVerdict, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteVerdict:
+    """One suite's line in the combined verdict of several; `folder` is where its own files are."""
+
+    suite: str
+    folder: str | None
+    outcome: VerdictOutcome
+    exit_code: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CombinedVerdict:
+    """Several suites in one run; `not_run` names those an interruption left out."""
+
+    exit_code: int
+    suites: tuple[SuiteVerdict, ...]
+    not_run: tuple[str, ...]

@@ -109,7 +109,9 @@ class Journal:
             if not self._path.is_char_device():
                 os.fsync(self._file.fileno())
         except OSError as error:
-            self.error = f"the journal {self._path.name} could not be written ({error.strerror}): --resume is not possible"
+            self.error = (
+                f"the journal {self._path.name} could not be written ({error.strerror}): --resume is not possible"
+            )
             if self._path.is_file():
                 os.truncate(self._path, 0)
                 self._path.unlink()
@@ -150,5 +152,5 @@ def _check_identity(path: Path, header: bytes, identity: Mapping[str, Any]) -> N
     if differing:
         changes = ", ".join(f"{key} was {found.get(key)!r}, is {identity.get(key)!r}" for key in differing)
         raise JournalError(
-            f"{path}: the interrupted run is not this one ({changes}); restore it, or run without --resume to start anew"
+            f"{path}: the interrupted run is not this one ({changes}); run without --resume to start anew"
         )

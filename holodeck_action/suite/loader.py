@@ -27,8 +27,16 @@ from holodeck_action.suite.notices import suite_notices
 from holodeck_action.suite.overlays import CaseIndex, overlays_by_case, resolved_quarantine
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.project import ProjectConfig
+from holodeck_action.suite.reading import read_yaml
 from holodeck_action.suite.resolve import CaseBuilder, MetricTable, misplaced_metrics
-from holodeck_action.suite.sources import POLICY_NAMES, Sources, fill_models, merged_project, read_sources
+from holodeck_action.suite.sources import (
+    POLICY_NAMES,
+    Sources,
+    fill_models,
+    merged_project,
+    read_bytes,
+    read_sources,
+)
 from holodeck_action.suite.validation import position_of, validated
 from holodeck_action.suite.values import Case, MetricSpec, Suite
 
@@ -85,6 +93,28 @@ def load_suite(
         ),
         secrets=frozenset(policy.secrets).union(*(document.secrets for document in sources.documents)),
     )
+
+
+def load_policy(path: Path, *, environ: Mapping[str, str]) -> Policy:
+    """Load a policy file on its own, for judging a record again.
+
+    Raises:
+        SuiteError: with every problem of the file.
+    """
+    data, reason = read_bytes(path)
+    if data is None:
+        raise SuiteError([Problem(None, "", f"{path}: {reason}")])
+    document = read_yaml(data, file=path.name, environ=environ)
+    problems = list(document.problems)
+    policy: Policy | None = Policy()
+    if document.root is not None:
+        policy, found = validated(Policy, document.root, document)
+        problems += found
+    if policy is not None:
+        problems += unsupported_settings(policy, document)
+    if policy is None or problems:
+        raise SuiteError(problems)
+    return policy
 
 
 def graders(suite: Suite) -> Mapping[str, SourceMark]:

@@ -76,7 +76,7 @@ def read_sources(path: Path, *, environ: Mapping[str, str], home: Path | None) -
         SuiteError: agent.yaml cannot be read.
     """
     folder = Path(os.path.abspath(path.parent))
-    data, reason = _bytes(path)
+    data, reason = read_bytes(path)
     if data is None:
         raise SuiteError([Problem(None, "", f"{path}: {reason}")])
     agent = read_yaml(data, file=path.name, environ=environ)
@@ -94,7 +94,8 @@ def read_sources(path: Path, *, environ: Mapping[str, str], home: Path | None) -
     return sources
 
 
-def _bytes(path: Path) -> tuple[bytes | None, str]:
+def read_bytes(path: Path) -> tuple[bytes | None, str]:
+    """Return a file's content, or None and why it cannot be read."""
     if path.is_dir():
         return None, "is a folder (allowed: a YAML file)"
     try:
@@ -128,7 +129,7 @@ def _first(sources: Sources, folder: Path, names: Sequence[str], prefix: str) ->
     shown = prefix + present[0]
     if len(present) > 1 and names is CONFIG_NAMES:
         sources.notices.append(f"{prefix}{present[1]} is not read, because {shown} stands beside it")
-    data, reason = _bytes(folder / present[0])
+    data, reason = read_bytes(folder / present[0])
     if data is None:
         sources.problems.append(Problem(SourceMark(shown, 1, 1), "", reason))
         return None
@@ -161,7 +162,7 @@ def _find_cases(sources: Sources) -> None:
         refuse("JSON Lines are not supported (allowed: a YAML file with a list of cases)")
         return
     path = sources.folder / file
-    data, reason = _bytes(path)
+    data, reason = read_bytes(path)
     if data is None:
         refuse(f"{shown} {reason}" + (f" in {sources.folder.name}/" if reason == "does not exist" else ""))
         return

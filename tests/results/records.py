@@ -47,9 +47,7 @@ def turn(*evaluations: Evaluation, **changes: Any) -> TurnRecord:
     return replace(TurnRecord(0, "question", MARK, response="answer", evaluations=evaluations), **changes)
 
 
-FAILED_EVALUATION = evaluation(
-    None, status="failed", error=ErrorInfo("EvaluationError", "no judge", "judge_failed")
-)
+FAILED_EVALUATION = evaluation(None, status="failed", error=ErrorInfo("EvaluationError", "no judge", "judge_failed"))
 
 _LETTERS = {
     "P": turn(evaluation(0.9)),

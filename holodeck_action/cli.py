@@ -1,0 +1,215 @@
+"""The command line: parses, calls one function, exits. Heavy modules are imported by the command that needs them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holodeck_action import __version__
+
+if TYPE_CHECKING:
+    from holodeck_action.preflight import Surroundings
+
+EXIT_CONFIGURATION = 2
+EXIT_INTERNAL = 3
+EXIT_INTERRUPTED = 4
+
+EPILOG = """\b
+Exit codes:
+  0  every gate passed
+  1  a gate is violated
+  2  configuration or usage error, nothing was run
+  3  incomplete: the agent or an evaluation could not be run
+  4  stopped: deadline, budget or signal; a partial report was written
+"""
+
+_SUITES = click.argument("suites", nargs=-1, metavar="[SUITE]...")
+_RATE = click.FloatRange(0.0, 1.0)
+_COUNT = click.IntRange(min=0)
+_AT_LEAST_ONE = click.IntRange(min=1)
+_SECONDS = click.FloatRange(min=0.0, min_open=True)
+
+
+def _gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    options = [
+        click.option("--min-pass-rate", type=_RATE, help="Share of cases that must pass [default: 1.0]."),
+        click.option(
+            "--min-pass-rate-lower-bound", type=_RATE, help="Lower end of the pass rate's 95 % interval to reach."
+        ),
+        click.option("--min-completeness", type=_RATE, help="Share of evaluations that must happen [default: 1.0]."),
+        click.option("--max-errors", type=_COUNT, help="Cases that may end in error."),
+        click.option("--max-flaky", type=_COUNT, help="Cases that may both pass and fail over their trials."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
+@click.version_option(__version__, prog_name="holodeck-action")
+def cli() -> None:
+    """Evaluate agent.yaml suites and fail when a threshold is violated."""
+
+
+@cli.command(epilog=EPILOG)
+@_SUITES
+@click.option("-o", "--output-dir", type=click.Path(path_type=Path), help="Write results.json and verdict.json here.")
+@click.option("--target", help="Who answers: recorded:PATH, python:MODULE:CALLABLE, command:CMD or http:URL.")
+@click.option("--concurrency", type=_AT_LEAST_ONE, help="Conversations at a time [default: 10].")
+@click.option("--turn-timeout", type=_SECONDS, help="Seconds the agent may take for a turn [default: 60].")
+@click.option("--case-timeout", type=_SECONDS, help="Seconds the agent may take for a case [default: 600].")
+@click.option("--run-timeout", type=_SECONDS, help="Seconds the whole run may take [default: no limit].")
+@click.option("--max-response-bytes", type=_AT_LEAST_ONE, help="Largest answer of a turn [default: 1000000].")
+@click.option("--repeat", type=_AT_LEAST_ONE, help="Trials of each case.")
+@click.option("--min-pass", type=_AT_LEAST_ONE, help="Trials of each case that must pass.")
+@_gate_options
+@click.option("--case", "case_globs", multiple=True, metavar="GLOB", help="Run only cases whose id or name matches.")
+@click.option("--tag", "tags", multiple=True, help="Run only cases with this tag.")
+@click.option("--limit", type=_AT_LEAST_ONE, help="Run only the first N of the chosen cases.")
+@click.option(
+    "--failed-from",
+    type=click.Path(path_type=Path),
+    metavar="RESULTS",
+    help="Run only the cases that did not pass in this results.json.",
+)
+@click.option("--resume", is_flag=True, help="Continue an interrupted run from the journal in the output directory.")
+@click.option("--allow-empty", is_flag=True, help="Accept a suite without cases.")
+@click.option("--env-file", type=click.Path(path_type=Path), help="Read variables from this file.")
+def run(suites: tuple[str, ...], **options: Any) -> int:
+    """Run SUITEs (files, folders or globs; default: agent.yaml) and judge the answers.
+
+    \b
+    Examples:
+      holodeck-action run
+      holodeck-action run examples/support/agent.yaml -o results
+      holodeck-action run --target recorded:answers.jsonl --case 'refund*'
+      holodeck-action run 'agents/**/agent.yaml' --min-pass-rate 0.9
+    """
+    from holodeck_action.pipeline import Output, run_suites
+    from holodeck_action.preflight import ConfigurationError, failed_cases, find_suites, load_all, prepare
+    from holodeck_action.settings import Flags
+
+    folder, failed_from = options.pop("output_dir"), options.pop("failed_from")
+    resume, allow_empty = options.pop("resume"), options.pop("allow_empty")
+    if resume and folder is None:
+        raise ConfigurationError(["--resume needs the --output-dir of the interrupted run"])
+    around = _surroundings(options.pop("env_file"))
+    seconds = {f"{name}_s": options.pop(name) for name in ("turn_timeout", "case_timeout", "run_timeout")}
+    flags = Flags(failed_from=None if failed_from is None else failed_cases(failed_from), **seconds, **options)
+    loaded = load_all(find_suites(suites or ("agent.yaml",), around.cwd), around, allow_empty=allow_empty)
+    output = Output(sys.stdout, sys.stderr, folder)
+    return run_suites(prepare(loaded, flags, around), flags, output, resume=resume)
+
+
+@cli.command()
+@_SUITES
+@click.option("--allow-empty", is_flag=True, help="Accept a suite without cases.")
+@click.option("--env-file", type=click.Path(path_type=Path), help="Read variables from this file.")
+def validate(suites: tuple[str, ...], allow_empty: bool, env_file: Path | None) -> int:
+    """Check SUITEs (default: agent.yaml) with everything they refer to, and report all errors at once.
+
+    Exit code 0: valid; 2: not valid.
+    """
+    from holodeck_action.preflight import find_suites, load_all, shown_folder
+
+    around = _surroundings(env_file)
+    for loaded in load_all(find_suites(suites or ("agent.yaml",), around.cwd), around, allow_empty=allow_empty):
+        suite = loaded.suite
+        shown = shown_folder(suite.folder, around.cwd)
+        place = f"{shown}/{suite.file}" if shown else suite.file
+        turns = sum(len(case.turns) for case in suite.cases)
+        click.echo(f"{place}: valid: {len(suite.cases)} cases, {turns} turns")
+        for notice in suite.notices:
+            click.echo(f"note: {notice}", err=True)
+    return 0
+
+
+@cli.command(epilog=EPILOG)
+@click.argument("results", type=click.Path(path_type=Path))
+@click.option("--policy", type=click.Path(path_type=Path), help="Take the gates from this policy file.")
+@_gate_options
+@click.option("-o", "--output-dir", type=click.Path(path_type=Path), help="Write verdict.json here.")
+def decide(results: Path, policy: Path | None, output_dir: Path | None, **gates: Any) -> int:
+    """Judge RESULTS (a results.json) again, without running anything, by the gates it was run with or new ones."""
+    from holodeck_action.preflight import gates_of
+    from holodeck_action.redecide import redecide
+    from holodeck_action.settings import Flags
+
+    given = None if policy is None else gates_of(policy, _surroundings(None))
+    return redecide(results, given, Flags(**gates), output_dir, sys.stdout)
+
+
+@cli.command()
+@click.argument("document", type=click.Choice(["agent", "policy", "results", "verdict"]))
+def schema(document: str) -> int:
+    """Print the JSON Schema of a DOCUMENT: agent.yaml, the policy file, results.json or verdict.json."""
+    import json
+
+    from holodeck_action.results.schema import result_schema
+    from holodeck_action.suite.schema import suite_schema
+
+    made = suite_schema(document) if document in ("agent", "policy") else result_schema(document)
+    click.echo(json.dumps(made, indent=2, ensure_ascii=False))
+    return 0
+
+
+def _surroundings(env_file: Path | None) -> Surroundings:
+    from holodeck_action.preflight import Surroundings
+
+    home = os.environ.get("HOME")
+    return Surroundings(dict(os.environ), Path(home) if home else None, Path.cwd(), env_file)
+
+
+def main() -> None:
+    """Run the command line and exit with its code; errors are sentences, never tracebacks."""
+    for stream in (sys.stdout, sys.stderr):
+        # A log that cannot show a character must not end the run.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(_guarded())
+
+
+def _guarded() -> int:
+    try:
+        code = cli.main(standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return EXIT_CONFIGURATION
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away; nothing can be reported to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_INTERNAL
+    except Exception as error:  # noqa: BLE001 - the last resort: one sentence instead of a traceback
+        return _report(error)
+
+
+def _report(error: Exception) -> int:
+    from holodeck_action.preflight import ConfigurationError
+
+    if isinstance(error, ConfigurationError):
+        for line in error.lines:
+            click.echo(f"error: {line}", err=True)
+        return EXIT_CONFIGURATION
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
+    click.echo(
+        f"error: holodeck-action {__version__} has a defect{place}: {type(error).__name__}: {error}; please report it",
+        err=True,
+    )
+    return EXIT_INTERNAL
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""Everything that is checked before the first case runs: all errors of all suites at once (DESIGN §4, §6)."""
+
+from __future__ import annotations
+
+import asyncio
+import glob
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holodeck_action.agents.base import TargetError
+from holodeck_action.results.files import RecordError, read_record
+from holodeck_action.settings import Flags, Settings, SettingsError, choose_cases, merge
+from holodeck_action.suite.applicability import needs_judge, skip_reason
+from holodeck_action.suite.errors import Problem, SuiteError
+from holodeck_action.suite.loader import graders, load_policy, load_suite
+from holodeck_action.suite.policy import Gates
+from holodeck_action.suite.targets import AnyTarget, parse_target
+from holodeck_action.suite.values import Case, Suite
+from holodeck_action.suite.variables import environment_for
+from holodeck_action.usercode.errors import UserCodeError
+from holodeck_action.usercode.pool import WorkerPool
+
+
+class ConfigurationError(Exception):
+    """What was asked for cannot be run; `lines` say why, one problem each, ready to print."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = tuple(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the outside world says.
+
+    `environ` are the environment variables, `home` the user's home (None: there is none), `env_file` the file of
+    `--env-file`.
+    """
+
+    environ: Mapping[str, str]
+    home: Path | None
+    cwd: Path
+    env_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A valid suite; `environ` is the job's environment with what an env file adds."""
+
+    suite: Suite
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A suite that is ready to run.
+
+    `environ` is what its agent and its code see. `shown` is its folder as the reader would type it, empty for the
+    current one. `target_folder` is what a relative path in the target is relative to.
+    """
+
+    suite: Suite
+    environ: Mapping[str, str]
+    shown: str
+    settings: Settings
+    cases: tuple[Case, ...]
+    target: AnyTarget
+    target_folder: Path
+
+
+def find_suites(patterns: Sequence[str], cwd: Path) -> tuple[Path, ...]:
+    """Resolve the suites given on the command line: files, folders holding an agent.yaml, or globs.
+
+    Raises:
+        ConfigurationError: something given does not exist.
+    """
+    found: list[Path] = []
+    problems: list[str] = []
+    for pattern in patterns:
+        path = cwd / pattern
+        if path.is_dir():
+            path = path / "agent.yaml"
+        if path.is_file():
+            found.append(path)
+            continue
+        matches = sorted(
+            Path(match) for match in glob.glob(str(cwd / pattern), recursive=True) if os.path.isfile(match)
+        )
+        if not matches:
+            problems.append(f"{pattern}: no such suite; give the path of an agent.yaml, its folder, or a glob")
+        found.extend(matches)
+    if problems:
+        raise ConfigurationError(problems)
+    return tuple(dict.fromkeys(path.resolve() for path in found))
+
+
+def load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool = False) -> tuple[Loaded, ...]:
+    """Load suites and check that their code graders can be imported.
+
+    Raises:
+        ConfigurationError: the problems of all suites.
+    """
+    suites: list[Loaded] = []
+    lines: list[str] = []
+    for path in paths:
+        shown = shown_folder(path.parent, around.cwd)
+        try:
+            found = environment_for(path.parent, around.environ, env_file=around.env_file)
+            suite = load_suite(
+                path,
+                environ=found.variables,
+                home=around.home,
+                allow_empty=allow_empty,
+                notices=found.notices,
+            )
+            problems = asyncio.run(_check_graders(suite, found.variables))
+        except SuiteError as error:
+            lines += [_line(problem, shown) for problem in error.problems]
+            continue
+        lines += [_line(problem, shown) for problem in problems]
+        suites.append(Loaded(suite, found.variables))
+    if lines:
+        raise ConfigurationError(lines)
+    return tuple(suites)
+
+
+def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tuple[Prepared, ...]:
+    """Settle settings, cases and target of every suite.
+
+    Raises:
+        ConfigurationError: the problems of all suites.
+    """
+    prepared: list[Prepared] = []
+    lines: list[str] = []
+    for loaded in suites:
+        suite = loaded.suite
+        shown = shown_folder(suite.folder, around.cwd)
+        place = f"{shown}/{suite.file}" if shown else suite.file
+        try:
+            cases = choose_cases(suite, flags)
+            settings = merge(suite, flags, loaded.environ)
+            target, folder = _target(suite, flags, around)
+        except (SettingsError, TargetError) as error:
+            lines.append(f"{place}: {error}")
+            continue
+        lines += _judged(cases, shown)
+        prepared.append(Prepared(suite, loaded.environ, shown, settings, cases, target, folder))
+    if lines:
+        raise ConfigurationError(lines)
+    return tuple(prepared)
+
+
+def failed_cases(path: Path) -> frozenset[str]:
+    """Return the ids of the cases that did not pass in an earlier run.
+
+    Raises:
+        ConfigurationError: the file is not a results file.
+    """
+    from holodeck_action.results.decide import decide
+
+    try:
+        verdict = decide(read_record(path))
+    except RecordError as error:
+        raise ConfigurationError([str(error)]) from error
+    return frozenset(case.id for case in verdict.cases if case.judged not in ("passed", "informational"))
+
+
+def gates_of(policy: Path, around: Surroundings) -> Gates:
+    """Return the gates of a policy file.
+
+    Raises:
+        ConfigurationError: the problems of the file.
+    """
+    try:
+        return load_policy(policy, environ=around.environ).gates
+    except SuiteError as error:
+        shown = shown_folder(policy.resolve().parent, around.cwd)
+        raise ConfigurationError([_line(problem, shown) for problem in error.problems]) from error
+
+
+def writable_folder(folder: Path) -> None:
+    """Make sure that results can be written before money is spent on them.
+
+    Raises:
+        ConfigurationError: the folder cannot be made or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigurationError(
+            [f"{folder}: results cannot be written here: {error.strerror}; give a writable folder with --output-dir"]
+        ) from error
+
+
+def shown_folder(folder: Path, cwd: Path) -> str:
+    """Return a folder as a reader in `cwd` would type it; empty for `cwd` itself."""
+    shown = os.path.relpath(folder, cwd)
+    return "" if shown == "." else Path(shown).as_posix()
+
+
+def _target(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarget, Path]:
+    if flags.target is not None:
+        try:
+            return parse_target(flags.target), around.cwd
+        except ValueError as error:
+            raise TargetError(f"--target: {error}") from error
+    if suite.policy.target is None:
+        raise TargetError(
+            "there is no target, and this version cannot ask the suite's own model yet; give --target, or `target` in "
+            "holodeck-action.yaml (recorded:PATH, python:MODULE:CALLABLE, command:CMD or http:URL)"
+        )
+    return suite.policy.target, suite.folder
+
+
+def _judged(cases: Sequence[Case], shown: str) -> list[str]:
+    """Name every metric that would need a judge model, which this version cannot call."""
+    specs = {
+        (spec.mark, spec.label)
+        for case in cases
+        for turn in case.turns
+        for spec in turn.metrics
+        if needs_judge(spec.config) and skip_reason(spec, turn) is None
+    }
+    return [
+        _line(
+            Problem(
+                mark, label, "needs a judge model, which this version cannot call yet; set enabled: false to go without"
+            ),
+            shown,
+        )
+        for mark, label in sorted(specs)
+    ]
+
+
+async def _check_graders(suite: Suite, environ: Mapping[str, str]) -> list[Problem]:
+    """Import every code grader in a worker process."""
+    references = graders(suite)
+    if not references:
+        return []
+    pool = WorkerPool(suite.folder, environ=environ, size=1)
+    problems: list[Problem] = []
+    try:
+        for reference, mark in references.items():
+            try:
+                await pool.check(reference)
+            except UserCodeError as error:
+                problems.append(Problem(mark, "grader", error.message))
+    finally:
+        await pool.close()
+    return problems
+
+
+def _line(problem: Problem, shown: str) -> str:
+    return f"{shown}/{problem}" if shown and problem.mark is not None else str(problem)

@@ -1,0 +1,64 @@
+"""A record judged again, without running anything (DESIGN §1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TextIO
+
+from holodeck_action.preflight import ConfigurationError, writable_folder
+from holodeck_action.reports.console import console_report
+from holodeck_action.results.decide import decide
+from holodeck_action.results.files import VERDICT_FILE, RecordError, read_record, write_verdict
+from holodeck_action.results.record import Record
+from holodeck_action.results.report import build_report
+from holodeck_action.settings import Flags, merge_gates
+from holodeck_action.suite.policy import Gates
+
+
+def redecide(results: Path, gates: Gates | None, flags: Flags, folder: Path | None, stdout: TextIO) -> int:
+    """Judge a results file.
+
+    Args:
+        results: a results.json.
+        gates: gates to apply; None for those the run was made with.
+        flags: gates of the command line, which win.
+        folder: where verdict.json is written; None for nowhere.
+        stdout: where the report goes.
+
+    Returns:
+        The exit code of DESIGN §4.
+
+    Raises:
+        ConfigurationError: the file is no record, a gate names a metric it does not have, or the folder cannot be
+            written.
+    """
+    try:
+        record = read_record(results)
+    except RecordError as error:
+        raise ConfigurationError([str(error)]) from error
+    applied = merge_gates(gates if gates is not None else record.gates, flags)
+    _check_names(record, applied, results)
+    if folder is not None:
+        writable_folder(folder)
+    verdict = decide(record, applied)
+    stdout.write(console_report(build_report(record, verdict)))
+    if folder is not None:
+        write_verdict(folder / VERDICT_FILE, verdict)
+    return verdict.exit_code
+
+
+def _check_names(record: Record, gates: Gates, results: Path) -> None:
+    """Refuse gates on metrics that the record does not know: they could never be reached."""
+    known = {
+        evaluation.evaluator_name
+        for case in record.cases
+        for trial in case.trials
+        for turn in trial.turns
+        for evaluation in turn.evaluations
+    }
+    asked = {*gates.metrics, *((gates.summary.weights if gates.summary else None) or {})}
+    unknown = sorted(asked - known)
+    if unknown and known:
+        raise ConfigurationError(
+            [f"{results}: no metric is called {name!r} (there are: {', '.join(sorted(known))})" for name in unknown]
+        )

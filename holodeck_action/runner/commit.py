@@ -1,0 +1,43 @@
+"""The commit that is evaluated, read from the checkout itself: the same in a workflow and on a laptop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def head_commit(folder: Path) -> str | None:
+    """Return the checked-out commit's hash of the repository that holds `folder`; None outside a repository."""
+    for parent in (folder, *folder.parents):
+        git = parent / ".git"
+        if git.exists():
+            try:
+                return _resolve(_git_folder(git))
+            except OSError:
+                return None
+    return None
+
+
+def _git_folder(git: Path) -> Path:
+    if git.is_dir():
+        return git
+    # A worktree's or submodule's .git is a file: "gitdir: PATH".
+    return (git.parent / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()).resolve()
+
+
+def _resolve(folder: Path) -> str | None:
+    head = (folder / "HEAD").read_text(encoding="utf-8").strip()
+    if not head.startswith("ref:"):
+        return head or None
+    reference = head.removeprefix("ref:").strip()
+    common = folder / "commondir"
+    shared = (folder / common.read_text(encoding="utf-8").strip()).resolve() if common.exists() else folder
+    for place in (folder, shared):
+        if (place / reference).is_file():
+            return (place / reference).read_text(encoding="utf-8").strip() or None
+    packed = shared / "packed-refs"
+    if packed.is_file():
+        for line in packed.read_text(encoding="utf-8").splitlines():
+            commit, _, name = line.partition(" ")
+            if name == reference:
+                return commit
+    return None

@@ -1,0 +1,93 @@
+"""Suites on disk and the command line as a real process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holodeck_action.results.files import read_record
+from holodeck_action.results.record import Record
+
+COMMAND = (sys.executable, "-m", "holodeck_action.cli")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """An ended process."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+class Project:
+    """A folder with a suite, and the program run in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.out = folder / "out"
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def suite(self, cases: list[dict[str, Any]], metrics: list[dict[str, Any]] | None = None, **top: Any) -> None:
+        """Write agent.yaml (JSON is YAML) with the given cases and metrics."""
+        document = {
+            "name": "tested",
+            "model": {"provider": "openai", "name": "gpt-4o"},
+            "instructions": {"inline": "Answer."},
+            "evaluations": {"metrics": metrics or [{"type": "standard", "metric": "equality"}]},
+            "test_cases": cases,
+            **top,
+        }
+        self.write("agent.yaml", json.dumps({k: v for k, v in document.items() if v is not None}, indent=1))
+
+    def policy(self, **content: Any) -> None:
+        self.write("holodeck-action.yaml", json.dumps(content, indent=1))
+
+    def answers(self, rows: list[dict[str, Any]], name: str = "answers.jsonl") -> None:
+        self.write(name, "".join(json.dumps(row) + "\n" for row in rows))
+
+    def numbered(self, count: int, wrong: frozenset[int] = frozenset()) -> None:
+        """A suite of `count` cases answered from a transcript, the `wrong` ones wrongly."""
+        self.suite([{"name": f"case {n}", "input": f"what is {n}?", "ground_truth": str(n)} for n in range(count)])
+        self.answers([{"case": f"case {n}", "response": "wrong" if n in wrong else str(n)} for n in range(count)])
+        self.policy(target="recorded:answers.jsonl")
+
+    def environ(self, **more: str) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("HOLODECK_", "GITHUB_", "INPUT_"))}
+        return {**kept, "HOME": str(self.folder / "home"), **more}
+
+    def start(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=self.folder,
+            env=self.environ(**environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, **environ: str) -> Finished:
+        with self.start(*arguments, **environ) as process:
+            stdout, stderr = process.communicate(timeout=100)
+        assert "Traceback" not in stdout + stderr
+        return Finished(process.returncode, stdout, stderr)
+
+    def evaluate(self, *arguments: str, **environ: str) -> tuple[Finished, Record]:
+        """Run with results written, and read them back."""
+        finished = self.run("run", "-o", "out", *arguments, **environ)
+        return finished, read_record(self.out / "results.json")
+
+    def verdict(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads((self.out / "verdict.json").read_bytes())
+        return loaded
