@@ -106,10 +106,11 @@ def _mismatches(found: _Found, index: int, call: ToolInvocation) -> str:
 def _order_assertion(found: Sequence[_Found], calls: Sequence[ToolInvocation], *, strict: bool) -> ToolAssertion:
     order = listed(shown_entry(item.entry) for item in found)
     expected = f"exactly these calls in this order: {order}" if strict else f"calls in this order: {order}"
-    problem = next((item.problem for item in found if item.problem), None)
     first, reason = _strict_order(found, calls) if strict else _subset_order(found, calls)
-    if problem is None and reason is None:
+    if reason is None:
         return ToolAssertion(expected, True, first)
+    # An entry that could not be decided matches no call, so it has broken the order: say why.
+    problem = next((item.problem for item in found if item.problem), None)
     return ToolAssertion(expected, False, -1, problem or reason)
 
 
