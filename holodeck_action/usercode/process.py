@@ -106,7 +106,7 @@ class WorkerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process has neither ended nor been killed, asked of the system: its end may not be noticed yet."""
+        """Whether the process runs. The system is asked, as the end of a process takes a moment to be noticed."""
         if self._killed or self._exit.done():
             return False
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
