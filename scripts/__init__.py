@@ -1,0 +1,1 @@
+"""Scripts that build the data kept in the repository: run each as a module from its root."""

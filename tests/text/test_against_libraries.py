@@ -1,0 +1,153 @@
+"""Property tests against the prescribed libraries themselves."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nltk.stem.porter import PorterStemmer
+from nltk.tokenize import word_tokenize
+from nltk.translate.meteor_score import meteor_score
+from rapidfuzz.distance import LCSseq
+from rouge_score.rouge_scorer import RougeScorer
+from sacrebleu import sentence_bleu
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+from holodeck_action.evaluators.text.bleu import bleu
+from holodeck_action.evaluators.text.meteor import align, meteor
+from holodeck_action.evaluators.text.porter import stem
+from holodeck_action.evaluators.text.rouge import lcs_length, rouge
+from holodeck_action.evaluators.text.synonyms import synonyms
+from holodeck_action.evaluators.text.tokens import tokens_13a, treebank_tokens
+
+_PLAIN = (
+    "the a an cat cats mat dog dogs hound run running ran quickly quick fast car automobile cars purchase buy bought"
+    " happy happiness relational conditional flies dying cannot gonna Paris U.S. 3.14 1,000 don't it's they'll 'tis"
+)
+_ODD = (
+    "O'Neil e-mail end. stop, why? no! (yes) \"quoted\" ''old'' «guillemets» “curly” l’été café, naïve: 5–6 -- ..."
+    " &amp; <b> 50% #1 a/b '' \" ' ` `` - 東京 Σίσυφος ſs İstanbul -\n \n \t \x1c \xa0 \u2003 \ud800 x_y *bold* it'S"
+)
+_WORDS = [*_PLAIN.split(" "), *_ODD.split(" ")]
+_ENDINGS = "s es ed ing ly y yed e ies ied ll ational ationalli logi fulli ization ion ment ness iviti"
+_SPECIAL = "sky skies dying news innings as y by İng relationalli hopping"
+
+texts = st.one_of(
+    st.lists(st.sampled_from(_WORDS), max_size=40).map(" ".join),
+    st.lists(st.sampled_from(_WORDS), max_size=15).map("".join),
+    st.text(alphabet=st.characters(exclude_categories=()), max_size=60),
+    st.text(alphabet=string.printable + "«»“”‘’–—é٣", max_size=60),
+)
+pairs = st.one_of(
+    st.tuples(texts, texts),
+    st.lists(st.sampled_from(_WORDS), min_size=1, max_size=25).flatmap(
+        lambda words: st.tuples(st.permutations(words).map(" ".join), st.just(" ".join(words)))
+    ),
+    texts.map(lambda text: (text, text)),
+)
+many = settings(max_examples=200)
+
+
+class TableWordNet:
+    """Just enough of NLTK's WordNet reader for `meteor_score`: one synset with our synonyms as its lemmas."""
+
+    class Lemma:
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def name(self) -> str:
+            return self._name
+
+    class Synset:
+        def __init__(self, names: frozenset[str]) -> None:
+            self._names = names
+
+        def lemmas(self) -> list[TableWordNet.Lemma]:
+            return [TableWordNet.Lemma(name) for name in self._names]
+
+    def synsets(self, word: str) -> list[Any]:
+        return [self.Synset(synonyms[word])]
+
+
+@many
+@given(texts)
+def test_13a_tokens(text: str) -> None:
+    assert tokens_13a(text) == Tokenizer13a()(text.rstrip()).split()
+
+
+@many
+@given(texts)
+def test_treebank_tokens(text: str) -> None:
+    assert treebank_tokens(text) == word_tokenize(text, preserve_line=True)
+
+
+@many
+@given(
+    st.tuples(
+        st.text("aeiouybcdlstnmr", max_size=7) | st.text(max_size=5),
+        st.sampled_from(_ENDINGS.split(" ")),
+    ).map("".join)
+)
+def test_stems(word: str) -> None:
+    word = word.replace("*", "")
+    assert stem(word) == PorterStemmer().stem(word)
+
+
+@pytest.mark.parametrize("word", ["", *_SPECIAL.split(" ")])
+def test_stems_of_special_words(word: str) -> None:
+    assert stem(word) == PorterStemmer().stem(word)
+
+
+@many
+@given(pairs)
+def test_bleu(pair: tuple[str, str]) -> None:
+    response, reference = pair
+    assert bleu(response, reference) == min(sentence_bleu(response, [reference]).score / 100, 1.0)
+
+
+@many
+@given(pairs, st.booleans())
+def test_rouge(pair: tuple[str, str], use_stemmer: bool) -> None:
+    response, reference = pair
+    variants = ["rouge1", "rouge2", "rougeL"]
+    scores = RougeScorer(variants, use_stemmer=use_stemmer).score(reference, response)
+    expected = {variant: scores[variant].fmeasure for variant in variants}
+    assert rouge(response, reference, use_stemmer=use_stemmer) == expected
+
+
+@many
+@given(pairs)
+def test_meteor(pair: tuple[str, str]) -> None:
+    response, reference = (word_tokenize(text, preserve_line=True) for text in pair)
+    assert meteor(*pair) == meteor_score([reference], response, wordnet=TableWordNet())
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "partners"),
+    [
+        # The same word takes the last free place first.
+        (["a", "a"], ["a", "b", "a", "a"], [2, 3]),
+        # Places left by the first pass stay in order when two words share a stem.
+        (["runs", "runs"], ["running", "run", "running"], [1, 2]),
+        # A synonym takes the last free place of any of its names.
+        (["car"], ["automobile", "auto", "x"], [1]),
+        (["x"], ["y"], [-1]),
+    ],
+)
+def test_alignment(hypothesis: list[str], reference: list[str], partners: list[int]) -> None:
+    assert align(hypothesis, reference) == partners
+
+
+@many
+@given(st.lists(st.sampled_from("abcd"), max_size=80), st.lists(st.sampled_from("abcde"), max_size=80))
+def test_lcs_length(left: list[str], right: list[str]) -> None:
+    assert lcs_length(left, right) == LCSseq.similarity(left, right)
+
+
+def test_lcs_length_over_several_blocks() -> None:
+    left = [str(number * number % 91) for number in range(20_000)]
+    right = [str(number * 7 % 97) for number in range(18_000)]
+    assert lcs_length(left, right) == LCSseq.similarity(left, right)
