@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import ipaddress
 import json
 import re
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from holodeck_action import __version__
 from holodeck_action.agents.base import AgentError, Reply, TargetError
@@ -38,7 +39,7 @@ _ERROR_BODY_S = 2.0
 """How long an error's body is waited for: its status says the most."""
 
 _SHORT_SECRET = 4
-"""Header values of fewer characters are too common to be taken out of an error's text."""
+"""Secrets of fewer characters are too common to be taken out of an error's text."""
 
 
 def shown_url(url: str) -> str:
@@ -75,6 +76,7 @@ class HttpAgent:
         self._headers = {name: value.get_secret_value() for name, value in target.headers.items()}
         for name, value in self._headers.items():
             _check_header(name, value)
+        self._secrets = _secrets(target.url, self._headers)
         self._request = None if target.request is None else RequestTemplate(target.request)
         self._paths = None if target.response is None else ReplyPaths(target.response)
         self._max_bytes = max_bytes
@@ -234,11 +236,8 @@ class HttpAgent:
         return excerpt(self._redacted(text))
 
     def _redacted(self, text: str) -> str:
-        for value in self._headers.values():
-            _, _, credential = value.strip().partition(" ")
-            for secret in (value.strip(), credential.strip()):
-                if len(secret) >= _SHORT_SECRET:
-                    text = text.replace(secret, "***")
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
         return text
 
     def _error(self, sentence: str, code: str, context: Mapping[str, object] | None = None) -> AgentError:
@@ -275,6 +274,18 @@ def _check_header(name: str, value: str) -> None:
             f"the value of target header {name} holds a line break or another character that HTTP does not allow "
             "(a secret stored with a line end?)"
         )
+
+
+def _secrets(url: str, headers: Mapping[str, str]) -> list[str]:
+    """What a service may repeat and no message may: header values, user and password, query values; longest first."""
+    secrets = {value for _, value in parse_qsl(urlsplit(url).query)}
+    for value in headers.values():
+        _, _, credential = value.strip().partition(" ")
+        secrets |= {value.strip(), credential.strip()}
+    user, password = unquote(urlsplit(url).username or ""), unquote(urlsplit(url).password or "")
+    if user or password:
+        secrets |= {password, base64.b64encode(f"{user}:{password}".encode()).decode()}
+    return sorted((secret for secret in secrets if len(secret) >= _SHORT_SECRET), key=lambda text: (-len(text), text))
 
 
 def _is_loopback(url: str) -> bool:

@@ -19,6 +19,9 @@ VARIABLES = ("turn", "case", "session", "history")
 _WHITE_SPACE_CONTROL = re.compile(r"^[-+]|[-+]$")
 """The signs of `{{- expression -}}`."""
 
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+"""What differs between two runs in the text of an error."""
+
 _Evaluate = Callable[..., Any]
 _Render = Callable[[Mapping[str, Any]], Any]
 
@@ -67,7 +70,7 @@ def _compile(value: Any, path: str) -> _Render:
 
 
 def _compile_text(text: str, path: str) -> _Render:
-    from jinja2 import TemplateError, TemplateSyntaxError, Undefined, meta, nodes
+    from jinja2 import TemplateSyntaxError, Undefined, meta, nodes
 
     environment = _environment()
     try:
@@ -88,14 +91,17 @@ def _compile_text(text: str, path: str) -> _Render:
                 evaluate = environment.from_string(text).render
     except TemplateSyntaxError as error:
         raise TargetError(f"target {path} is no template: {excerpt(error.message or 'syntax error')}") from None
+    except (SyntaxError, RecursionError) as error:  # what Jinja accepts and Python does not
+        raise TargetError(f"target {path} is no template: {type(error).__name__}") from None
 
     def render(variables: Mapping[str, Any]) -> Any:
         try:
             value = evaluate(**variables)
             # Looking at an undefined value raises the error that tells what is undefined.
             return str(value) if isinstance(value, Undefined) else value
-        except (TemplateError, ArithmeticError, TypeError, ValueError, LookupError, AttributeError) as error:
-            raise AgentError(f"target {path} cannot be rendered: {excerpt(str(error))}", "bad_request") from None
+        except Exception as error:  # noqa: BLE001 - an expression can raise anything
+            reason = excerpt(_ADDRESS.sub("", str(error)))
+            raise AgentError(f"target {path} cannot be rendered: {reason}", "bad_request") from None
 
     return render
 
