@@ -237,7 +237,7 @@ AnyMetric = (
     | Annotated[RetrievalMetric, Tag("retrieval")]
     | Annotated[LengthMetric, Tag("length")]
 )
-SuiteMetric = Annotated[AnyMetric, Discriminator(_type_of)]
+SuiteMetric = Annotated[AnyMetric, Discriminator(_type_of), Field(json_schema_extra={"required": ["type"]})]
 """An entry of `evaluations.metrics`: `type` is required."""
 CaseMetric = Annotated[AnyMetric, Discriminator(_type_or_standard)]
 """An entry of a case's or turn's `evaluations`: `type` may be left out for `standard`."""

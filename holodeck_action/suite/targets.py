@@ -11,6 +11,8 @@ from pydantic_core import PydanticCustomError
 from holodeck_action.suite.base import FormatModel, NonBlank, SecretText
 from holodeck_action.suite.cases import FreeMapping
 
+_WORD = r"[^\W\d]\w*"
+_TEXT_FORMS = rf"^(recorded|command):\s*\S|^python:\s*{_WORD}(\.{_WORD})*:{_WORD}\s*$|^http:\s*https?://[^\s/?#]|^https?://[^\s/?#]"
 FORMS = "recorded:PATH, python:MODULE:CALLABLE, command:CMD or http:URL"
 
 
@@ -151,7 +153,7 @@ Target = Annotated[
     Annotated[
         AnyTarget,
         PlainValidator(_from_text),
-        WithJsonSchema({"type": "string", "pattern": r"^(recorded|python|command|http|https):\s*\S"}),
+        WithJsonSchema({"type": "string", "pattern": _TEXT_FORMS}),
         Tag("text"),
     ]
     | Annotated[HttpTarget, Tag("mapping")],
