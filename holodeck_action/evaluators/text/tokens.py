@@ -157,8 +157,8 @@ def _treebank_piece(piece: str) -> tuple[str, ...]:
 
 _treebank_pieces = Memo(_treebank_piece)
 
-# A quote at the very start, or beside white space other than a space; separators on which the engines disagree.
-_NEEDS_WHOLE = re.compile("""^["']|[^\\S ](?:"|'')|'[^\\S ]|[\x1c-\x1f]""")
+# A quote beside white space other than a space; separators on which the engines disagree.
+_NEEDS_WHOLE = re.compile("""[^\\S ](?:"|'')|'[^\\S ]|[\x1c-\x1f]""")
 
 
 def _end_length(pieces: list[str]) -> int:
