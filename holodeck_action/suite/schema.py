@@ -113,8 +113,12 @@ _RULES: dict[str, tuple[Schema, ...]] = {
 }
 
 
-def agent_schema() -> Schema:
-    """JSON Schema of agent.yaml."""
+def suite_schema(document: str) -> Schema:
+    """JSON Schema of a document: `agent` for agent.yaml, `policy` for holodeck-action.yaml."""
+    return {"agent": _agent_schema, "policy": _policy_schema}[document]()
+
+
+def _agent_schema() -> Schema:
     schema = _finished(AgentConfig.model_json_schema(), "AgentConfig", "agent.yaml")
     # The provider's entry in the project config may give what is missing here.
     reference = copy.deepcopy(schema["$defs"]["LLMProvider"])
@@ -126,8 +130,7 @@ def agent_schema() -> Schema:
     return schema
 
 
-def policy_schema() -> Schema:
-    """JSON Schema of holodeck-action.yaml."""
+def _policy_schema() -> Schema:
     schema = _finished(Policy.model_json_schema(), "Policy", "holodeck-action.yaml")
     # YAML 1.1 reads an unquoted off as false.
     schema["$defs"]["CacheSettings"]["properties"]["mode"]["anyOf"].append({"const": False})

@@ -154,6 +154,7 @@ def _find_cases(sources: Sources) -> None:
 
     if written is not None:
         refuse("stands beside test_cases: keep one of them")
+        return
     if not isinstance(file, str) or not file.strip() or root.unset("test_cases_file"):
         # Text that is not a path is refused with the other fields.
         return
@@ -164,7 +165,7 @@ def _find_cases(sources: Sources) -> None:
     path = sources.folder / file
     data, reason = read_bytes(path)
     if data is None:
-        refuse(f"{shown} {reason}" + (f" in {sources.folder.name}/" if reason == "does not exist" else ""))
+        refuse(f"{shown} {reason} (allowed: a path relative to agent.yaml)")
         return
     relative = Path(os.path.relpath(path, sources.folder)).as_posix()
     document = read_yaml(data, file=relative, environ=sources.environ)
