@@ -44,6 +44,7 @@ class LineProcess(asyncio.SubprocessProtocol):
         self._exited = asyncio.Event()
         self._discarding = False
         self._killed = False
+        self._tree_killed = False
         self._transport: asyncio.SubprocessTransport | None = None
 
     @classmethod
@@ -121,11 +122,10 @@ class LineProcess(asyncio.SubprocessProtocol):
         if self._killed or self._transport is None:
             return
         self._killed = True
-        # After its exit the process's number may belong to another one; its descendants were killed when it exited.
         if self._exited.is_set():
             self._transport.close()
             return
-        kill_tree(self._transport.get_pid(), self._mark)
+        self._kill_tree()
         # Closing the whole transport now would take the exit status away from the event loop's own watcher.
         for fd in (0, 1, 2):
             pipe = self._pipe(fd)
@@ -135,8 +135,7 @@ class LineProcess(asyncio.SubprocessProtocol):
     async def stop(self) -> None:
         """End the process and its descendants at once, but keep what they have written to the error output."""
         self._discard_output()
-        if self._transport is not None and not self._exited.is_set() and not self._killed:
-            kill_tree(self._transport.get_pid(), self._mark)
+        self._kill_tree()
         await self._stderr_ended()
 
     async def close(self) -> None:
@@ -188,9 +187,15 @@ class LineProcess(asyncio.SubprocessProtocol):
         if self._killed:
             self._transport.close()
             return
-        kill_tree(self._transport.get_pid(), self._mark)
+        self._kill_tree()
         # A descendant that escaped may hold the streams open for ever.
         asyncio.get_running_loop().call_later(_GRACE_S, self._streams_ended)
+
+    def _kill_tree(self) -> None:
+        """Kill the process and its descendants, once: after its end its number may belong to another process."""
+        if self._transport is not None and not self._tree_killed:
+            self._tree_killed = True
+            kill_tree(self._transport.get_pid(), self._mark)
 
     def _streams_ended(self) -> None:
         self._open_pipes.clear()
