@@ -492,7 +492,7 @@ def test_a_packed_bomb_is_too_large(service: Service, encoding: str) -> None:
     ("body", "encoding", "problem"),
     [
         (b"not gzip", "gzip", "answered with a broken compressed body"),
-        (gzip.compress(b'"text"')[:-10], "gzip", "answered with a compressed body that breaks off"),
+        (gzip.compress(b'"text"', mtime=0)[:-10], "gzip", "answered with a compressed body that breaks off"),
         (b"?", "br", "answered with content-encoding br, which was not asked for"),
         (b"?", "gzip, gzip", "answered with content-encoding gzip, gzip, which was not asked for"),
     ],
