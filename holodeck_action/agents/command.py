@@ -42,9 +42,9 @@ class CommandAgent:
         try:
             self._arguments = shlex.split(command)
         except ValueError as error:
-            raise TargetError(f"target command is wrongly quoted: {str(error).lower()}") from None
+            raise TargetError(f"the command is wrongly quoted: {str(error).lower()}") from None
         if not self._arguments:
-            raise TargetError("target command is empty; write the program and its arguments")
+            raise TargetError("the command is empty; write the program and its arguments")
         self._folder = folder
         # Python holds back what it prints into a pipe; an agent waiting for its own output would look hung.
         self._environ = {"PYTHONUNBUFFERED": "1", **job_environment(environ)}
@@ -78,7 +78,7 @@ class CommandAgent:
             found = shutil.which(program, path=self._environ.get("PATH"))
             place = "it is not on the PATH"
         if found is None:
-            raise TargetError(f"target command not found: {excerpt(program)} ({place})")
+            raise TargetError(f"command not found: {excerpt(program)} ({place})")
 
 
 class CommandSession:

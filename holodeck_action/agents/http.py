@@ -266,12 +266,12 @@ class HttpSession:
 
 def _check_header(name: str, value: str) -> None:
     if not _HEADER_NAME.fullmatch(name):
-        raise TargetError(f"target header name {excerpt(name, 40)} holds characters that HTTP does not allow")
+        raise TargetError(f"header name {excerpt(name, 40)} holds characters that HTTP does not allow")
     if name.lower() in _FRAMING:
-        raise TargetError(f"target header {name} is set by the HTTP client itself; remove it")
+        raise TargetError(f"header {name} is set by the HTTP client itself; remove it")
     if not _HEADER_VALUE.fullmatch(value):
         raise TargetError(
-            f"the value of target header {name} holds a line break or another character that HTTP does not allow "
+            f"the value of header {name} holds a line break or another character that HTTP does not allow "
             "(a secret stored with a line end?)"
         )
 

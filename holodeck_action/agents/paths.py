@@ -106,7 +106,7 @@ def _compile(name: str, path: str) -> JSONPath | CompoundJSONPath:
         return _environment().compile(path)
     except JSONPathError as error:
         reason = excerpt(str(error).partition("\n")[0])
-        raise TargetError(f"target response.{name} is no JSONPath: {reason}") from None
+        raise TargetError(f"response.{name} is no JSONPath: {reason}") from None
 
 
 @cache

@@ -78,7 +78,7 @@ def _compile_text(text: str, path: str) -> _Render:
         unknown = sorted(meta.find_undeclared_variables(tree) - set(VARIABLES) - set(environment.globals))
         if unknown:
             problem = unknown_key(unknown[0], VARIABLES).replace("key", "variable", 1)
-            raise TargetError(f"target {path}: {problem}")
+            raise TargetError(f"{path}: {problem}")
         match tree.body:
             case []:
                 return lambda variables: ""
@@ -90,9 +90,9 @@ def _compile_text(text: str, path: str) -> _Render:
             case _:
                 evaluate = environment.from_string(text).render
     except TemplateSyntaxError as error:
-        raise TargetError(f"target {path} is no template: {excerpt(error.message or 'syntax error')}") from None
+        raise TargetError(f"{path} is no template: {excerpt(error.message or 'syntax error')}") from None
     except (SyntaxError, RecursionError) as error:  # what Jinja accepts and Python does not
-        raise TargetError(f"target {path} is no template: {type(error).__name__}") from None
+        raise TargetError(f"{path} is no template: {type(error).__name__}") from None
 
     def render(variables: Mapping[str, Any]) -> Any:
         try:

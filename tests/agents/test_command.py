@@ -372,17 +372,17 @@ def test_no_descriptors_are_left_open(agent: MakeAgent) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("", "target command is empty; write the program and its arguments"),
-        ("  ", "target command is empty; write the program and its arguments"),
-        ("agent 'a", "target command is wrongly quoted: no closing quotation"),
-        ("no-such-program-here --x", "target command not found: no-such-program-here (it is not on the PATH)"),
+        ("", "the command is empty; write the program and its arguments"),
+        ("  ", "the command is empty; write the program and its arguments"),
+        ("agent 'a", "the command is wrongly quoted: no closing quotation"),
+        ("no-such-program-here --x", "command not found: no-such-program-here (it is not on the PATH)"),
         (
             "./missing.sh",
-            "target command not found: ./missing.sh (the path, relative to the suite's folder, is no executable file)",
+            "command not found: ./missing.sh (the path, relative to the suite's folder, is no executable file)",
         ),
         (
             "./plain.txt",
-            "target command not found: ./plain.txt (the path, relative to the suite's folder, is no executable file)",
+            "command not found: ./plain.txt (the path, relative to the suite's folder, is no executable file)",
         ),
     ],
 )

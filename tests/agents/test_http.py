@@ -170,15 +170,15 @@ def test_a_template_without_a_value_is_the_error_of_the_turn(service: Service, t
     [
         (
             {"request": {"a": ["{{ turns.input }}"]}},
-            "target request.a[0]: unknown variable `turns` (did you mean `turn`?)",
+            "request.a[0]: unknown variable `turns` (did you mean `turn`?)",
         ),
-        ({"headers": {"X-Key": "abc\n"}}, "the value of target header X-Key holds a line break or another character"),
+        ({"headers": {"X-Key": "abc\n"}}, "the value of header X-Key holds a line break or another character"),
         (
             {"headers": {"X-Key": "schlüssel"}},
-            "the value of target header X-Key holds a line break or another character",
+            "the value of header X-Key holds a line break or another character",
         ),
-        ({"headers": {"X Key": "abc"}}, "target header name X Key holds characters that HTTP does not allow"),
-        ({"headers": {"Content-Length": "5"}}, "target header Content-Length is set by the HTTP client itself"),
+        ({"headers": {"X Key": "abc"}}, "header name X Key holds characters that HTTP does not allow"),
+        ({"headers": {"Content-Length": "5"}}, "header Content-Length is set by the HTTP client itself"),
     ],
 )
 def test_a_target_that_cannot_work_is_a_configuration_error(entries: dict[str, Any], message: str) -> None:
