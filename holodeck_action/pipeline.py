@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import signal
 import time
 import uuid
@@ -21,7 +22,7 @@ from holodeck_action.preflight import ConfigurationError, Prepared, writable_fol
 from holodeck_action.reports.console import console_report
 from holodeck_action.reports.progress import progress_for
 from holodeck_action.results.decide import decide
-from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE, write_record, write_verdict
+from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE, write_combined, write_record, write_verdict
 from holodeck_action.results.record import SCHEMA_VERSION, Record, TrialRecord
 from holodeck_action.results.report import build_report
 from holodeck_action.results.verdict import (
@@ -84,7 +85,7 @@ def run_suites(prepared: Sequence[Prepared], flags: Flags, output: Output, *, re
     if not_run:
         output.stdout.write(f"not run: {', '.join(not_run)}\n")
     if output.folder is not None:
-        write_verdict(output.folder / VERDICT_FILE, CombinedVerdict(code, tuple(verdicts), tuple(not_run)))
+        write_combined(output.folder / VERDICT_FILE, CombinedVerdict(code, tuple(verdicts), tuple(not_run)))
     return code
 
 
@@ -127,6 +128,8 @@ class _Evaluated:
 async def _evaluate(item: Prepared, folder: Path | None, flags: Flags, output: Output, *, resume: bool) -> _Evaluated:
     suite, settings = item.suite, item.settings
     pool = WorkerPool(suite.folder, environ=item.environ, size=settings.workers)
+    # A turn's deadline runs while it waits for a process: there is one for every conversation.
+    target_pool = WorkerPool(suite.folder, environ=item.environ, size=settings.concurrency)
     agent: Agent | None = None
     journal: Journal | None = None
     stop = Stop()
@@ -137,7 +140,7 @@ async def _evaluate(item: Prepared, folder: Path | None, flags: Flags, output: O
             folder=item.target_folder,
             environ=item.environ,
             max_bytes=settings.max_response_bytes,
-            pool=pool,
+            pool=target_pool,
         )
         journal, resumed, notices = _open_journal(folder, _identity(item), resume=resume)
         for notice in (*notices, *agent.notices):
@@ -166,6 +169,7 @@ async def _evaluate(item: Prepared, folder: Path | None, flags: Flags, output: O
     finally:
         if agent is not None:
             await agent.close()
+        await target_pool.close()
         await pool.close()
         if journal is not None:
             journal.close()
@@ -173,10 +177,13 @@ async def _evaluate(item: Prepared, folder: Path | None, flags: Flags, output: O
 
 def _identity(item: Prepared) -> dict[str, Any]:
     """Say what is run: a journal of anything else is not continued."""
+    # The described target leaves out options and queries, which may be secret: the digest tells them apart.
+    target = hashlib.sha256(f"{item.target_folder} {item.target.model_dump_json()}".encode()).hexdigest()
     return {
         "digest": item.suite.digest,
         "suite": item.suite.name,
         "target": describe(item.target),
+        "target_digest": target,
         "tool": __version__,
         "version": SCHEMA_VERSION,
     }

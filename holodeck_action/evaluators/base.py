@@ -205,6 +205,7 @@ class BaseEvaluator(ABC):
                 raise EvaluationError(
                     f"{self.name} failed after {retries + 1} attempt{'s' if retries else ''}: {describe(failure)}",
                     code="retries_exhausted",
+                    context=failure.context if isinstance(failure, EvaluationError) else None,
                 ) from failure
             await asyncio.sleep(delay)
 

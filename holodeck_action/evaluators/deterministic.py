@@ -25,6 +25,8 @@ THOUSANDS_SEPARATORS = (",", "_", "\u00a0", "\u202f")
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _NO_SEPARATORS = str.maketrans("", "", "".join(THOUSANDS_SEPARATORS))
+_SHORT = 60
+"""Characters quoted of an answer that is right."""
 _CONTEXT = 20
 
 
@@ -108,7 +110,7 @@ class EqualityEvaluator(_Comparison):
         actual, wanted = self.normalize(response), self.normalize(expected)
         after = " after normalisation" if (actual, wanted) != (response, expected) else ""
         if actual == wanted:
-            return True, f"{excerpt(response)} equals {excerpt(expected)}{after}"
+            return True, f"{excerpt(response, _SHORT)} equals the expected text{after}"
         return False, f"{_difference(actual, wanted)}{after}"
 
 
@@ -133,7 +135,7 @@ def _first_difference(actual: str, wanted: str) -> int:
 
 
 def _quote(text: str, start: int) -> str:
-    return ("…" if start else "") + excerpt(text[start:])
+    return ("..." if start else "") + excerpt(text[start:])
 
 
 class NumericEvaluator(_Comparison):

@@ -43,7 +43,7 @@ def shown_value(value: Any) -> str:
 def shown_text(text: str, limit: int = EXCERPT) -> str:
     """Return at most `limit` characters of a text that may be hostile, everything unprintable escaped."""
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[:limit])
-    return shown + ("…" if len(text) > limit else "")
+    return shown + ("..." if len(text) > limit else "")
 
 
 def quoted(name: str) -> str:

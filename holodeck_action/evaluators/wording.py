@@ -10,7 +10,8 @@ def excerpt(text: str, limit: int = EXCERPT) -> str:
     """Quote a text: escaped as in Python, at most `limit` of its characters, with an ellipsis where it was cut."""
     if len(text) <= limit:
         return repr(text)
-    return repr(text[:limit]) + "…"
+    # Three dots, not an ellipsis: one character beyond ASCII doubles the memory of the whole reason.
+    return repr(text[:limit]) + "..."
 
 
 def count(number: int, unit: str) -> str:

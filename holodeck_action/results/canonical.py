@@ -1,6 +1,7 @@
 """The canonical form of a record: what is left when times, durations and random ids are taken out.
 
-The same inputs give the same canonical bytes on any machine at any concurrency (DESIGN §1, §3).
+The same inputs give the same canonical bytes on any machine at any concurrency (DESIGN §1, §3). Scores are rounded to
+12 significant digits, because Python 3.12 sums floats more exactly than 3.11, and the libraries' scores follow it.
 """
 
 from __future__ import annotations
@@ -61,7 +62,19 @@ def _canonical_case(case: dict[str, Any]) -> dict[str, Any]:
                 _without(call, VOLATILE_TOOL_INVOCATION)
             for evaluation in turn["evaluations"]:
                 _without(evaluation, VOLATILE_EVALUATION)
+                evaluation["score"] = _rounded(evaluation["score"])
+                evaluation["metadata"] = _rounded(evaluation["metadata"])
     return case
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.12g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return value
 
 
 def _without(mapping: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

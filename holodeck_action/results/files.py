@@ -1,22 +1,22 @@
-"""`results.json` and `verdict.json`: written atomically, read strictly.
-
-`results.json` is one JSON object with one case per line, so that large records stream and diff well.
-"""
+"""`results.json` and `verdict.json`: written atomically, read strictly."""
 
 from __future__ import annotations
 
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from holodeck_action.results.canonical import CASE, RECORD, head_of
 from holodeck_action.results.record import SCHEMA_VERSION, Record
-from holodeck_action.results.verdict import CombinedVerdict, Verdict
+from holodeck_action.results.verdict import CaseVerdict, CombinedVerdict, Verdict
+
+T = TypeVar("T")
 
 RESULTS_FILE = "results.json"
 VERDICT_FILE = "verdict.json"
@@ -32,16 +32,27 @@ def write_record(path: Path, record: Record) -> None:
     Raises:
         OSError: the file cannot be written; what stood there before is untouched.
     """
-    write_atomically(path, _record_chunks(record))
+    write_atomically(path, _lines(head_of(record), CASE, record.cases))
 
 
-def write_verdict(path: Path, verdict: Verdict | CombinedVerdict) -> None:
-    """Write a verdict to `path` as indented JSON, replacing it in one step.
+def write_verdict(path: Path, verdict: Verdict) -> None:
+    """Write a verdict to `path`, one case per line, replacing it in one step.
 
     Raises:
         OSError: the file cannot be written; what stood there before is untouched.
     """
-    write_atomically(path, [TypeAdapter(type(verdict)).dump_json(verdict, indent=1), b"\n"])
+    head = TypeAdapter(Verdict).dump_python(replace(verdict, cases=()), mode="json")
+    del head["cases"]
+    write_atomically(path, _lines(head, TypeAdapter(CaseVerdict), verdict.cases))
+
+
+def write_combined(path: Path, verdict: CombinedVerdict) -> None:
+    """Write the verdict of several suites to `path`, replacing it in one step.
+
+    Raises:
+        OSError: the file cannot be written; what stood there before is untouched.
+    """
+    write_atomically(path, [TypeAdapter(CombinedVerdict).dump_json(verdict, indent=1), b"\n"])
 
 
 def read_record(path: Path) -> Record:
@@ -92,11 +103,12 @@ def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
         raise
 
 
-def _record_chunks(record: Record) -> Iterable[bytes]:
-    head = json.dumps(head_of(record), ensure_ascii=False, allow_nan=False, indent=1)
-    yield head.removesuffix("\n}").encode() + b',\n "cases": ['
-    for position, case in enumerate(record.cases):
-        yield (b",\n" if position else b"\n") + CASE.dump_json(case)
+def _lines(head: Mapping[str, Any], adapter: TypeAdapter[T], cases: Iterable[T]) -> Iterator[bytes]:
+    """Yield one JSON object with one case per line: large files stream, and diff well."""
+    yield json.dumps(head, ensure_ascii=False, allow_nan=False, indent=1).removesuffix("\n}").encode()
+    yield b',\n "cases": ['
+    for position, case in enumerate(cases):
+        yield (b",\n" if position else b"\n") + adapter.dump_json(case)
     yield b"\n ]\n}\n"
 
 

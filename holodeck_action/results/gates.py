@@ -102,6 +102,8 @@ def _pass_rate(required: float, inputs: GateInputs, *, tolerated: bool) -> GateV
         state = "passed" if reaches(passed / total, required) else "undetermined"
     decided = len(inputs.passed) + len(inputs.failed)
     reason = f"{len(inputs.passed)} of {decided} decided cases passed"
+    if len({*inputs.passed, *inputs.failed}) > 1:
+        reason += ", counted by their weights"
     if missing:
         reason += f", {len(inputs.missing)} undecided"
     return GateVerdict("min_pass_rate", state, rate, required, reason)

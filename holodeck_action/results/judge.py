@@ -41,6 +41,9 @@ def _outcome_of(evaluation: Evaluation) -> tuple[Outcome, str]:
     criteria, score = evaluation.criteria, evaluation.score
     if not criteria.asserts or score is None:
         return "informational", explanation
+    own = evaluation.metadata.get("passed")
+    if isinstance(own, bool):
+        return _passed(own), explanation
     if isinstance(score, str):
         if criteria.pass_values is None:
             return "informational", explanation
@@ -48,9 +51,6 @@ def _outcome_of(evaluation: Evaluation) -> tuple[Outcome, str]:
         return _passed(
             passed
         ), f"{score!r} is {'' if passed else 'not '}among {', '.join(criteria.pass_values)}: {explanation}"
-    own = evaluation.metadata.get("passed")
-    if isinstance(own, bool):
-        return _passed(own), explanation
     if isinstance(score, bool) or criteria.threshold is None:
         return _passed(bool(score)), explanation
     return _by_threshold(float(score), criteria.threshold, criteria.polarity == "minimize", explanation)

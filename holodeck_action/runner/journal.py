@@ -63,7 +63,8 @@ class Journal:
             self._file.seek(keep_bytes)
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         if not keep_bytes:
-            self._queue.put(json.dumps({"journal": dict(identity)}, sort_keys=True).encode() + b"\n")
+            self._commit([json.dumps({"journal": dict(identity)}, sort_keys=True).encode() + b"\n"])
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write_groups, name="journal", daemon=True)
         self._thread.start()
 
@@ -74,6 +75,7 @@ class Journal:
 
     def close(self) -> None:
         """Write what is left and close the file."""
+        self._closing.set()
         self._queue.put(None)
         self._thread.join()
         self._file.close()
@@ -88,10 +90,9 @@ class Journal:
             first = self._queue.get()
             group = [] if first is None else [first]
             closing = first is None
-            # Let a group gather: one fsync for many trials.
-            deadline = threading.Event()
             if not closing:
-                deadline.wait(FLUSH_INTERVAL_S)
+                # Let a group gather: one fsync for many trials.
+                closing = self._closing.wait(FLUSH_INTERVAL_S)
             while not self._queue.empty():
                 line = self._queue.get()
                 if line is None:
@@ -128,6 +129,9 @@ def read_journal(path: Path, identity: Mapping[str, Any]) -> Journaled:
     sound = broken = 0
     with path.open("rb") as file:
         header = file.readline()
+        if not header.endswith(b"\n"):
+            # Killed while the header was written: nothing had run yet.
+            return Journaled({}, 0, 0)
         _check_identity(path, header, identity)
         sound = len(header)
         for line in file:
