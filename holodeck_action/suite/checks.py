@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.applicability import case_asserts, missing_static_inputs, required_inputs
@@ -11,7 +12,8 @@ from holodeck_action.suite.document import Document
 from holodeck_action.suite.errors import Problem, field_path
 from holodeck_action.suite.messages import did_you_mean, quoted
 from holodeck_action.suite.policy import Policy
-from holodeck_action.suite.validation import Path, position_of
+from holodeck_action.suite.validation import Path as Where
+from holodeck_action.suite.validation import position_of
 from holodeck_action.suite.values import Case, MetricSpec
 
 Z = 1.959964
@@ -22,14 +24,14 @@ _BASELINE = "needs a baseline, which this version cannot compare with yet; remov
 _STATISTIC = "is not computed by this version yet; remove it"
 
 
-def _at(document: Document, path: Path, message: str, *, key: bool = False) -> Problem:
+def _at(document: Document, path: Where, message: str, *, key: bool = False) -> Problem:
     return Problem(document.mark(*position_of(document, document.root, path, key=key)), field_path(path), message)
 
 
 def unsupported_settings(policy: Policy, document: Document) -> list[Problem]:
     """Settings of the policy file that this version cannot honour: ignoring them would be a gate that never closes."""
     gates = policy.gates
-    found: list[tuple[Path, object, str]] = [
+    found: list[tuple[Where, object, str]] = [
         (("gates", "max_regressions"), gates.max_regressions, _BASELINE),
         (("gates", "max_cost_usd"), gates.max_cost_usd, _CALLS),
         (("gates", "max_total_tokens"), gates.max_total_tokens, _CALLS),
@@ -51,7 +53,7 @@ def unsupported_settings(policy: Policy, document: Document) -> list[Problem]:
 def unknown_labels(policy: Policy, labels: Iterable[str], document: Document) -> list[Problem]:
     """Gates on metrics that the suite does not have."""
     known = sorted(set(labels))
-    places: list[tuple[Path, str]] = [(("gates", "metrics", name), name) for name in policy.gates.metrics]
+    places: list[tuple[Where, str]] = [(("gates", "metrics", name), name) for name in policy.gates.metrics]
     if policy.gates.summary is not None:
         places += ((("gates", "summary", "weights", name), name) for name in policy.gates.summary.weights or ())
     options = f" (allowed: {', '.join(quoted(label) for label in known)})" if known else ""
@@ -123,6 +125,20 @@ def nothing_asserts(cases: Sequence[Case], document: Document) -> list[Problem]:
         "or add expected_tools to a case"
     )
     return [_at(document, ("evaluations",), message)]
+
+
+def missing_files(agent: AgentConfig, folder: Path, document: Document) -> list[Problem]:
+    """Files without which the agent cannot be asked: its instructions and the schema of its answer."""
+    named: list[tuple[Where, str | None]] = [(("instructions", "file"), agent.instructions.file)]
+    if isinstance(agent.response_format, str):
+        named.append((("response_format",), agent.response_format))
+    problems = []
+    for place, name in named:
+        holder = document.root if len(place) == 1 else document.root[place[0]]
+        # A variable that is not set is reported already.
+        if name is not None and not holder.unset(place[-1]) and not (folder / name).is_file():
+            problems.append(_at(document, place, "the file does not exist (allowed: a path relative to agent.yaml)"))
+    return problems
 
 
 def duplicate_tools(agent: AgentConfig, document: Document) -> list[Problem]:

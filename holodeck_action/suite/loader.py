@@ -12,6 +12,7 @@ from holodeck_action.suite.cases import CaseEntry
 from holodeck_action.suite.checks import (
     duplicate_tools,
     metrics_that_never_apply,
+    missing_files,
     nothing_asserts,
     unknown_labels,
     unreachable_lower_bound,
@@ -183,6 +184,7 @@ def _agent(sources: Sources, project: Mapping[str, Any]) -> AgentConfig | None:
     sources.problems += problems
     if agent is not None:
         sources.problems += duplicate_tools(agent, sources.agent)
+        sources.problems += missing_files(agent, sources.folder, sources.agent)
     return agent
 
 

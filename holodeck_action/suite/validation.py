@@ -83,12 +83,14 @@ def _problem(
     if flags == "unset":
         return None
     hidden = flags == "substituted" or is_secret(path)
+    of_key = details["loc"][-1:] == (_KEY,)
     message = sentence(Finding(kind, details["msg"], details.get("ctx", {}), path, leaf, value, hidden))
+    if of_key and kind == "string_type":
+        message = f"the key {str(path[-1]).lower()} must be text: put it in quotes"
     if case is not None:
         message += f" (case {json.dumps(case[:80], ensure_ascii=False)})"
-    at_key = kind == "extra_forbidden" or details["loc"][-1:] == (_KEY,)
-    line, column = position_of(document, data, path, key=at_key)
-    return Problem(document.mark(line, column), field_path((*prefix, *path)), message)
+    line, column = position_of(document, data, path, key=of_key or kind == "extra_forbidden")
+    return Problem(document.mark(line, column), field_path((*prefix, *(path[:-1] if of_key else path))), message)
 
 
 def is_secret(path: Path) -> bool:
