@@ -19,7 +19,7 @@ from holodeck_action.suite.checks import (
     unsupported_settings,
 )
 from holodeck_action.suite.document import Document, MarkedMap
-from holodeck_action.suite.errors import Problem, SuiteError
+from holodeck_action.suite.errors import Problem, SuiteError, field_path
 from holodeck_action.suite.expectations import ExpectationFactory
 from holodeck_action.suite.identity import asked_hash, case_ids
 from holodeck_action.suite.marks import SourceMark
@@ -193,6 +193,10 @@ def _outline(sources: Sources, table: MetricTable) -> _Outline:
     outline = _Outline()
     factory = ExpectationFactory()
     for index, raw in enumerate(sources.raw_cases):
+        if not isinstance(raw, MarkedMap):
+            mark = sources.cases.mark(*sources.raw_cases.value_position(index))
+            sources.problems.append(Problem(mark, field_path(("test_cases", index)), "must be a mapping"))
+            continue
         name = _shown_name(raw)
         entry, problems = validated(CaseEntry, raw, sources.cases, ("test_cases", index), case=name)
         if entry is None:
@@ -208,8 +212,8 @@ def _outline(sources: Sources, table: MetricTable) -> _Outline:
     return outline
 
 
-def _shown_name(raw: Any) -> str | None:
-    if isinstance(raw, MarkedMap) and isinstance(raw.get("name"), str) and not raw.substituted("name"):
+def _shown_name(raw: MarkedMap) -> str | None:
+    if isinstance(raw.get("name"), str) and not raw.substituted("name"):
         name: str = raw["name"]
         return name
     return None

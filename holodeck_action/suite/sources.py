@@ -39,7 +39,7 @@ class Sources:
     environ: Mapping[str, str]
     agent: Document
     cases: Document
-    raw_cases: list[Any] = field(default_factory=list)
+    raw_cases: MarkedList = field(default_factory=MarkedList)
     cases_found: bool = False
     user: Document | None = None
     project: Document | None = None
@@ -165,7 +165,8 @@ def _find_cases(sources: Sources) -> None:
     path = sources.folder / file
     data, reason = read_bytes(path)
     if data is None:
-        refuse(f"{shown} {reason} (allowed: a path relative to agent.yaml)")
+        way_out = " (allowed: a path relative to agent.yaml)" if reason == "does not exist" else ""
+        refuse(f"{shown} {reason}{way_out}")
         return
     relative = Path(os.path.relpath(path, sources.folder)).as_posix()
     document = read_yaml(data, file=relative, environ=sources.environ)
