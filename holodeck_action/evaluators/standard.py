@@ -18,12 +18,8 @@ from holodeck_action.evaluators.base import (
 )
 from holodeck_action.evaluators.options import one_of
 from holodeck_action.evaluators.result import check_threshold
-from holodeck_action.evaluators.wording import excerpt
 
 ROUGE_VARIANTS = ("rouge1", "rouge2", "rougeL")
-
-# Both texts stand in the record in full: a reason needs no more than to tell them apart.
-_QUOTED = 60
 
 
 class _TextEvaluator(DeterministicEvaluator):
@@ -60,7 +56,7 @@ class _TextEvaluator(DeterministicEvaluator):
         score, extras = self._score(response, reference)
         return EvaluationResult(
             score=score,
-            reasoning=self._reason(score, extras, response, reference),
+            reasoning=self._reason(score, extras),
             metric_name=self.METRIC,
             threshold=self.threshold,
             metadata=extras,
@@ -70,8 +66,9 @@ class _TextEvaluator(DeterministicEvaluator):
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
         """Return the score and the extra scores."""
 
-    def _reason(self, score: float, extras: Mapping[str, float], response: str, reference: str) -> str:
-        found = f"{self.TITLE} of {excerpt(response, _QUOTED)} against {excerpt(reference, _QUOTED)} is {score:.4f}"
+    def _reason(self, score: float, extras: Mapping[str, float]) -> str:
+        # Both texts stand beside it in every report.
+        found = f"{self.TITLE} of the response against the ground truth is {score:.4f}"
         if not extras:
             return found
         return f"{found} ({', '.join(f'{name} {value:.4f}' for name, value in extras.items())})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
+from itertools import islice
 from typing import Any, Literal, get_args
 
 from holodeck_action.evaluators.assignment import common_subsequence_length
@@ -93,8 +94,17 @@ class TrajectoryEvaluator(DeterministicEvaluator):
                 )
         compared = f"{count(facts['expected_calls'], 'calls')} expected, {len(calls)} made"
         if facts["expected_calls"] != len(calls):
-            return self._result(0.0, f"{compared}; they agree as far as the shorter side goes", facts)
+            return self._result(0.0, f"{compared}; {self._first_beyond(expected, calls)}", facts)
         return self._result(1.0, f"{compared}: each agrees with the expected one in its place", facts)
+
+    @staticmethod
+    def _first_beyond(expected: Sequence[ExpectedTool], calls: Sequence[ToolInvocation]) -> str:
+        """Name what the longer side has where the shorter one ends."""
+        entries = (entry for entry in expected for _ in range(entry.count))
+        missing = next(islice(entries, len(calls), None), None)
+        if missing is not None:
+            return f"missing: {shown_entry(missing, once=True)}"
+        return f"one too many: {shown_call(calls[sum(entry.count for entry in expected)])}"
 
     def _lcs_f1(self, expected: Sequence[ExpectedTool], calls: Sequence[ToolInvocation]) -> EvaluationResult:
         total = sum(entry.count for entry in expected) + len(calls)

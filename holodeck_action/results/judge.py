@@ -61,7 +61,7 @@ def _by_threshold(score: float, threshold: float, minimize: bool, explanation: s
     side = "above" if minimize else "below"
     if passed:
         return "passed", explanation
-    return "failed", f"{score:.4g} is {side} the threshold {threshold:.4g}: {explanation}"
+    return "failed", f"{score:.4g} is {side} the threshold {threshold:.4g}; {explanation}"
 
 
 def _passed(value: bool) -> Outcome:

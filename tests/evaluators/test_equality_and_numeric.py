@@ -79,7 +79,7 @@ def test_equality_points_at_the_first_difference(one: str, two: str) -> None:
     first = next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
     reasoning = EqualityEvaluator().compute(response=one, ground_truth=two).reasoning
     start = max(0, first - 20)
-    assert reasoning.startswith(("…" if start else "") + repr(one[start:]))
+    assert reasoning.startswith(("..." if start else "") + repr(one[start:]))
     assert (f"from character {first + 1} on" in reasoning) == (start > 0)
 
 

@@ -58,7 +58,7 @@ RETRIEVAL = Example(
         "phishing": ("0 of 1 relevant chunk among the first 3 of 0 retrieved", "missed: computers-2"),
         "remote-days": ("0 of 1 relevant chunk among the first 3 of 6 retrieved", "missed: computers-3"),
         "leaving-the-yard": ("both halves found: 0.5 is below the threshold 1", "missed: leave-2"),
-        "entering-a-tank": ("trajectory: 0 is below the threshold 1: 2 calls expected, 1 made",),
+        "entering-a-tank": ("trajectory: 0 is below the threshold 1; 2 calls expected, 1 made",),
     },
     quarantined={"retiring-at-63": ("quarantined until 2099-12-31", "missed: pension-4")},
 )
