@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, repeat
-from itertools import islice
+from itertools import chain, islice, repeat
 from typing import Any, Literal, get_args
 
 from holodeck_action.evaluators.assignment import common_subsequence_length

@@ -67,7 +67,7 @@ def test_every_reason_names_the_difference() -> None:
         "2 calls in the expected order, of 3 expected and 3 made: F1 0.6667",
     ]
     assert score(expected, calls[:2], "strict").reasoning == "3 calls expected, 2 made; missing: b"
-    assert score(expected[:1], calls[:2], "strict").reasoning == "1 call expected, 2 made; one too many: b()"
+    assert score(expected[:1], calls[:2], "strict").reasoning == "1 call expected, 2 made; one too many: b"
     assert score(expected[:1], calls[:1], "strict").reasoning == (
         "1 call expected, 1 made: each agrees with the expected one in its place"
     )
