@@ -41,16 +41,17 @@ class CaseIndex:
         if len(found) == 1:
             return found.pop()
         if not found:
-            known = [*self.by_name, *self.ids]
-            guess = did_you_mean(reference, known)
-            return f"{quoted(reference)} is no case of this suite{guess}{_options(known) if not guess else ''}"
+            guess = did_you_mean(reference, [*self.by_name, *self.ids])
+            return f"{quoted(reference)} is no case of this suite{guess or self._options()}"
         ids = [self.ids[index] for index in sorted(found)]
         shown = ", ".join(ids[:_MANY]) + (", …" if len(ids) > _MANY else "")
         return f"{quoted(reference)} is the name of {len(ids)} cases (allowed: one of their ids {shown})"
 
-
-def _options(known: Sequence[str]) -> str:
-    return f" (allowed: {', '.join(quoted(name) for name in known)})" if len(known) <= _MANY else ""
+    def _options(self) -> str:
+        if len(self.ids) > _MANY:
+            return ""
+        named = {found[0]: name for name, found in self.by_name.items() if len(found) == 1}
+        return f" (allowed: {', '.join(quoted(named.get(index, case_id)) for index, case_id in enumerate(self.ids))})"
 
 
 def overlays_by_case(

@@ -28,7 +28,7 @@ def test_provider_settings_fill_what_the_models_leave_out(tmp_path: Path) -> Non
     assert evaluations is not None
     assert evaluations.model is not None
     assert (evaluations.model.name, evaluations.model.temperature, evaluations.model.max_tokens) == ("judge", 0.1, 7)
-    own = evaluations.metrics[0].model  # type: ignore[union-attr]
+    own = evaluations.metrics[0].model
     assert own is not None
     assert own.model_fields_set == {"provider", "name"}
     assert suite.agent.embedding_provider is not None
