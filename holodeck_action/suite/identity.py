@@ -85,32 +85,32 @@ def case_ids(cases: Sequence[tuple[str | None, str]]) -> list[str]:
     """
     plain = [slug(name or "") or f"case-{asked[:_UNNAMED]}" for name, asked in cases]
     hashes = [asked for _, asked in cases]
-    ids = plain
-    for digits in (_SHORT, len("0" * 64)):
-        taken = Counter(ids)
-        if len(taken) == len(ids):
-            return ids
-        ids = [
-            f"{base}-{asked[:digits]}" if taken[found] > 1 and not _alone(base, asked) else found
-            for found, base, asked in zip(ids, plain, hashes, strict=True)
-        ]
-    return _counted(ids)
+    taken = Counter(plain)
+    ids = [
+        # The id of an unnamed case carries its hash already.
+        base if taken[base] == 1 or base == f"case-{asked[:_UNNAMED]}" else f"{base}-{asked[:_SHORT]}"
+        for base, asked in zip(plain, hashes, strict=True)
+    ]
+    contents: dict[str, set[str]] = {}
+    for found, asked in zip(ids, hashes, strict=True):
+        contents.setdefault(found, set()).add(asked)
+    # Different questions whose short hashes are equal, or a name that looks like another case's id.
+    ids = [
+        found if len(contents[found]) == 1 else f"{base}-{asked}"
+        for found, base, asked in zip(ids, plain, hashes, strict=True)
+    ]
+    return _counted(ids, [name or "" for name, _ in cases])
 
 
-def _alone(base: str, asked: str) -> bool:
-    # The id of an unnamed case carries its hash already.
-    return base == f"case-{asked[:_UNNAMED]}"
-
-
-def _counted(ids: Sequence[str]) -> list[str]:
-    taken = Counter(ids)
+def _counted(ids: Sequence[str], names: Sequence[str]) -> list[str]:
+    taken = set(ids)
     seen: Counter[str] = Counter()
-    unique: list[str] = []
-    for found in ids:
+    unique = list(ids)
+    for index in sorted(range(len(ids)), key=lambda index: (ids[index], names[index])):
+        found = ids[index]
         seen[found] += 1
-        number = seen[found]
-        while number > 1 and f"{found}-{number}" in taken:
-            number += 1
-        unique.append(found if number == 1 else f"{found}-{number}")
-        seen[found] = number
+        while seen[found] > 1 and f"{found}-{seen[found]}" in taken:
+            seen[found] += 1
+        if seen[found] > 1:
+            unique[index] = f"{found}-{seen[found]}"
     return unique
