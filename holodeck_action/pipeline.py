@@ -24,6 +24,7 @@ from holodeck_action.reports.progress import progress_for
 from holodeck_action.results.decide import decide
 from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE, write_combined, write_record, write_verdict
 from holodeck_action.results.record import SCHEMA_VERSION, Record, TrialRecord
+from holodeck_action.results.redaction import Redactor, environment_secrets
 from holodeck_action.results.report import build_report
 from holodeck_action.results.verdict import (
     EXIT_INCOMPLETE,
@@ -36,7 +37,7 @@ from holodeck_action.results.verdict import (
 )
 from holodeck_action.runner.commit import head_commit
 from holodeck_action.runner.journal import JOURNAL_FILE, Journal, JournalError, read_journal
-from holodeck_action.runner.run import RunPlan, run_suite
+from holodeck_action.runner.run import RunPlan, resumable, run_suite
 from holodeck_action.runner.schedule import Stop, TrialKey
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.settings import Flags, filters_of
@@ -130,6 +131,7 @@ async def _evaluate(item: Prepared, folder: Path | None, flags: Flags, output: O
     pool = WorkerPool(suite.folder, environ=item.environ, size=settings.workers)
     # A turn's deadline runs while it waits for a process: there is one for every conversation.
     target_pool = WorkerPool(suite.folder, environ=item.environ, size=settings.concurrency)
+    redactor = Redactor(suite.secrets | environment_secrets(item.environ))
     agent: Agent | None = None
     journal: Journal | None = None
     stop = Stop()
@@ -142,11 +144,12 @@ async def _evaluate(item: Prepared, folder: Path | None, flags: Flags, output: O
             max_bytes=settings.max_response_bytes,
             pool=target_pool,
         )
-        journal, resumed, notices = _open_journal(folder, _identity(item), resume=resume)
+        journal, journaled, notices = _open_journal(folder, redactor.value(_identity(item)), resume=resume)
         for notice in (*notices, *agent.notices):
-            output.stderr.write(f"note: {notice}\n")
+            output.stderr.write(f"note: {redactor.text(notice)}\n")
         scorer = TurnScorer(suite, pool=pool, clock=SYSTEM_CLOCK.now, new_id=lambda: str(uuid.uuid4()))
-        trials = TrialRunner(agent, scorer, Deadlines(settings.turn_timeout_s, settings.case_timeout_s), SYSTEM_CLOCK)
+        deadlines = Deadlines(settings.turn_timeout_s, settings.case_timeout_s)
+        trials = TrialRunner(agent, scorer, deadlines, SYSTEM_CLOCK, redactor)
         plan = RunPlan(
             cases=item.cases,
             target=describe(item.target),
@@ -160,12 +163,18 @@ async def _evaluate(item: Prepared, folder: Path | None, flags: Flags, output: O
         progress = progress_for(output.stderr, len(item.cases), stop_when_decided=settings.stop_when_decided)
         with _stopping_on_signals(stop), progress:
             record = await run_suite(
-                suite, plan, trials, stop=stop, journal=journal, resumed=resumed, on_case=progress.case
+                suite,
+                plan,
+                trials,
+                stop=stop,
+                journal=journal,
+                resumed=resumable(item.cases, journaled, redactor),
+                on_case=progress.case,
             )
         return _Evaluated(record, journal, stop.reason is not None)
     except TargetError as error:
         place = f"{item.shown}/{suite.file}" if item.shown else suite.file
-        raise ConfigurationError([f"{place}: target: {error}"]) from error
+        raise ConfigurationError([redactor.text(f"{place}: target: {error}")]) from error
     finally:
         if agent is not None:
             await agent.close()

@@ -17,11 +17,12 @@ from holodeck_action.results.record import (
     SuiteIdentity,
     TrialRecord,
 )
+from holodeck_action.results.redaction import Redactor
 from holodeck_action.runner.journal import Journal
 from holodeck_action.runner.schedule import Stop, TrialKey, run_cases
 from holodeck_action.runner.trial import TrialRunner
 from holodeck_action.suite.applicability import asserts, skip_reason
-from holodeck_action.suite.policy import Gates
+from holodeck_action.suite.policy import Gates, QuarantineEntry
 from holodeck_action.suite.values import Case, Suite
 
 
@@ -74,15 +75,15 @@ async def run_suite(
     Returns:
         The record, whatever went wrong on the way.
     """
-    clock = trials.clock
+    clock, redactor = trials.clock, trials.redactor
     started, begun = clock.now(), clock.monotonic()
 
     def record_trial(case: Case, trial: TrialRecord) -> None:
         if journal is not None:
-            journal.append(case.id, trial)
+            journal.append(redactor.case_id(case.id, case.content_hash), trial)
 
     def report_case(case: Case, done: Sequence[TrialRecord]) -> None:
-        on_case(case_record(case, tuple(done)))
+        on_case(case_record(case, tuple(done), redactor))
 
     outcome = await run_cases(
         plan.cases,
@@ -97,12 +98,12 @@ async def run_suite(
     )
     return Record(
         schema_version=SCHEMA_VERSION,
-        suite=SuiteIdentity(suite.name, suite.file, suite.digest),
-        provenance=Provenance(__version__, plan.target, plan.commit, dict(plan.filters)),
+        suite=SuiteIdentity(redactor.text(suite.name), suite.file, suite.digest),
+        provenance=redactor.value(Provenance(__version__, plan.target, plan.commit, dict(plan.filters))),
         gates=plan.gates,
-        quarantine=tuple(suite.policy.quarantine),
+        quarantine=_quarantine(suite, redactor),
         stop_when_decided=plan.stop_when_decided,
-        cases=tuple(case_record(case, outcome.trials[case.id]) for case in plan.cases),
+        cases=tuple(case_record(case, outcome.trials[case.id], redactor) for case in plan.cases),
         run=RunInfo(
             run_id=str(uuid.uuid4()),
             started_at=started.isoformat(),
@@ -112,12 +113,34 @@ async def run_suite(
             resumed_trials=len(resumed),
         ),
         stopped=outcome.stopped,
-        notices=suite.notices,
+        notices=redactor.value(suite.notices),
     )
 
 
-def case_record(case: Case, trials: tuple[TrialRecord, ...]) -> CaseRecord:
-    """Put a case and its finished trials together."""
+def _quarantine(suite: Suite, redactor: Redactor) -> tuple[QuarantineEntry, ...]:
+    """Return the entries by the ids that the record uses."""
+    ids = {case.id: redactor.case_id(case.id, case.content_hash) for case in suite.cases}
+    return tuple(
+        QuarantineEntry(
+            case=ids[entry.case],
+            reason=redactor.text(entry.reason),
+            owner=redactor.text(entry.owner),
+            expires=entry.expires,
+        )
+        for entry in suite.policy.quarantine
+    )
+
+
+def resumable(
+    cases: Sequence[Case], journaled: Mapping[TrialKey, TrialRecord], redactor: Redactor
+) -> dict[TrialKey, TrialRecord]:
+    """Return the journaled trials of the given cases by the cases' own ids: the journal holds redacted ones."""
+    own = {redactor.case_id(case.id, case.content_hash): case.id for case in cases}
+    return {(own[case_id], index): trial for (case_id, index), trial in journaled.items() if case_id in own}
+
+
+def case_record(case: Case, trials: tuple[TrialRecord, ...], redactor: Redactor) -> CaseRecord:
+    """Put a case and its finished trials, which are free of secrets already, together."""
     planned = not_applicable = 0
     asserting = False
     for turn in case.turns:
@@ -131,8 +154,8 @@ def case_record(case: Case, trials: tuple[TrialRecord, ...]) -> CaseRecord:
             planned += 1
             asserting = asserting or asserts(spec.config)
     return CaseRecord(
-        id=case.id,
-        name=case.name,
+        id=redactor.case_id(case.id, case.content_hash),
+        name=redactor.value(case.name),
         content_hash=case.content_hash,
         source=case.mark,
         multi_turn=case.multi_turn,
@@ -141,7 +164,7 @@ def case_record(case: Case, trials: tuple[TrialRecord, ...]) -> CaseRecord:
         planned_evaluations=planned,
         not_applicable=not_applicable,
         asserting=asserting,
-        tags=case.tags,
+        tags=redactor.value(case.tags),
         weight=case.weight,
         trials=trials,
     )

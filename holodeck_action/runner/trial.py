@@ -20,6 +20,7 @@ from holodeck_action.results.record import (
     TrialRecord,
     TurnRecord,
 )
+from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.values import Case, Turn
 
 CLOSE_TIMEOUT_S = 10.0
@@ -95,6 +96,7 @@ class TrialRunner:
     scorer: Scorer
     deadlines: Deadlines
     clock: Clock
+    redactor: Redactor
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
         """Run one trial of a case.
@@ -120,7 +122,7 @@ class TrialRunner:
                 if exchange.graded is not None:
                     exchange.graded.cancel()
             raise
-        return TrialRecord(index, tuple(turns), error, timing)
+        return self.redactor.value(TrialRecord(index, tuple(turns), error, timing))
 
     async def _converse(self, case: Case, index: int, exchanges: list[_Exchange]) -> ErrorInfo | None:
         """Hold the conversation; return why it could not even start, if so."""

@@ -1,0 +1,97 @@
+"""Secrets leave the record before anything is written or shown (DESIGN §7).
+
+What is redacted: values of substituted variables, secret-named fields, the policy's `secrets`, and environment
+variables whose names say that they are secret.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+T = TypeVar("T")
+
+MASK = "***"
+SHORTEST = 4
+"""Characters; a shorter value stands in too much innocent text to be hidden."""
+SHORTEST_LINE = 8
+"""Characters of a line of a multi-line secret, such as a key file, that is hidden on its own."""
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH)$", re.IGNORECASE)
+
+
+class Redactor:
+    """Replaces secrets by `***`, also where they are escaped for JSON, Python or a URL, or made part of a case id."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        """Prepare the replacement of `secrets`; values below `SHORTEST` characters are left alone."""
+        forms = {form for secret in secrets if len(secret.strip()) >= SHORTEST for form in _forms(secret.strip())}
+        # The longest first: a secret that contains another one goes as a whole.
+        ordered = sorted(forms, key=lambda form: (-len(form), form))
+        self._pattern = re.compile("|".join(map(re.escape, ordered)), re.IGNORECASE) if ordered else None
+
+    def text(self, text: str) -> str:
+        """Return a text without secrets."""
+        return text if self._pattern is None else self._pattern.sub(MASK, text)
+
+    def value(self, value: T) -> T:
+        """Return a value without secrets: texts in it, in mappings (keys too), sequences and dataclasses.
+
+        What holds no secret is returned itself, not a copy.
+        """
+        if self._pattern is None:
+            return value
+        cleaned: T = self._clean(value)
+        return cleaned
+
+    def case_id(self, case_id: str, content_hash: str) -> str:
+        """Return a case id without secrets that is still the only one: made of the content hash where one is in it."""
+        return case_id if self.text(case_id) == case_id else f"case-{content_hash[:12]}"
+
+    def _clean(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            pairs = [(self._clean(key), self._clean(item)) for key, item in value.items()]
+            unchanged = all(
+                key is old_key and item is old_item
+                for (key, item), (old_key, old_item) in zip(pairs, value.items(), strict=True)
+            )
+            return value if unchanged else dict(pairs)
+        if isinstance(value, tuple | list):
+            items = [self._clean(item) for item in value]
+            if all(old is new for old, new in zip(value, items, strict=True)):
+                return value
+            return tuple(items) if isinstance(value, tuple) else items
+        if is_dataclass(value) and not isinstance(value, type):
+            changes = {}
+            for item in fields(value):
+                old = getattr(value, item.name)
+                new = self._clean(old)
+                if new is not old:
+                    changes[item.name] = new
+            return replace(value, **changes) if changes else value
+        return value
+
+
+def environment_secrets(environ: Mapping[str, str]) -> frozenset[str]:
+    """Return the values of variables whose names say that they are secret, such as `OPENAI_API_KEY`."""
+    return frozenset(
+        value for name, value in environ.items() if len(value) >= SHORTEST_LINE and _SECRET_NAME.search(name)
+    )
+
+
+def _forms(secret: str) -> Iterable[str]:
+    """Yield how a secret may be written: as it is, by line, escaped, and as part of a case id."""
+    yield secret
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield repr(secret)[1:-1]
+    yield quote(secret, safe="")
+    yield from (line.strip() for line in secret.splitlines() if len(line.strip()) >= SHORTEST_LINE)
+    slug = re.sub(r"[^0-9a-z]+", "-", secret.lower()).strip("-")
+    if len(slug) >= SHORTEST_LINE:
+        yield slug

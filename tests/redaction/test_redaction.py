@@ -1,0 +1,194 @@
+"""A secret is found in no file that a run writes and in no line that it prints."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holodeck_action.results.canonical import canonical_json
+from holodeck_action.results.files import read_record
+from holodeck_action.results.redaction import MASK, SHORTEST, Redactor, environment_secrets
+from tests.cli.project import Finished, Project
+from tests.results.records import case, record
+
+SECRETS = {
+    "VARIABLE": "Planted/Variable-7731",
+    "HEADER": "Bearer planted header 8842",
+    "LISTED": "planted listed 9953",
+    "OPENAI_API_KEY": "sk-planted-environment-1064",
+}
+
+
+def traces(project: Project, finished: Finished) -> list[str]:
+    """Where a planted secret is still to be seen, in any of the ways it may be written."""
+    places = {"stdout": finished.stdout, "stderr": finished.stderr}
+    for path in project.out.rglob("*"):
+        if path.is_file():
+            places[path.name] = path.read_text(errors="replace")
+    found = []
+    for place, text in places.items():
+        for name, secret in SECRETS.items():
+            forms = {secret, json.dumps(secret)[1:-1], quote(secret, safe=""), secret.lower().replace("/", "-")}
+            found += [f"{name} in {place}" for form in forms if form.casefold() in text.casefold()]
+    return found
+
+
+@pytest.fixture
+def leaking_service() -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            sent = self.headers["Authorization"]
+            body = json.dumps(
+                {
+                    "response": f"you sent {self.headers['Authorization']}",
+                    "tool_invocations": [
+                        {"name": "call", "args": {"auth": self.headers["Authorization"]}, "result": "x"}
+                    ],
+                }
+            ).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_an_http_agent_that_echoes_its_header_leaks_nothing(project: Project, leaking_service: str) -> None:
+    project.suite(
+        [
+            {
+                "name": "about ${VARIABLE}",
+                "input": "is it ${VARIABLE}?",
+                "ground_truth": "${VARIABLE}",
+                "expected_tools": [],
+            }
+        ]
+    )
+    project.policy(
+        target={"type": "http", "url": leaking_service, "headers": {"Authorization": "${HEADER}"}},
+        quarantine=[
+            {"case": f"about {SECRETS['VARIABLE']}", "reason": "${LISTED}", "owner": "@a", "expires": "2020-01-31"}
+        ],
+        secrets=["${LISTED}"],
+    )
+    finished, made = project.evaluate(**SECRETS)
+    assert finished.code == 1
+    assert MASK in (made.cases[0].trials[0].turns[0].response or "")
+    assert MASK in made.cases[0].trials[0].turns[0].input
+    assert made.cases[0].id == f"case-{made.cases[0].content_hash[:12]}"
+    assert traces(project, finished) == []
+
+
+def test_graders_and_agents_that_print_their_environment_leak_nothing(project: Project) -> None:
+    project.suite(
+        [{"name": "one", "input": "x"}, {"name": "two", "input": "x"}],
+        [{"type": "code", "grader": "grading:leak"}, {"type": "code", "grader": "grading:broken"}],
+    )
+    project.policy(target="python:agent:answer", secrets=["${LISTED}", "${HEADER}", "${VARIABLE}"])
+    project.write(
+        "grading.py",
+        "import os\n"
+        "from holodeck.lib.test_runner.code_grader import GraderResult\n"
+        "def leak(ctx):\n"
+        "    print(dict(os.environ))\n"
+        "    text = ' '.join(os.environ[n] for n in ('VARIABLE', 'HEADER', 'LISTED', 'OPENAI_API_KEY'))\n"
+        "    return GraderResult(score=0.0, reason=text, details={text: [text]})\n"
+        "def broken(ctx):\n"
+        "    raise ValueError(repr(dict(os.environ)))\n",
+    )
+    project.write("agent.py", "import os\ndef answer(messages):\n    return repr(dict(os.environ))\n")
+    finished, made = project.evaluate(**SECRETS)
+    assert finished.code == 1
+    evaluations = made.cases[0].trials[0].turns[0].evaluations
+    assert MASK in (evaluations[0].explanation or "")
+    assert evaluations[1].error is not None
+    assert traces(project, finished) == []
+
+
+def test_an_interrupted_run_with_secret_case_names_is_resumed(project: Project) -> None:
+    names = [f"{n} of ${{VARIABLE}}" for n in range(6)]
+    project.suite([{"name": name, "input": f"what is {n}?", "ground_truth": str(n)} for n, name in enumerate(names)])
+    project.policy(target="python:agent:answer")
+    project.write(
+        "agent.py",
+        "import time\n"
+        "def answer(messages):\n"
+        "    text = messages[-1]['content'].removeprefix('what is ').removesuffix('?')\n"
+        "    time.sleep(0 if int(text) < 3 else 0.6)\n"
+        "    return text\n",
+    )
+    stopped, partial = project.evaluate("--run-timeout", "0.5", "--concurrency", "1", **SECRETS)
+    assert stopped.code == 4
+    assert 0 < sum(len(item.trials) for item in partial.cases) < 6
+    assert traces(project, stopped) == []
+    resumed, whole = project.evaluate("--resume", **SECRETS)
+    assert resumed.code == 0
+    assert whole.run.resumed_trials >= 3
+    project.out = project.folder / "fresh"
+    project.run("run", "-o", "fresh", **SECRETS)
+    assert canonical_json(read_record(project.folder / "fresh" / "results.json")) == canonical_json(whole)
+
+
+TEXTS = st.text(min_size=SHORTEST, max_size=12).filter(lambda text: len(text.strip()) >= SHORTEST)
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(TEXTS, st.text(max_size=5), st.text(max_size=5))
+def test_no_written_form_of_a_secret_survives(secret: str, before: str, after: str) -> None:
+    redactor = Redactor([secret])
+    bare = secret.strip()
+    for form in (bare, json.dumps(bare)[1:-1], repr(bare)[1:-1]):
+        assert form not in redactor.text(before + form + after).replace(MASK, "\0")
+    assert json.dumps(bare)[1:-1] not in redactor.text(json.dumps({"result": bare})).replace(MASK, "\0")
+
+
+@given(JSON_VALUES)
+def test_values_without_a_secret_are_the_same_objects(value: Any) -> None:
+    assert Redactor(["never to be found here"]).value(value) is value
+
+
+def test_a_record_without_the_secret_is_returned_itself() -> None:
+    made = record(case("P"), case("F"))
+    assert Redactor(["never to be found here"]).value(made) is made
+    assert Redactor(["question"]).value(made).cases[0].trials[0].turns[0].input == MASK
+
+
+def test_short_values_are_left_alone_and_long_ones_win() -> None:
+    assert Redactor(["abc", "10"]).text("abc 10 abcd") == "abc 10 abcd"
+    assert Redactor(["abcd", "abcdefgh"]).text("abcdefgh abcd") == f"{MASK} {MASK}"
+
+
+def test_environment_secrets_are_told_by_name() -> None:
+    environ = {"A_TOKEN": "longenough", "DB_PASSWORD": "longenough2", "KEYBOARD": "us-layout-x", "B_KEY": "short"}
+    assert environment_secrets(environ) == {"longenough", "longenough2"}
+
+
+def test_multi_line_secrets_are_hidden_by_line(tmp_path: Path) -> None:
+    key = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF\n-----END KEY-----"
+    shown = Redactor([key]).text("first MIIEvQIBADANBg then kqhkiG9w0BAQEF")
+    assert shown == f"first {MASK} then {MASK}"
