@@ -48,14 +48,8 @@ def leaking_service() -> Iterator[str]:
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             sent = self.headers["Authorization"]
-            body = json.dumps(
-                {
-                    "response": f"you sent {self.headers['Authorization']}",
-                    "tool_invocations": [
-                        {"name": "call", "args": {"auth": self.headers["Authorization"]}, "result": "x"}
-                    ],
-                }
-            ).encode()
+            call = {"name": "call", "args": {"auth": sent}, "result": sent}
+            body = json.dumps({"response": f"you sent {sent}", "tool_invocations": [call]}).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
