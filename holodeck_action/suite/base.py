@@ -104,5 +104,8 @@ _WRITTEN: dict[str, Any] = {"type": ["string", "number", "boolean"]}
 WrittenText = Annotated[str, WithJsonSchema(_WRITTEN)]
 """Text kept as it is written in the file, even when it looks like a number (see `suite.reading`)."""
 
+WrittenId = Annotated[str, StringConstraints(min_length=1), WithJsonSchema({**_WRITTEN, "minLength": 1})]
+"""An id, kept as it is written; not empty."""
+
 SecretText = Annotated[SecretStr, WithJsonSchema({**_WRITTEN, "writeOnly": True})]
 """A secret, kept as it is written and never shown."""

@@ -8,7 +8,17 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank, NoneAs, Number, UnitInterval, WrittenText
+from holodeck_action.suite.base import (
+    Flag,
+    FormatModel,
+    Integer,
+    NonBlank,
+    NoneAs,
+    Number,
+    UnitInterval,
+    WrittenId,
+    WrittenText,
+)
 from holodeck_action.suite.cases import TrajectoryEntry
 from holodeck_action.suite.metrics import CaseMetric, SuiteMetric
 from holodeck_action.suite.providers import LLMProvider
@@ -18,7 +28,6 @@ Count = Annotated[Integer, Field(ge=0)]
 AtLeastOne = Annotated[Integer, Field(ge=1)]
 Positive = Annotated[Number, Field(gt=0.0)]
 NotNegative = Annotated[Number, Field(ge=0.0)]
-ChunkId = Annotated[WrittenText, Field(min_length=1)]
 Reaction = Literal["fail", "warn", "ignore"]
 
 
@@ -26,8 +35,8 @@ class RetrievalOverlay(FormatModel):
     """What retrieval should have found for a case."""
 
     ground_truth_chunk_ids: Annotated[
-        Annotated[list[ChunkId], Field(min_length=1), Tag("list")]
-        | Annotated[dict[ChunkId, Positive], Field(min_length=1), Tag("mapping")],
+        Annotated[list[WrittenId], Field(min_length=1), Tag("list")]
+        | Annotated[dict[WrittenId, Positive], Field(min_length=1), Tag("mapping")],
         Discriminator(lambda value: "mapping" if isinstance(value, dict) else "list"),
     ]
     """Ids of the relevant chunks, or id → gain."""

@@ -11,7 +11,7 @@ import copy
 from typing import Any
 
 from holodeck_action.suite.agent import AgentConfig
-from holodeck_action.suite.base import FLAG_TEXT, NUMBER_TEXT
+from holodeck_action.suite.base import FLAG_TEXT, INTEGER_TEXT, NUMBER_TEXT
 from holodeck_action.suite.metrics import METRIC_TYPES
 from holodeck_action.suite.policy import Policy
 
@@ -23,12 +23,17 @@ _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "ex
 _TEXT_FORMS: dict[str, Schema] = {
     "variable": {"type": "string", "pattern": _VARIABLE, "description": "The value of an environment variable."},
     "number_text": {"type": "string", "pattern": rf"^({NUMBER_TEXT})$|{_VARIABLE}", "description": "A quoted number."},
+    "integer_text": {
+        "type": "string",
+        "pattern": rf"^({INTEGER_TEXT})$|{_VARIABLE}",
+        "description": "A quoted whole number.",
+    },
     "flag_text": {
         "anyOf": [{"type": "string", "pattern": rf"^({FLAG_TEXT})$|{_VARIABLE}"}, {"enum": [0, 1]}],
         "description": "A quoted or numeric truth value.",
     },
 }
-_FORM_OF = {"number": "number_text", "integer": "number_text", "boolean": "flag_text"}
+_FORM_OF = {"number": "number_text", "integer": "integer_text", "boolean": "flag_text"}
 _MAPS_OF_SCHEMAS = ("properties", "$defs")
 _LISTS_OF_SCHEMAS = ("anyOf", "oneOf", "allOf")
 _SCHEMAS = ("items", "additionalProperties", "propertyNames")

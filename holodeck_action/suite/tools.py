@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.base import (
@@ -18,7 +18,7 @@ from holodeck_action.suite.base import (
     UnitInterval,
     WrittenText,
 )
-from holodeck_action.suite.cases import FreeMapping
+from holodeck_action.suite.cases import FreeMapping, json_value
 from holodeck_action.suite.providers import LLMProvider
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
@@ -221,7 +221,7 @@ class PromptTool(ToolModel):
     type: Literal["prompt"]
     template: NonBlank | None = None
     file: NonBlank | None = None
-    parameters: Annotated[FreeMapping, Field(min_length=1)]
+    parameters: Annotated[dict[str, Any], Field(min_length=1), AfterValidator(json_value)]
     model: LLMProvider | None = None
 
     @model_validator(mode="after")

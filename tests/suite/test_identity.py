@@ -15,7 +15,11 @@ from holodeck_action.suite.identity import case_ids, slug
 from holodeck_action.suite.values import Case
 from tests.suite.folders import EQUALITY, HEAD, load, load_policy_of
 
-NAMES = st.none() | st.text(min_size=1, max_size=6) | st.sampled_from(["Refund", "refund", "refund!", "case-aaaaaaaaaaaa", "🙂"])
+NAMES = (
+    st.none()
+    | st.text(min_size=1, max_size=6)
+    | st.sampled_from(["Refund", "refund", "refund!", "case-aaaaaaaaaaaa", "🙂"])
+)
 HASHES = st.sampled_from([letter * 64 for letter in "abcdef"])
 
 
