@@ -9,8 +9,8 @@ from pathlib import Path
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.applicability import case_asserts, missing_static_inputs, required_inputs
 from holodeck_action.suite.document import Document
-from holodeck_action.suite.errors import Problem, field_path
-from holodeck_action.suite.messages import did_you_mean, quoted
+from holodeck_action.suite.errors import Problem, field_path, quoted
+from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.validation import Path as Where
 from holodeck_action.suite.validation import position_of

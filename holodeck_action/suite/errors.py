@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holodeck_action.suite.marks import SourceMark
+
+_LONGEST_QUOTE = 60
+_SHORTEST_SECRET = 4
+_QUOTATION = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +29,16 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (str(self.mark or ""), self.field, self.message) if part)
+        return printable(": ".join(part for part in (str(self.mark or ""), self.field, self.message) if part))
 
 
 class SuiteError(Exception):
-    """A suite cannot be used. `problems` holds every defect, sorted by file and position."""
+    """A suite cannot be used. `problems` holds every defect, sorted by file and position, quoting no given secret."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(sorted(set(problems), key=_position))
+    def __init__(self, problems: Iterable[Problem], secrets: Iterable[str] = ()) -> None:
+        known = tuple(secrets)
+        unique = {replace(problem, message=masked(problem.message, known)) for problem in problems}
+        self.problems = tuple(sorted(unique, key=_position))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
@@ -48,8 +54,38 @@ def field_path(path: Sequence[str | int]) -> str:
     for part in path:
         if isinstance(part, int):
             text += f"[{part}]"
-        elif re.fullmatch(r"[\w-]+", part):
+        elif re.fullmatch(r"[\w-]{1,60}", part):
             text += f".{part}" if text else part
         else:
-            text += f"[{json.dumps(part, ensure_ascii=False)}]"
+            text += f"[{quoted(part)}]"
     return text
+
+
+def quoted(text: str) -> str:
+    """A text of the suite in quotes, on one line and of bounded length."""
+    return json.dumps(text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 1]}…", ensure_ascii=False)
+
+
+def printable(text: str) -> str:
+    """A text with everything escaped that could move the cursor or start a new line."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """A text with `"***"` for every quotation that shows a secret, whole or cut short.
+
+    Secrets of fewer than four characters hide nothing and stay.
+    """
+    # As they look inside a quotation.
+    known = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets if len(secret) >= _SHORTEST_SECRET]
+
+    def hide(match: re.Match[str]) -> str:
+        shown = match.group()[1:-1]
+        cut = shown.removesuffix("…")
+        tails = [cut[start:] for start in range(len(cut) - _SHORTEST_SECRET + 1)] if cut != shown else []
+        reveals = any(secret in shown or any(secret.startswith(tail) for tail in tails) for secret in known)
+        return '"***"' if reveals else match.group()
+
+    return _QUOTATION.sub(hide, text) if known else text

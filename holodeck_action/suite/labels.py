@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
-from holodeck_action.suite.errors import Problem
+from holodeck_action.suite.errors import Problem, quoted
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.metrics import (
     AnyMetric,
@@ -106,8 +106,7 @@ def label_metrics(
                 Problem(
                     metrics[key],
                     "name",
-                    f"{json.dumps(name, ensure_ascii=False)} already names a metric with "
-                    f"other settings ({first}): give each its own name",
+                    f"{quoted(name)} already names a metric with other settings ({first}): give each its own name",
                 )
                 for key in keys[1:]
             )

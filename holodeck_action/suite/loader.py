@@ -19,7 +19,7 @@ from holodeck_action.suite.checks import (
     unsupported_settings,
 )
 from holodeck_action.suite.document import Document, MarkedMap
-from holodeck_action.suite.errors import Problem, SuiteError, field_path
+from holodeck_action.suite.errors import Problem, SuiteError, field_path, masked
 from holodeck_action.suite.expectations import ExpectationFactory
 from holodeck_action.suite.identity import asked_hash, case_ids
 from holodeck_action.suite.marks import SourceMark
@@ -71,13 +71,14 @@ def load_suite(
     if sources.cases_found and not sources.raw_cases and not allow_empty:
         sources.problems.append(_no_cases(sources))
     if agent is None or policy is None or not sources.cases_found or len(outline.asked) < len(sources.raw_cases):
-        raise SuiteError(sources.problems)
+        raise sources.error()
     resolved = _Resolution(sources, agent, policy, table, outline)
     cases = resolved.cases()
     if cases:
         resolved.check(cases)
     if project is None or sources.problems:
-        raise SuiteError(sources.problems)
+        raise sources.error()
+    secrets = sources.secrets.union(policy.secrets)
     return Suite(
         name=agent.name,
         folder=sources.folder,
@@ -90,9 +91,9 @@ def load_suite(
         notices=(
             *notices,
             *sources.notices,
-            *suite_notices(agent, project, resolved.suite_specs, cases),
+            *(masked(notice, secrets) for notice in suite_notices(agent, project, resolved.suite_specs, cases)),
         ),
-        secrets=frozenset(policy.secrets).union(*(document.secrets for document in sources.documents)),
+        secrets=secrets,
     )
 
 
@@ -114,7 +115,7 @@ def load_policy(path: Path, *, environ: Mapping[str, str]) -> Policy:
     if policy is not None:
         problems += unsupported_settings(policy, document)
     if policy is None or problems:
-        raise SuiteError(problems)
+        raise SuiteError(problems, document.secrets)
     return policy
 
 

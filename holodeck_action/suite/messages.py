@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.metrics import RESPONSE_PATH, RagName, RetrievalName
 
 
@@ -64,21 +64,11 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     return f", did you mean {quoted(close[0])}?" if close else ""
 
 
-def quoted(text: str) -> str:
-    """A text of the suite in quotes, on one line and of bounded length."""
-    return json.dumps(text if len(text) <= 60 else f"{text[:59]}…", ensure_ascii=False)
-
-
 def _choice(finding: Finding, allowed: list[str]) -> str:
     options = f"(allowed: {', '.join(allowed)})"
     if finding.hidden or not isinstance(finding.value, str):
         return f"is not one of the allowed values {options}"
-    guess = did_you_mean(finding.value, allowed)
-    return (
-        f"{quoted(finding.value)} is not allowed{guess} {options}"
-        if guess
-        else f"{quoted(finding.value)} is not allowed {options}"
-    )
+    return f"{quoted(finding.value)} is not allowed{did_you_mean(finding.value, allowed)} {options}"
 
 
 def _literal(finding: Finding) -> str:
@@ -126,10 +116,6 @@ def _pattern(finding: Finding) -> str:
     return _PATTERNS[finding.context["pattern"]]
 
 
-def _too_short(finding: Finding) -> str:
-    return "must have at least one entry"
-
-
 def _too_long(finding: Finding) -> str:
     return f"has too many entries (allowed: at most {finding.context['max_length']})"
 
@@ -169,6 +155,6 @@ _SENTENCES: dict[str, Callable[[Finding], str]] = {
     "int_parsing_size": _whole,
     "finite_number": _says("must be a finite number"),
     **dict.fromkeys(("greater_than", "greater_than_equal", "less_than", "less_than_equal"), _range),
-    "too_short": _too_short,
+    "too_short": _says("must have at least one entry"),
     "too_long": _too_long,
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pydantic import BaseModel
 
 from holodeck_action.suite.agent import AgentConfig
-from holodeck_action.suite.messages import quoted
+from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.metrics import AZURE_METRICS, StandardMetric
 from holodeck_action.suite.project import ProjectConfig
 from holodeck_action.suite.tools import PromptTool, VectorstoreTool

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from holodeck_action.suite.document import Document
-from holodeck_action.suite.errors import Problem, field_path
-from holodeck_action.suite.messages import did_you_mean, quoted
+from holodeck_action.suite.errors import Problem, field_path, quoted
+from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.policy import CaseOverlay, Policy, QuarantineEntry
 from holodeck_action.suite.validation import Path, position_of
 

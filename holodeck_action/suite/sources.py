@@ -56,6 +56,15 @@ class Sources:
         return tuple(unique.values())
 
     @property
+    def secrets(self) -> frozenset[str]:
+        """Values of variables and literal secret fields of every file."""
+        return frozenset[str]().union(*(document.secrets for document in self.documents))
+
+    def error(self) -> SuiteError:
+        """The problems so far as an error that shows no secret."""
+        return SuiteError(self.problems, self.secrets)
+
+    @property
     def digest(self) -> str:
         """sha256 hex over the suite's own files: role, length and text of each, with line ends as line feeds."""
         total = hashlib.sha256()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from holodeck_action.suite.document import Document, MarkedList, MarkedMap
-from holodeck_action.suite.errors import Problem, field_path
+from holodeck_action.suite.errors import Problem, field_path, quoted
 from holodeck_action.suite.messages import Finding, sentence
 from holodeck_action.suite.reading import SECRET_KEY
 
@@ -88,7 +87,7 @@ def _problem(
     if of_key and kind == "string_type":
         message = f"the key {str(path[-1]).lower()} must be text: put it in quotes"
     if case is not None:
-        message += f" (case {json.dumps(case[:80], ensure_ascii=False)})"
+        message += f" (case {quoted(case)})"
     line, column = position_of(document, data, path, key=of_key or kind == "extra_forbidden")
     return Problem(document.mark(line, column), field_path((*prefix, *(path[:-1] if of_key else path))), message)
 

@@ -172,6 +172,50 @@ def test_literal_secrets_are_never_shown(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("block", "policy", "expected"),
+    [
+        (
+            "tools: [{type: prompt, name: '${S}', description: d, template: t, parameters: {a: 1}}, "
+            "{type: prompt, name: '${S}', description: d, template: t, parameters: {a: 1}}]",
+            "",
+            'agent.yaml:5:109: tools[1].name: "***" is already the name of tools[0]: tool names must differ',
+        ),
+        (
+            "author: x",
+            "quarantine: [{case: '${S}', reason: r, owner: o, expires: 2027-01-31}]",
+            'holodeck-action.yaml:1:21: quarantine[0].case: "***" is no case of this suite (allowed: '
+            '"case-81f68a83abe4")',
+        ),
+        (
+            "author: x",
+            "quarantine: [{case: 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa${S}', reason: r, owner: o, "
+            "expires: 2027-01-31}]",
+            'holodeck-action.yaml:1:21: quarantine[0].case: "***" is no case of this suite (allowed: '
+            '"case-81f68a83abe4")',
+        ),
+    ],
+)
+def test_messages_about_several_places_quote_no_secret(tmp_path: Path, block: str, policy: str, expected: str) -> None:
+    agent = f"{HEAD}test_cases: [{{input: a, expected_tools: []}}]\n{block}\n"
+    found = complaints(tmp_path, agent, {"holodeck-action.yaml": policy}, environ={"S": "hunter2_swordfish"})
+    assert found == [expected]
+
+
+def test_messages_stay_on_one_line_and_move_no_cursor(tmp_path: Path) -> None:
+    hostile = '"a\\n::error::x\\e[2J\\u202e"'
+    agent = (
+        f"{HEAD}test_cases_file: {hostile}\nclaude: {{effort: {hostile}, {hostile}: 1}}\nauthor: !<!a%0A::error> x\n"
+    )
+    found = complaints(tmp_path, agent)
+    assert len(found) == 4
+    assert all(line.isprintable() and line.startswith("agent.yaml:") for line in found)
+    assert found[0] == (
+        "agent.yaml:4:18: test_cases_file: a\\n::error::x\\x1b[2J\\u202e does not exist (allowed: a path relative to "
+        "agent.yaml)"
+    )
+
+
 ENV = """\
 # comment
 PLAIN=value
