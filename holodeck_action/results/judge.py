@@ -27,6 +27,8 @@ def judge_evaluation(evaluation: Evaluation) -> MetricVerdict:
         score=float(score) if isinstance(score, bool | int | float) else None,
         threshold=evaluation.criteria.threshold,
         source=evaluation.criteria.source,
+        polarity=evaluation.criteria.polarity,
+        category=score if isinstance(score, str) else None,
     )
 
 
@@ -172,6 +174,9 @@ def _judge_trials(
         )
     if len(trials) < case.repeat:
         return "skipped", f"only {len(trials)} of {case.repeat} trials ran before the run stopped"
+    if passes or failures:
+        silent = len(trials) - passes - failures
+        return "error", f"{passes} of {len(trials)} trials passed, {case.min_pass} needed: nothing asserted in {silent}"
     return "informational", "nothing asserted in any trial"
 
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.record import CaseRecord
 from holodeck_action.results.statistics import weighted_mean
 from holodeck_action.results.verdict import CaseVerdict, MetricSummary, MetricVerdict, Outcome
@@ -15,6 +16,7 @@ from holodeck_action.results.verdict import CaseVerdict, MetricSummary, MetricVe
 class _Tally:
     scores: list[tuple[float, float]] = field(default_factory=list)
     thresholds: set[float | None] = field(default_factory=set)
+    polarities: set[Polarity] = field(default_factory=set)
     outcomes: dict[Outcome, int] = field(default_factory=lambda: defaultdict(int))
 
 
@@ -30,6 +32,7 @@ def summarise(cases: Iterable[tuple[CaseRecord, CaseVerdict]]) -> dict[str, Metr
         for metric in _metrics_of(verdict):
             tally = tallies[metric.name]
             tally.outcomes[metric.outcome] += 1
+            tally.polarities.add(metric.polarity)
             if metric.outcome != "skipped":
                 tally.thresholds.add(metric.threshold)
             if metric.score is not None and metric.outcome not in ("skipped", "error"):
@@ -80,4 +83,5 @@ def _summary(tally: _Tally) -> MetricSummary:
         errors=tally.outcomes["error"],
         skipped=tally.outcomes["skipped"],
         informational=tally.outcomes["informational"],
+        polarity=next(iter(tally.polarities)) if len(tally.polarities) == 1 else "neutral",
     )

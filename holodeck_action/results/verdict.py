@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from holodeck_action.results.evaluation import Polarity
 from holodeck_action.suite.marks import SourceMark
 
 Outcome = Literal["passed", "failed", "error", "skipped", "informational", "quarantined"]
@@ -21,7 +22,7 @@ EXIT_STOPPED = 4
 
 @dataclass(frozen=True, slots=True)
 class MetricVerdict:
-    """One metric on one turn; `score` is None where it is not a number."""
+    """One metric on one turn; `score` is None where it is not a number, `category` the score where it is a word."""
 
     name: str
     outcome: Outcome
@@ -29,6 +30,8 @@ class MetricVerdict:
     score: float | None
     threshold: float | None
     source: SourceMark | None
+    polarity: Polarity = "maximize"
+    category: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ class MetricSummary:
 
     `mean` is the weighted mean over cases of the case's mean over turns and trials, zeros included; None without a
     numeric score. `cases` is the number of cases behind it; the other counts are evaluations. `threshold` is None when
-    there is none or when entries differ.
+    there is none or when entries differ; `polarity` is `neutral` when entries differ.
     """
 
     mean: float | None
@@ -99,6 +102,7 @@ class MetricSummary:
     errors: int
     skipped: int
     informational: int
+    polarity: Polarity = "maximize"
 
 
 @dataclass(frozen=True, slots=True)
