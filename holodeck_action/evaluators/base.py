@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,7 +18,14 @@ from holodeck_action.evaluators.errors import (
     NLPMetricsError,
     ProviderNotSupportedError,
 )
-from holodeck_action.evaluators.params import DEEPEVAL_PARAMS, OTHER_NAME, EvalParam, ParamSpec, declared_names
+from holodeck_action.evaluators.params import (
+    DEEPEVAL_PARAMS,
+    OTHER_NAME,
+    EvalParam,
+    ParamSpec,
+    aggregate_fields,
+    declared_names,
+)
 from holodeck_action.evaluators.result import EvaluationResult
 from holodeck_action.evaluators.threads import in_daemon_thread
 
@@ -98,6 +105,48 @@ class BaseEvaluator(ABC):
     def get_param_spec(cls) -> ParamSpec:
         """Return what the evaluator needs."""
         return cls.PARAM_SPEC
+
+    @property
+    def required_fields(self) -> set[str]:
+        """The names of the inputs without which it cannot evaluate."""
+        return {param.value for param in self.PARAM_SPEC.required}
+
+    @classmethod
+    def get_input_fields(cls) -> list[str]:
+        """Return the names of all inputs, the required ones first, in the order of `EvalParam`."""
+        return [entry["name"] for entry in cls.get_input_spec()]
+
+    @classmethod
+    def get_input_spec(cls) -> list[dict[str, Any]]:
+        """Return `{name, required, also}` per input; `also` is its name in the other convention, None without one."""
+        spec = cls.PARAM_SPEC
+        declared = [param for param in EvalParam if param in spec.required]
+        declared += [param for param in EvalParam if param in spec.optional - spec.required]
+        return [
+            {"name": param.value, "required": param in spec.required, "also": OTHER_NAME.get(param)}
+            for param in declared
+        ]
+
+    @staticmethod
+    def aggregate_required_fields(metrics: Iterable[BaseEvaluator], mode: str = "any") -> set[str]:
+        """Combine the required fields of several evaluators; see `params.aggregate_fields` for the modes.
+
+        Raises:
+            ValueError: an unknown mode.
+        """
+        return aggregate_fields((metric.required_fields for metric in metrics), mode)
+
+    @staticmethod
+    def can_evaluate_any(metrics: Iterable[BaseEvaluator], data: Mapping[str, Any]) -> bool:
+        """Tell whether at least one of the evaluators has all its required inputs in `data`, under either name."""
+        given = {name for name, value in data.items() if value is not None}
+        return any(
+            all(
+                param.value in given or OTHER_NAME.get(param, param).value in given
+                for param in metric.PARAM_SPEC.required
+            )
+            for metric in metrics
+        )
 
     @final
     async def evaluate(self, **kwargs: Any) -> EvaluationResult:

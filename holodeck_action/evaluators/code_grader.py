@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from holodeck_action.evaluators.base import BaseEvaluator, EvalParam, EvaluationResult, ParamSpec, RetryConfig
 from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.results.record import ToolInvocation
+from holodeck_action.results.storable import storable
 from holodeck_action.suite.metrics import CodeMetric
 from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.pool import WorkerPool
@@ -96,7 +97,7 @@ class CodeGraderEvaluator(BaseEvaluator):
             if error.output:
                 facts["output"] = error.output[-_OUTPUT_SHOWN:]
             raise EvaluationError(error.message, code=error.code, context=facts) from error
-        return self._result(outcome.value, outcome.output[-_OUTPUT_SHOWN:])
+        return self._result(storable(outcome.value), outcome.output[-_OUTPUT_SHOWN:])
 
     def _result(self, grade: Any, output: str) -> EvaluationResult:
         score, verdict, reason, details = self._parts(grade)

@@ -5,7 +5,7 @@ Source: HoloDeck evaluation API, Parameter Specification.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -62,6 +62,26 @@ class ParamSpec(NamedTuple):
     def uses_deepeval_params(self) -> bool:
         """Tell whether any declared parameter has a DeepEval name."""
         return bool((self.required | self.optional) & DEEPEVAL_PARAMS)
+
+
+def aggregate_fields(required: Iterable[set[str]], mode: str) -> set[str]:
+    """Combine the required fields of several metrics.
+
+    Args:
+        required: required field names per metric.
+        mode: `union` (needed by any), `intersection` (needed by all), or `any` (the empty set: nothing is checked).
+
+    Raises:
+        ValueError: another mode.
+    """
+    sets = list(required)
+    if mode == "any" or (not sets and mode in ("union", "intersection")):
+        return set()
+    if mode == "union":
+        return set().union(*sets)
+    if mode == "intersection":
+        return set.intersection(*sets)
+    raise ValueError(f"mode must be one of any, union, intersection, not {mode!r:.40}")
 
 
 @lru_cache(maxsize=256)
