@@ -1,4 +1,4 @@
-"""The environment that foreign code sees: the job's, without the tokens that act in our name."""
+"""The environment that foreign code sees: the job's, without what acts in our name: tokens and the runner's files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ WITHHELD = frozenset(
         "ACTIONS_ID_TOKEN_REQUEST_URL",
         "ACTIONS_RUNTIME_TOKEN",
         "GH_TOKEN",
+        "GITHUB_ENV",
+        "GITHUB_OUTPUT",
+        "GITHUB_PATH",
+        "GITHUB_STATE",
+        "GITHUB_STEP_SUMMARY",
         "GITHUB_TOKEN",
         "INPUT_GITHUB-TOKEN",
         "INPUT_GITHUB_TOKEN",
     }
 )
-"""Variables that carry the job's own authority."""
+"""Variables that carry the job's own authority, or name the files by which a step changes the steps after it."""
 
 
 def job_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return `environ` for a process that runs code of the checkout: everything but the job's own tokens."""
+    """Return `environ` for a process that runs code of the checkout: everything but `WITHHELD`."""
     return {name: value for name, value in environ.items() if name not in WITHHELD}
