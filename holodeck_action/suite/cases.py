@@ -127,14 +127,19 @@ class FileInput(FormatModel):
         return self
 
 
-class ExpectedToolEntry(FormatModel):
-    """One expected tool call."""
+class TrajectoryEntry(FormatModel):
+    """One expected tool call, as steps of `expected_trajectory` are written."""
 
     name: ToolName
     args: dict[str, MatcherValue] | None = None
     """Matcher per argument; arguments that are not listed are not compared."""
     count: Annotated[Integer, Field(ge=1)] = 1
-    """Least number of matching calls."""
+    """Least number of matching calls; in a trajectory, the number of calls in a row."""
+
+
+class ExpectedToolEntry(TrajectoryEntry):
+    """One expected tool call that asserts by itself."""
+
     max_count: Annotated[Integer, Field(ge=1)] | None = None
     """Greatest number of matching calls."""
     match: Literal["substring", "exact"] = "substring"
@@ -145,12 +150,6 @@ class ExpectedToolEntry(FormatModel):
         if self.max_count is not None and self.max_count < self.count:
             raise PydanticCustomError("max_count", "is below count: no number of calls satisfies both")
         return self
-
-
-class TrajectoryEntry(ExpectedToolEntry):
-    """One step of `expected_trajectory`: like an expected tool, but its name is compared exactly."""
-
-    match: Literal["substring", "exact"] = "exact"
 
 
 ExpectedToolItem = Annotated[

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from holodeck_action.suite.cases import MATCHER_KEYS, ExpectedToolEntry, OrderedExpectation
+from holodeck_action.suite.cases import MATCHER_KEYS, ExpectedToolEntry, OrderedExpectation, TrajectoryEntry
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool, ToolExpectation
 
 
-def expected_tool(entry: str | ExpectedToolEntry) -> ExpectedTool:
-    """One entry of `expected_tools` or `expected_trajectory`."""
+def expected_tool(entry: str | TrajectoryEntry) -> ExpectedTool:
+    """One entry of `expected_tools` or `expected_trajectory`; the name of the latter is compared exactly."""
     if isinstance(entry, str):
         return ExpectedTool(entry)
     args = None if entry.args is None else {name: _matcher(value) for name, value in entry.args.items()}
-    return ExpectedTool(entry.name, args, entry.count, entry.max_count, entry.match)
+    if isinstance(entry, ExpectedToolEntry):
+        return ExpectedTool(entry.name, args, entry.count, entry.max_count, entry.match)
+    return ExpectedTool(entry.name, args, entry.count, match="exact")
 
 
 def _matcher(value: Any) -> ArgumentMatcher:

@@ -165,7 +165,7 @@ trials: {{repeat: 3, min_pass: 2}}
 cases:
   refund after 40 days:
     retrieval: {{ground_truth_chunk_ids: [policy-3, 7]}}
-    expected_trajectory: [{{name: search, args: {{order: {{fuzzy: "A-17"}}}}}}, {{name: re, match: substring}}]
+    expected_trajectory: [{{name: search, args: {{order: {{fuzzy: "A-17"}}}}}}, {{name: re, count: 2}}]
     tags: [refunds, critical]
     weight: 2
     repeat: 5
@@ -183,7 +183,7 @@ cases:
     assert first.turns[0].ground_truth_chunk_ids == {"policy-3": 1.0, "7": 1.0}
     assert first.turns[0].expected_trajectory == (
         ExpectedTool("search", {"order": ArgumentMatcher("fuzzy", "A-17")}, match="exact"),
-        ExpectedTool("re", match="substring"),
+        ExpectedTool("re", count=2, match="exact"),
     )
     assert (second.weight, second.repeat, second.min_pass, second.tags) == (1.0, 3, 2, ())
     assert third.turns[0].ground_truth_chunk_ids == {"a": 1.0, "b": 0.5}
@@ -246,6 +246,10 @@ ALLOWED = f'(allowed: "refund after 40 days", "{IDS[1]}", "{IDS[2]}", "{IDS[3]}"
         (
             f"cases: {{{IDS[0]}: {{expected_trajectory: [search]}}}}",
             f"1:54: cases.{IDS[0]}.expected_trajectory[0]: must be a mapping",
+        ),
+        (
+            f"cases: {{{IDS[0]}: {{expected_trajectory: [{{name: search, match: substring}}]}}}}",
+            f"1:69: cases.{IDS[0]}.expected_trajectory[0].match: unknown key (allowed: args, count, name)",
         ),
         (
             "quarantine: [{case: zzz, reason: r, owner: o, expires: 2027-01-31}]",
