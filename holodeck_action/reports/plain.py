@@ -1,22 +1,47 @@
-"""Untrusted text on a terminal or in a log: one line, no control characters, nothing a runner takes for a command."""
+"""Untrusted text as plain text: no hidden characters, nothing that a terminal or a workflow runner obeys."""
 
 from __future__ import annotations
 
-import unicodedata
+import re
 
-# Bidirectional and zero-width characters are format characters (Cf): they can make text read as something else.
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+# Control, format (bidirectional, zero-width, tags), surrogate, private-use, default-ignorable and non-characters:
+# invisible, or able to make text read as something else. Written out, so that all Python versions remove the same ones.
+_HIDDEN_RANGES = (
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
+    "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0d"
+    "\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U0010ffff"
+    + "".join(f"{chr(0x10000 * plane + 0xFFFE)}{chr(0x10000 * plane + 0xFFFF)}" for plane in range(1, 14))
+)
+_HIDDEN = re.compile(f"[{_HIDDEN_RANGES}]+")
+_BREAKS = re.compile("\r\n|[\r\n\x0b\x0c\x85\u2028\u2029]")
+_COMMAND = re.compile(r"^([^\S\n]*):(?=:)", re.MULTILINE)
 
 
 def one_line(text: str, limit: int = 300) -> str:
     """Return text as one printable line of at most `limit` characters, cut with the number of characters left out.
 
-    Line breaks become `⏎`, other control and format characters disappear, and `##[`, which GitHub's runner reads as a
-    command anywhere in a line, is taken apart. Callers put it behind text of their own, so that it never starts a line.
+    Line breaks become `⏎`, hidden characters disappear, and `##[`, which GitHub's runner reads as a command anywhere in
+    a line, is taken apart. Callers put it behind text of their own, so that it never starts a line.
     """
-    shown = text[: 4 * limit].replace("\r\n", "\n").replace("\n", " ⏎ ").replace("\t", " ")
-    shown = "".join(character for character in shown if unicodedata.category(character) not in _HIDDEN)
-    shown = " ".join(shown.split()).replace("##[", "# #[")
+    shown = _BREAKS.sub(" ⏎ ", text[: 4 * limit])
+    shown = " ".join(_HIDDEN.sub("", shown.replace("\t", " ")).split())
+    shown = shown.replace("##[", "# #[")
     if len(shown) > limit or len(text) > 4 * limit:
         shown = f"{shown[:limit]} … ({len(text):,} characters)"
     return shown
+
+
+def lines_of(text: str, limit: int = 2000) -> str:
+    """Return text in lines, at most `limit` characters of it, cut with the number of characters left out.
+
+    Hidden characters disappear; tabs and spaces stay. What GitHub's runner would read as a command in a log (`##[`,
+    and `::` at the start of a line) is taken apart.
+    """
+    shown = text[:limit]
+    if not shown.isprintable() or not shown.isascii():
+        shown = _HIDDEN.sub("", _BREAKS.sub("\n", shown))
+    if "::" in shown:
+        shown = _COMMAND.sub(r"\1: ", shown)
+    shown = shown.replace("##[", "# #[")
+    return f"{shown}\n… ({len(text):,} characters)" if len(text) > limit else shown

@@ -1,0 +1,65 @@
+"""Untrusted text in Markdown: shown as code, so that nothing in it is a link, a mention, HTML or structure.
+
+A code span or fence is what keeps GitHub from linking mentions, references and addresses: it does so after rendering,
+leaving out only text inside `code` and `pre`, so that escaping is not enough (GitHub reference, rule 11).
+Each function takes any text and gives Markdown that CommonMark and GFM parse to text and code alone.
+"""
+
+from __future__ import annotations
+
+import re
+
+from holodeck_action.reports.plain import lines_of, one_line
+
+EMPTY = "(empty)"
+
+_BACKTICKS = re.compile("`+")
+# A backslash before the pipe would be read as escaping our backslash by some parsers: a space keeps them apart.
+_PIPE_AFTER_BACKSLASH = re.compile(r"\\(?=\|)")
+
+
+def inline_code(text: str, limit: int = 300) -> str:
+    """Return a code span, safe anywhere in a line.
+
+    A `|` becomes `¦`, so that a span that stands in a table by mistake cannot end its cell, where `cell` belongs.
+
+    Args:
+        text: untrusted text; line breaks become `⏎`.
+        limit: most characters shown.
+    """
+    return _span(one_line(text, limit).replace("|", "¦"))
+
+
+def cell(text: str, limit: int = 120) -> str:
+    r"""Return a code span for a table cell, pipes escaped (`\|`, which GFM takes back inside code, too).
+
+    Args:
+        text: untrusted text; line breaks become `⏎`.
+        limit: most characters shown.
+    """
+    shown = _PIPE_AFTER_BACKSLASH.sub(r"\\ ", one_line(text, limit))
+    return _span(shown).replace("|", r"\|")
+
+
+def fence(text: str, limit: int = 2000) -> str:
+    """Return a fenced code block with blank lines around it, so that it starts a block wherever it is put.
+
+    Args:
+        text: untrusted text.
+        limit: most characters shown.
+    """
+    shown = lines_of(text, limit)
+    marks = "`" * max(3, 1 + _longest_run(shown))
+    return f"\n\n{marks}text\n{shown or EMPTY}\n{marks}\n\n"
+
+
+def _span(shown: str) -> str:
+    if not shown:
+        return EMPTY
+    marks = "`" * (1 + _longest_run(shown))
+    # One space on both sides is taken off by the parser: it keeps backticks at the ends apart from ours.
+    return f"{marks} {shown} {marks}" if len(marks) > 1 else f"{marks}{shown}{marks}"
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, _BACKTICKS.findall(text)), default=0)

@@ -1,0 +1,219 @@
+"""`Report` and its parts: a run made ready to show; every channel shows this one value (DESIGN §1).
+
+Plain data in and out: `to_data` gives the JSON report, which is also what templates see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.verdict import Counts, GateVerdict, Outcome, TrialVerdict, VerdictOutcome
+from holodeck_action.suite.marks import SourceMark
+
+REPORT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallView:
+    """One tool call.
+
+    `arguments` is `name=value, …` with JSON values, `result` text or JSON text (None: none was given).
+    """
+
+    name: str
+    arguments: str
+    result: str | None
+    error: str | None
+    duration_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """One turn of a shown case.
+
+    `problems` holds one text per failed or unevaluated metric, tool assertion or error.
+    """
+
+    index: int
+    source: SourceMark
+    outcome: Outcome
+    input: str
+    response: str | None
+    ground_truth: str | None
+    tool_calls: tuple[ToolCallView, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseScore:
+    """One metric's mean over a case's counted trials and turns; None where it is not a number."""
+
+    metric: str
+    mean: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseView:
+    """One case.
+
+    Attributes:
+        position: 0-based place in the suite.
+        id: the case's id.
+        title: its name, or its id when it has none.
+        source: where the suite asks it.
+        outcome: `quarantined` for a case that runs without gating; `judged` is then what it would have been.
+        judged: see `outcome`.
+        reason: why it is what it is.
+        repeats: how many trials passed and were needed, as a sentence; None for a single trial.
+        flaky: whether it both passed and failed over its trials.
+        tags: the case's tags.
+        duration_ms: the agent's working time over all trials; None where it is not known or left out.
+        scores: mean per metric, in order of name.
+        turns: the turns of the trial that explains the outcome; empty for a case that needs no attention.
+        trials: every counted trial with all its metrics, as in verdict.json.
+    """
+
+    position: int
+    id: str
+    title: str
+    source: SourceMark
+    outcome: Outcome
+    judged: Outcome
+    reason: str
+    repeats: str | None
+    flaky: bool
+    tags: tuple[str, ...]
+    duration_ms: float | None
+    scores: tuple[CaseScore, ...]
+    turns: tuple[TurnView, ...]
+    trials: tuple[TrialVerdict, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricView:
+    """One metric over the suite, as `MetricSummary`; `margin` is mean − threshold (None without both)."""
+
+    name: str
+    mean: float | None
+    threshold: float | None
+    margin: float | None
+    polarity: Polarity
+    cases: int
+    passed: int
+    failed: int
+    errors: int
+    skipped: int
+    informational: int
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedMetric:
+    """A metric that did not apply, why, and to how many turns."""
+
+    metric: str
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """What the models used, US dollars and tokens, over what is known; None where nothing is, which is not zero."""
+
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    agent_cost_usd: float | None
+    judge_cost_usd: float | None
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportProvenance:
+    """What the report is about: tool version, commit, sha256 digests of the suite and of the canonical record."""
+
+    tool_version: str
+    commit: str | None
+    suite_digest: str
+    record_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """When the run began (ISO 8601, UTC) and how long it took; volatile."""
+
+    started_at: str
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run is shown as.
+
+    Every case is in exactly one of `attention` (failed, in error, not run or quarantined; worst first, then in suite
+    order), `passing` and `informational`. `selection` says which cases of the suite were run; None for all. `folder`
+    is the suite's folder as the reader would type it, put before source positions; empty for none. `run` is None in a
+    canonical report.
+    """
+
+    version: int
+    suite: str
+    file: str
+    folder: str
+    target: str
+    outcome: VerdictOutcome
+    exit_code: int
+    reason: str
+    counts: Counts
+    pass_rate: float | None
+    completeness: float
+    gates: tuple[GateVerdict, ...]
+    metrics: tuple[MetricView, ...]
+    attention: tuple[CaseView, ...]
+    passing: tuple[CaseView, ...]
+    informational: tuple[CaseView, ...]
+    skipped_metrics: tuple[SkippedMetric, ...]
+    selection: str | None
+    notices: tuple[str, ...]
+    spend: Spend
+    provenance: ReportProvenance
+    run: RunView | None
+
+
+REPORT: TypeAdapter[Report] = TypeAdapter(Report)
+
+
+def to_data(report: Report) -> dict[str, Any]:
+    """Return a report as JSON values: the JSON report, and what templates see as `report`."""
+    data: dict[str, Any] = REPORT.dump_python(report, mode="json")
+    return data
+
+
+def canonical_report(report: Report) -> Report:
+    """Return the report without what differs between runs and machines.
+
+    Times, durations and the folder are left out, and floats are rounded to 12 significant digits (see
+    `holodeck_action.results.canonical`): the same canonical record gives the same report.
+    """
+    bare = replace(report, folder="", run=None)
+    rounded: Report = REPORT.validate_python(_canonical(REPORT.dump_python(bare)))
+    return rounded
+
+
+def in_suite_order(report: Report) -> Iterator[CaseView]:
+    """Yield every case in the order of the suite."""
+    cases = (*report.attention, *report.passing, *report.informational)
+    return iter(sorted(cases, key=lambda case: case.position))
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.12g}")
+    if isinstance(value, Mapping):
+        return {key: None if key == "duration_ms" else _canonical(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    return value
