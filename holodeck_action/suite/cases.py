@@ -52,7 +52,7 @@ def _matcher(value: Any) -> Any:
 
         try:
             regex.compile(text)
-        except regex.error as error:
+        except (regex.error, RecursionError, OverflowError) as error:
             raise PydanticCustomError(
                 "matcher_pattern", "the pattern does not compile: {reason}", {"reason": str(error)}
             ) from None

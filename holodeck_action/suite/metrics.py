@@ -148,6 +148,18 @@ class CodeMetric(MetricModel):
     pass_values: Annotated[list[NonBlank], Field(min_length=1)] | None = None
     """The passing categories, when the grader's score is a category."""
 
+    @model_validator(mode="after")
+    def _threshold_within_scale(self) -> CodeMetric:
+        low, high = (self.scale.min, self.scale.max) if self.scale else (0.0, 1.0)
+        if self.threshold is not None and not low <= self.threshold <= high:
+            raise PydanticCustomError(
+                "threshold",
+                "threshold {threshold} is outside the grader's scores, so it would decide nothing (allowed: {low} to "
+                "{high}; give `scale` when the grader scores on another range)",
+                {"threshold": f"{self.threshold:g}", "low": f"{low:g}", "high": f"{high:g}"},
+            )
+        return self
+
 
 class ToolCorrectnessMetric(MetricModel):
     """`type: tool_correctness`: expected against actual tool calls by optimal assignment (evaluators §6)."""

@@ -43,6 +43,7 @@ def suite_notices(
         *_tools(agent, project),
         *_metrics(_distinct(suite_specs, cases)),
         *_duplicate_names(cases),
+        *_lenient_trials(cases),
     ]
 
 
@@ -109,6 +110,14 @@ def _metrics(specs: Sequence[MetricSpec]) -> list[str]:
             if name in config.model_fields_set and config.metric not in metrics and getattr(config, name) is not None:
                 found[f"{spec.mark}: {name} has no effect on {config.metric}"] = None
     return list(found)
+
+
+def _lenient_trials(cases: Sequence[Case]) -> Iterator[str]:
+    """One passing trial being enough turns a case that passes every other time into a green one."""
+    lenient = [case.id for case in cases if case.repeat > 1 and case.min_pass == 1]
+    if lenient:
+        shown = ", ".join(lenient[:_MANY]) + (", …" if len(lenient) > _MANY else "")
+        yield f"one passing trial is enough for repeated cases with min_pass 1: {shown}; raise min_pass to ask for more"
 
 
 def _duplicate_names(cases: Sequence[Case]) -> Iterator[str]:

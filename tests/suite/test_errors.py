@@ -116,6 +116,16 @@ METRIC_ERRORS = [
         "6:56: evaluations.metrics[0].scale.max: must be above min",
     ),
     (
+        "{type: code, grader: 'a:b', threshold: 7}",
+        "6:46: evaluations.metrics[0].threshold: threshold 7 is outside the grader's scores, so it would decide nothing "
+        "(allowed: 0 to 1; give `scale` when the grader scores on another range)",
+    ),
+    (
+        "{type: code, grader: 'a:b', threshold: 11, scale: {min: 0, max: 10}}",
+        "6:46: evaluations.metrics[0].threshold: threshold 11 is outside the grader's scores, so it would decide "
+        "nothing (allowed: 0 to 10; give `scale` when the grader scores on another range)",
+    ),
+    (
         "{type: retrieval, metric: recall_at_k, k: [5, 0]}",
         "6:53: evaluations.metrics[0].k[1]: 0 is out of range (allowed: 1 or more)",
     ),

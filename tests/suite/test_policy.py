@@ -188,6 +188,9 @@ cases:
     assert (second.weight, second.repeat, second.min_pass, second.tags) == (1.0, 3, 2, ())
     assert third.turns[0].ground_truth_chunk_ids == {"a": 1.0, "b": 0.5}
     assert (third.repeat, third.min_pass) == (3, 1)
+    assert suite.notices[-1] == (
+        f"one passing trial is enough for repeated cases with min_pass 1: {IDS[2]}; raise min_pass to ask for more"
+    )
     assert [(spec.label, spec.inherited) for spec in fourth.turns[0].metrics] == [
         ("equality", True),
         ("f1_score", False),
