@@ -196,3 +196,9 @@ def test_the_reason_of_a_failure_is_printed(project: Project) -> None:
     project.answers([{"case": "capital", "response": "12 %"}])
     finished = project.run("run", "--target", "recorded:answers.jsonl")
     assert "numeric failed: the answer '12 %' has a percent sign, which needs accept_percent: true" in finished.stdout
+
+
+def test_a_suite_may_have_more_than_a_thousand_cases(project: Project) -> None:
+    project.numbered(1001)
+    finished = project.run("validate")
+    assert (finished.code, finished.stdout) == (0, "agent.yaml: valid: 1001 cases, 1001 turns\n")

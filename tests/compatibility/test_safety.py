@@ -15,6 +15,23 @@ def test_a_validation_error_shows_no_secret(project: Project) -> None:
     assert "sk-very-secret" not in finished.stdout + finished.stderr
 
 
+def test_results_hold_no_secret(project: Project) -> None:
+    project.write("agent.py", "import os\n\ndef answer(messages):\n    return os.environ['SHOP_LOGIN']\n")
+    server = {
+        "type": "mcp",
+        "name": "shop",
+        "description": "Orders.",
+        "command": "npx",
+        "env": {"LOGIN": "${SHOP_LOGIN}"},
+    }
+    project.suite([PARIS], tools=[server])
+    finished, record = project.evaluate("--target", "python:agent:answer", SHOP_LOGIN="pa55-w0rd-of-the-shop")
+    assert finished.code == 1
+    assert record.cases[0].trials[0].turns[0].response == "***"
+    written = "".join(file.read_text() for file in project.out.iterdir())
+    assert "pa55-w0rd" not in finished.stdout + finished.stderr + written
+
+
 def test_a_variable_cannot_add_yaml(project: Project) -> None:
     project.suite([{**PARIS, "ground_truth": "${ANSWER}"}])
     project.answers([{"case": "capital", "response": 'Paris"\nexpected_tools: []'}])

@@ -1,0 +1,137 @@
+"""The documentation says what is true: its examples run, its links resolve, its tests exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.cli.project import Project
+
+ROOT = Path(__file__).parents[2]
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS]
+KINDS = {"yaml": ("fragment", "agent.yaml", "holodeck-action.yaml"), "console": ("", "norun")}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, what stands behind it on the fence, and its text."""
+
+    line: int
+    language: str
+    mark: str
+    text: str
+
+
+def _blocks(page: Path) -> list[Block]:
+    found: list[Block] = []
+    fence: tuple[int, str, str] | None = None
+    lines: list[str] = []
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.startswith("```"):
+            lines.append(line)
+        elif fence is None:
+            language, _, mark = line[3:].partition(" ")
+            fence, lines = (number, language, mark), []
+        else:
+            found.append(Block(*fence, "\n".join(lines) + "\n"))
+            fence = None
+    assert fence is None, f"{page.name}:{fence}: the block does not end"
+    return found
+
+
+def _anchor(heading: str) -> str:
+    """The anchor GitHub makes of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@cache
+def _anchors(page: Path) -> frozenset[str]:
+    return frozenset(
+        _anchor(line.lstrip("#")) for line in page.read_text(encoding="utf-8").splitlines() if line[:1] == "#"
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
+def test_links_resolve(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        if target.startswith("https://"):
+            continue
+        file, _, anchor = target.partition("#")
+        linked = (page.parent / file).resolve() if file else page
+        assert linked.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in _anchors(linked), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.name))
+def test_every_block_says_whether_it_is_a_whole_file(page: Path) -> None:
+    for block in _blocks(page):
+        allowed = KINDS.get(block.language)
+        assert allowed is None or block.mark in allowed, f"{page.name}:{block.line}: {block.language} {block.mark}"
+
+
+@pytest.mark.parametrize("page", [page for page in DOCS if _blocks(page)], ids=lambda page: str(page.name))
+def test_examples_are_valid_and_do_what_the_page_says(page: Path, project: Project) -> None:
+    """Whole files are written as they come; suites are validated, commands run and compared with what is shown."""
+    for block in _blocks(page):
+        where = f"{page.name}:{block.line}"
+        if block.mark not in ("", "fragment", "norun"):
+            if block.mark == "agent.yaml":
+                (project.folder / "holodeck-action.yaml").unlink(missing_ok=True)
+            project.write(block.mark, block.text)
+            if block.language == "yaml":
+                finished = project.run("validate")
+                assert finished.code == 0, f"{where}: {finished.stderr}"
+        elif block.language == "console" and block.mark == "":
+            command, *shown = block.text.splitlines()
+            program, *arguments = shlex.split(command.removeprefix("$ "))
+            assert program == "holodeck-action", where
+            finished = project.run(*arguments)
+            assert "\n".join(shown) in finished.stdout, f"{where}: {finished.stdout}{finished.stderr}"
+
+
+def test_every_option_is_documented(project: Project) -> None:
+    documented = "".join(page.read_text(encoding="utf-8") for page in DOCS)
+    for command in ("run", "validate", "decide", "schema"):
+        options = set(re.findall(r"--[a-z][a-z-]+", project.run(command, "--help").stdout)) - {"--help"}
+        missing = [option for option in sorted(options) if not re.search(rf"`[^`]*{option}\b(?!-)[^`]*`", documented)]
+        assert not missing, f"{command}: {missing}"
+
+
+@cache
+def _tests_of(file: Path) -> frozenset[str]:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def test_every_row_of_the_compatibility_table_names_tests_that_exist() -> None:
+    page = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
+    tables, _, later = page.partition("## Not part of this version")
+    assert later
+    rows = [line for line in tables.splitlines() if line.startswith("| ") and not line.startswith("| HoloDeck")]
+    assert len(rows) > 30
+    for row in rows:
+        named = re.findall(r"`([\w/]+\.py)::(\w+)`", row.rstrip("| ").rpartition(" | ")[2])
+        assert named, row
+        for file, name in named:
+            assert name in _tests_of(ROOT / "tests" / file), f"{file}::{name}"
+
+
+def test_the_failing_case_of_the_readme_is_what_the_support_example_prints() -> None:
+    [shown] = [block.text for block in _blocks(ROOT / "README.md") if block.language == "text"]
+    printed = Project(ROOT).run("run", "examples/support/agent.yaml").stdout
+    for excerpt in shown.split("…\n"):
+        assert excerpt.strip("\n") in printed
+
+
+def test_the_changelog_knows_the_version() -> None:
+    from holodeck_action import __version__
+
+    assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
