@@ -117,8 +117,8 @@ METRIC_ERRORS = [
     ),
     (
         "{type: code, grader: 'a:b', threshold: 7}",
-        "6:46: evaluations.metrics[0].threshold: threshold 7 is outside the grader's scores, so it would decide nothing "
-        "(allowed: 0 to 1; give `scale` when the grader scores on another range)",
+        "6:46: evaluations.metrics[0].threshold: threshold 7 is outside the grader's scores, so it would decide "
+        "nothing (allowed: 0 to 1; give `scale` when the grader scores on another range)",
     ),
     (
         "{type: code, grader: 'a:b', threshold: 11, scale: {min: 0, max: 10}}",
