@@ -2,66 +2,56 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from holodeck_action.reports.plain import one_line
-from holodeck_action.results.record import ToolInvocation
-from holodeck_action.results.report import CaseView, Report, TurnView
-from holodeck_action.results.verdict import GateVerdict, MetricSummary
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.reports.wording import VERDICTS, call_text, counts_text, place
+from holodeck_action.results.verdict import GateVerdict
+from holodeck_action.results.views import CaseView, MetricView, Report, TurnView
 
 _GATE_SIGNS = {"passed": "✓", "failed": "✗", "undetermined": "?"}
 _CASE_SIGNS = {"failed": "✗", "error": "!", "skipped": "-", "quarantined": "~"}
-_VERDICTS = {"passed": "PASSED", "failed": "FAILED", "incomplete": "INCOMPLETE", "stopped": "STOPPED"}
 
 
 def console_report(report: Report, folder: str = "") -> str:
-    """Render a report as plain text.
-
-    Args:
-        report: what to show.
-        folder: folder of the suite as the reader would type it, put before source positions; empty for none.
-    """
-    return "\n".join(_lines(report, folder)) + "\n"
+    """Render a report as plain text, for logs; `folder` replaces the report's own."""
+    return "\n".join(_lines(replace(report, folder=folder or report.folder))) + "\n"
 
 
-def _lines(report: Report, folder: str) -> Iterator[str]:
-    verdict = report.verdict
-    yield f"Suite {one_line(report.suite)} ({_place(folder, report.file)}), target {one_line(report.target)}"
+def _lines(report: Report) -> Iterator[str]:
+    file = one_line(f"{report.folder}/{report.file}" if report.folder else report.file)
+    yield f"Suite {one_line(report.suite)} ({file}), target {one_line(report.target)}"
     for notice in report.notices:
         yield f"note: {one_line(notice, 500)}"
     for case in report.attention:
         yield ""
-        yield from _case(case, folder)
+        yield from case_lines(case, report.folder)
     if report.informational:
         yield ""
-        titles = ", ".join(one_line(title, 60) for title in report.informational[:20])
+        titles = ", ".join(one_line(case.title, 60) for case in report.informational[:20])
         yield f"informational (nothing asserts): {titles}{' …' if len(report.informational) > 20 else ''}"
-    if verdict.metrics:
+    if report.metrics:
         yield ""
-        yield from _metrics(verdict.metrics)
+        yield from _metrics(report.metrics)
     yield ""
-    for gate in verdict.gates:
-        yield f"{_GATE_SIGNS[gate.state]} {_gate(gate)}"
-    counts = verdict.counts
-    parts = [f"{counts.passed} passed", f"{counts.failed} failed", f"{counts.error} in error"]
-    for number, what in (
-        (counts.skipped, "not run"),
-        (counts.informational, "informational"),
-        (counts.quarantined, "quarantined"),
-    ):
-        if number:
-            parts.append(f"{number} {what}")
+    for gate in report.gates:
+        yield f"{_GATE_SIGNS[gate.state]} {gate_text(gate)}"
     yield ""
-    yield f"{_VERDICTS[verdict.outcome]}: {', '.join(parts)}; {one_line(verdict.reason, 1000)}"
+    yield conclusion(report)
 
 
-def _case(case: CaseView, folder: str) -> Iterator[str]:
+def conclusion(report: Report) -> str:
+    """Return the last line: the verdict, the counts and the reason."""
+    return f"{VERDICTS[report.outcome]}: {counts_text(report.counts)}; {one_line(report.reason, 1000)}"
+
+
+def case_lines(case: CaseView, folder: str) -> Iterator[str]:
+    """Yield the lines of a case that needs attention; the first names it."""
     outcome = case.outcome if case.outcome != "quarantined" else f"quarantined ({case.judged})"
-    yield f"{_CASE_SIGNS[case.outcome]} {one_line(case.title)}  [{outcome}]  {_mark(folder, case.source)}"
-    if case.trials:
-        yield f"    trials: {case.trials}"
+    yield f"{_CASE_SIGNS[case.outcome]} {one_line(case.title)}  [{outcome}]  {one_line(place(case.source, folder))}"
+    if case.repeats:
+        yield f"    trials: {case.repeats}"
     shown = [turn for turn in case.turns if turn.problems]
     if not shown:
         yield f"    {one_line(case.reason, 1000)}"
@@ -71,7 +61,7 @@ def _case(case: CaseView, folder: str) -> Iterator[str]:
 
 def _turn(turn: TurnView, folder: str, *, numbered: bool) -> Iterator[str]:
     if numbered:
-        yield f"    turn {turn.index}  {_mark(folder, turn.source)}"
+        yield f"    turn {turn.index}  {one_line(place(turn.source, folder))}"
     for problem in turn.problems:
         yield f"    {one_line(problem, 1000)}"
     yield f"      input:    {one_line(turn.input)}"
@@ -79,38 +69,35 @@ def _turn(turn: TurnView, folder: str, *, numbered: bool) -> Iterator[str]:
         yield f"      answer:   {one_line(turn.response) or '(empty)'}"
     if turn.ground_truth is not None:
         yield f"      expected: {one_line(turn.ground_truth)}"
-    if turn.tool_invocations:
-        yield f"      tools:    {one_line('; '.join(_call(call) for call in turn.tool_invocations[:20]), 600)}"
+    if turn.tool_calls:
+        yield f"      tools:    {one_line('; '.join(call_text(call) for call in turn.tool_calls[:20]), 600)}"
 
 
-def _call(call: ToolInvocation) -> str:
-    args = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)[:80]}" for name, value in call.args.items())
-    return f"{call.name}({args})"
-
-
-def _metrics(metrics: Mapping[str, MetricSummary]) -> Iterator[str]:
-    names = {name: one_line(name, 60) for name in metrics}
-    width = max(len("metric"), *(len(name) for name in names.values()))
-    yield f"{'metric':<{width}}    mean  threshold  passed  failed  error  skipped"
-    for name, summary in metrics.items():
-        mean = "–" if summary.mean is None else f"{summary.mean:.4f}"
-        threshold = "–" if summary.threshold is None else f"{summary.threshold:g}"
-        passed = "–" if summary.informational and not summary.passed + summary.failed else str(summary.passed)
+def _metrics(metrics: Sequence[MetricView]) -> Iterator[str]:
+    names = [one_line(metric.name, 60) for metric in metrics]
+    width = max(len("metric"), *(len(name) for name in names))
+    yield f"{'metric':<{width}}    mean  threshold   margin  passed  failed  error  skipped"
+    for name, metric in zip(names, metrics, strict=True):
+        mean, threshold, margin, passed = metric_texts(metric)
         yield (
-            f"{names[name]:<{width}}  {mean:>6}  {threshold:>9}  {passed:>6}  {summary.failed:>6}  "
-            f"{summary.errors:>5}  {summary.skipped:>7}"
+            f"{name:<{width}}  {mean:>6}  {threshold:>9}  {margin:>7}  {passed:>6}  {metric.failed:>6}  "
+            f"{metric.errors:>5}  {metric.skipped:>7}"
         )
 
 
-def _gate(gate: GateVerdict) -> str:
+def metric_texts(metric: MetricView) -> tuple[str, str, str, str]:
+    """Return a metric's mean, threshold, margin and number of passes as a reader wants them."""
+    mean = "–" if metric.mean is None else f"{metric.mean:.4f}"
+    threshold = "–" if metric.threshold is None else f"{metric.threshold:g}"
+    if metric.polarity == "minimize" and metric.threshold is not None:
+        threshold = f"≤ {threshold}"
+    margin = "–" if metric.margin is None else f"{metric.margin:+.4f}"
+    passed = "–" if metric.informational and not metric.passed + metric.failed else str(metric.passed)
+    return mean, threshold, margin, passed
+
+
+def gate_text(gate: GateVerdict) -> str:
+    """Return a gate with its numbers as one line."""
     actual = "unknown" if gate.actual is None else f"{gate.actual:.4g}"
     state = "" if gate.state != "undetermined" else ": cannot be decided"
     return f"{one_line(gate.name)} {actual} (required {gate.required:.4g}): {one_line(gate.reason)}{state}"
-
-
-def _mark(folder: str, mark: SourceMark) -> str:
-    return f"{_place(folder, mark.file)}:{mark.line}:{mark.column}"
-
-
-def _place(folder: str, file: str) -> str:
-    return one_line(f"{folder}/{file}" if folder else file)

@@ -1,109 +1,126 @@
-"""`Report`: record and verdict made ready to show; every channel shows this one value (DESIGN §1)."""
+"""`build_report`: from a record and its verdict to what is shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, TurnRecord
-from holodeck_action.results.verdict import CaseVerdict, Outcome, TrialVerdict, Verdict
-from holodeck_action.suite.marks import SourceMark
-
-
-@dataclass(frozen=True, slots=True)
-class TurnView:
-    """One turn of a shown case; texts are the agent's and the suite's own, to be made safe where they are shown.
-
-    `problems` holds one line per failed or unevaluated metric, tool assertion or error.
-    """
-
-    index: int
-    source: SourceMark
-    outcome: Outcome
-    input: str
-    response: str | None
-    ground_truth: str | None
-    tool_invocations: tuple[ToolInvocation, ...]
-    problems: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CaseView:
-    """One case that is not plainly passed: its deciding trial, turn by turn."""
-
-    id: str
-    title: str
-    source: SourceMark
-    outcome: Outcome
-    judged: Outcome
-    reason: str
-    trials: str | None
-    turns: tuple[TurnView, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a run is shown as.
-
-    `attention` are the cases that failed, are in error, were not run or are quarantined, worst first, in suite order.
-    """
-
-    suite: str
-    file: str
-    target: str
-    verdict: Verdict
-    attention: tuple[CaseView, ...]
-    informational: tuple[str, ...]
-    notices: tuple[str, ...]
-
+from holodeck_action.results.statistics import weighted_mean
+from holodeck_action.results.verdict import (
+    CaseVerdict,
+    MetricSummary,
+    MetricVerdict,
+    Outcome,
+    TrialVerdict,
+    TurnVerdict,
+    Verdict,
+)
+from holodeck_action.results.views import (
+    REPORT_VERSION,
+    CaseScore,
+    CaseView,
+    MetricView,
+    Report,
+    ReportProvenance,
+    RunView,
+    SkippedMetric,
+    Spend,
+    ToolCallView,
+    TurnView,
+)
 
 _WORST_FIRST: tuple[Outcome, ...] = ("failed", "error", "skipped", "quarantined")
 
 
-def build_report(record: Record, verdict: Verdict) -> Report:
-    """Put a record and its verdict together for showing."""
+def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
+    """Put a record and its verdict together for showing.
+
+    Args:
+        record: what a run wrote.
+        verdict: its verdict.
+        folder: the suite's folder as the reader would type it; empty for none.
+    """
     cases = {case.id: case for case in record.cases}
-    views = [
-        _case_view(cases[judged.id], judged)
-        for outcome in _WORST_FIRST
-        for judged in verdict.cases
-        if judged.outcome == outcome
-    ]
+    views = [_case_view(position, cases[judged.id], judged) for position, judged in enumerate(verdict.cases)]
     return Report(
+        version=REPORT_VERSION,
         suite=record.suite.name,
         file=record.suite.file,
+        folder=folder,
         target=record.provenance.target,
-        verdict=verdict,
-        attention=tuple(views),
-        informational=tuple(_title(cases[case.id]) for case in verdict.cases if case.outcome == "informational"),
+        outcome=verdict.outcome,
+        exit_code=verdict.exit_code,
+        reason=verdict.reason,
+        counts=verdict.counts,
+        pass_rate=verdict.pass_rate,
+        completeness=verdict.completeness,
+        gates=verdict.gates,
+        metrics=tuple(_metric_view(name, summary) for name, summary in verdict.metrics.items()),
+        attention=tuple(view for outcome in _WORST_FIRST for view in views if view.outcome == outcome),
+        passing=tuple(view for view in views if view.outcome == "passed"),
+        informational=tuple(view for view in views if view.outcome == "informational"),
+        skipped_metrics=_skipped(verdict),
         notices=record.notices,
+        spend=_spend(record),
+        provenance=ReportProvenance(
+            tool_version=record.provenance.tool_version,
+            commit=record.provenance.commit,
+            suite_digest=record.suite.digest,
+            record_digest=verdict.record_digest,
+        ),
+        run=RunView(record.run.started_at, record.run.duration_ms),
     )
 
 
-def _title(case: CaseRecord) -> str:
-    return case.name or case.id
-
-
-def _case_view(case: CaseRecord, judged: CaseVerdict) -> CaseView:
-    shown = _telling_trial(judged)
-    records = {trial.index: trial for trial in case.trials}
-    turns: tuple[TurnView, ...] = ()
-    if shown is not None:
-        pairs = zip(records[shown.index].turns, shown.turns, strict=True)
-        turns = tuple(_turn_view(turn, verdict.outcome, tuple(_problems(turn, shown))) for turn, verdict in pairs)
-    trials = None
+def _case_view(position: int, case: CaseRecord, judged: CaseVerdict) -> CaseView:
+    durations = [trial.timing.duration_ms for trial in case.trials if trial.timing is not None]
+    repeats = None
     if case.repeat > 1:
-        trials = f"{judged.passes} of {len(judged.trials)} trials passed, {case.min_pass} of {case.repeat} needed"
+        repeats = f"{judged.passes} of {len(judged.trials)} trials passed, {case.min_pass} of {case.repeat} needed"
     return CaseView(
+        position=position,
         id=case.id,
-        title=_title(case),
+        title=case.name or case.id,
         source=case.source,
         outcome=judged.outcome,
         judged=judged.judged,
         reason=judged.reason,
-        trials=trials,
-        turns=turns,
+        repeats=repeats,
+        flaky=judged.flaky,
+        tags=case.tags,
+        duration_ms=math.fsum(durations) if durations else None,
+        scores=_scores(judged),
+        turns=_turns(case, judged) if judged.outcome in _WORST_FIRST else (),
+        trials=judged.trials,
     )
+
+
+def _metrics_of(trials: Iterable[TrialVerdict]) -> Iterator[MetricVerdict]:
+    for trial in trials:
+        for turn in trial.turns:
+            yield from turn.metrics
+
+
+def _scores(judged: CaseVerdict) -> tuple[CaseScore, ...]:
+    scores: dict[str, list[tuple[float, float]]] = {}
+    for metric in _metrics_of(judged.trials):
+        if metric.outcome not in ("skipped", "error"):
+            found = scores.setdefault(metric.name, [])
+            if metric.score is not None:
+                found.append((metric.score, 1.0))
+    return tuple(CaseScore(name, weighted_mean(scores[name])) for name in sorted(scores))
+
+
+def _turns(case: CaseRecord, judged: CaseVerdict) -> tuple[TurnView, ...]:
+    shown = _telling_trial(judged)
+    if shown is None:
+        return ()
+    record = next(trial for trial in case.trials if trial.index == shown.index)
+    return tuple(_turn_view(turn, verdict) for turn, verdict in zip(record.turns, shown.turns, strict=True))
 
 
 def _telling_trial(judged: CaseVerdict) -> TrialVerdict | None:
@@ -114,24 +131,29 @@ def _telling_trial(judged: CaseVerdict) -> TrialVerdict | None:
     return next(iter(judged.trials), None)
 
 
-def _turn_view(turn: TurnRecord, outcome: Outcome, problems: tuple[str, ...]) -> TurnView:
+def _turn_view(turn: TurnRecord, verdict: TurnVerdict) -> TurnView:
     return TurnView(
         index=turn.index,
         source=turn.source,
-        outcome=outcome,
+        outcome=verdict.outcome,
         input=turn.input,
         response=turn.response,
         ground_truth=turn.ground_truth,
-        tool_invocations=turn.tool_invocations,
-        problems=problems,
+        tool_calls=tuple(_tool_call(call) for call in turn.tool_invocations),
+        problems=tuple(_problems(turn, verdict.metrics)),
     )
 
 
-def _problems(turn: TurnRecord, trial: TrialVerdict) -> Iterator[str]:
-    verdict = next(turn_verdict for turn_verdict in trial.turns if turn_verdict.index == turn.index)
+def _tool_call(call: ToolInvocation) -> ToolCallView:
+    result = call.result if call.result is None or isinstance(call.result, str) else _json(call.result)
+    arguments = ", ".join(f"{name}={_json(value)}" for name, value in call.args.items())
+    return ToolCallView(call.name, arguments, result, call.error, call.duration_ms)
+
+
+def _problems(turn: TurnRecord, metrics: Sequence[MetricVerdict]) -> Iterator[str]:
     if turn.error is not None:
         yield f"error: {turn.error.message}"
-        output = _captured(turn.error.context)
+        output = turn.error.context.get("stderr") or turn.error.context.get("output")
         if output:
             yield f"output: {output}"
     if turn.skipped is not None:
@@ -141,10 +163,60 @@ def _problems(turn: TurnRecord, trial: TrialVerdict) -> Iterator[str]:
             yield f"tools: expected {assertion.expected}: {assertion.reason}"
     if turn.error is not None or turn.skipped is not None:
         return
-    for metric in verdict.metrics:
+    for metric in metrics:
         if metric.outcome in ("failed", "error"):
             yield f"{metric.name} {'failed' if metric.outcome == 'failed' else 'not evaluated'}: {metric.reason}"
 
 
-def _captured(context: Mapping[str, object]) -> str:
-    return str(context.get("stderr") or context.get("output") or "")
+def _metric_view(name: str, summary: MetricSummary) -> MetricView:
+    margin = None
+    if summary.mean is not None and summary.threshold is not None:
+        margin = summary.mean - summary.threshold
+    return MetricView(
+        name=name,
+        mean=summary.mean,
+        threshold=summary.threshold,
+        margin=margin,
+        polarity=summary.polarity,
+        cases=summary.cases,
+        passed=summary.passed,
+        failed=summary.failed,
+        errors=summary.errors,
+        skipped=summary.skipped,
+        informational=summary.informational,
+    )
+
+
+def _skipped(verdict: Verdict) -> tuple[SkippedMetric, ...]:
+    counts = Counter(
+        (metric.name, metric.reason)
+        for case in verdict.cases
+        for metric in _metrics_of(case.trials)
+        if metric.outcome == "skipped"
+    )
+    return tuple(SkippedMetric(name, reason, count) for (name, reason), count in sorted(counts.items()))
+
+
+def _spend(record: Record) -> Spend:
+    turns = [turn for case in record.cases for trial in case.trials for turn in trial.turns]
+    usages = [turn.usage for turn in turns if turn.usage is not None]
+    agent = _total(usage.cost_usd for usage in usages)
+    judge = _total(evaluation.cost_usd for turn in turns for evaluation in turn.evaluations)
+    prompt = [usage.prompt_tokens for usage in usages if usage.prompt_tokens is not None]
+    completion = [usage.completion_tokens for usage in usages if usage.completion_tokens is not None]
+    return Spend(
+        prompt_tokens=sum(prompt) if prompt else None,
+        completion_tokens=sum(completion) if completion else None,
+        agent_cost_usd=agent,
+        judge_cost_usd=judge,
+        cost_usd=_total((agent, judge)),
+    )
+
+
+def _total(amounts: Iterable[float | None]) -> float | None:
+    known = [amount for amount in amounts if amount is not None]
+    return math.fsum(known) if known else None
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

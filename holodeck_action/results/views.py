@@ -154,9 +154,8 @@ class Report:
     """What a run is shown as.
 
     Every case is in exactly one of `attention` (failed, in error, not run or quarantined; worst first, then in suite
-    order), `passing` and `informational`. `selection` says which cases of the suite were run; None for all. `folder`
-    is the suite's folder as the reader would type it, put before source positions; empty for none. `run` is None in a
-    canonical report.
+    order), `passing` and `informational`. `folder` is the suite's folder as the reader would type it, put before source
+    positions; empty for none. `run` is None in a canonical report.
     """
 
     version: int
@@ -176,7 +175,6 @@ class Report:
     passing: tuple[CaseView, ...]
     informational: tuple[CaseView, ...]
     skipped_metrics: tuple[SkippedMetric, ...]
-    selection: str | None
     notices: tuple[str, ...]
     spend: Spend
     provenance: ReportProvenance
