@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -11,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holodeck_action import __version__
+from holodeck_action.failures import EXIT_CONFIGURATION, EXIT_INTERNAL, explained
+from holodeck_action.reports.streams import lasting_streams
 
 if TYPE_CHECKING:
     from holodeck_action.preflight import Surroundings
-
-EXIT_CONFIGURATION = 2
-EXIT_INTERNAL = 3
-EXIT_INTERRUPTED = 4
 
 EPILOG = """\b
 Exit codes:
@@ -29,10 +28,22 @@ Exit codes:
 """
 
 _SUITES = click.argument("suites", nargs=-1, metavar="[SUITE]...")
-_RATE = click.FloatRange(0.0, 1.0)
+
+
+class _Finite(click.FloatRange):
+    """A range that holds neither NaN, which passes every comparison of the base class, nor infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+_RATE = _Finite(0.0, 1.0)
 _COUNT = click.IntRange(min=0)
 _AT_LEAST_ONE = click.IntRange(min=1)
-_SECONDS = click.FloatRange(min=0.0, min_open=True)
+_SECONDS = _Finite(min=0.0, min_open=True)
 
 
 def _gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,6 +91,11 @@ def cli() -> None:
 @click.option("--resume", is_flag=True, help="Continue an interrupted run from the journal in the output directory.")
 @click.option("--allow-empty", is_flag=True, help="Accept a suite without cases.")
 @click.option("--env-file", type=click.Path(path_type=Path), help="Read variables from this file.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["violation", "never"]),
+    help="When to end with an exit code: violation, for every verdict but passed [default], or never.",
+)
 def run(suites: tuple[str, ...], **options: Any) -> int:
     """Run SUITEs (files, folders or globs; default: agent.yaml) and judge the answers.
 
@@ -90,20 +106,23 @@ def run(suites: tuple[str, ...], **options: Any) -> int:
       holodeck-action run --target recorded:answers.jsonl --case 'refund*'
       holodeck-action run 'agents/**/agent.yaml' --min-pass-rate 0.9
     """
+    from holodeck_action.github.inputs import InputError, read_inputs
     from holodeck_action.pipeline import Output, run_suites
-    from holodeck_action.preflight import ConfigurationError, failed_cases, find_suites, load_all, prepare
-    from holodeck_action.settings import Flags
+    from holodeck_action.preflight import ConfigurationError, find_suites, load_all, prepare
+    from holodeck_action.request import request_from
 
-    folder, failed_from = options.pop("output_dir"), options.pop("failed_from")
-    resume, allow_empty = options.pop("resume"), options.pop("allow_empty")
-    if resume and folder is None:
-        raise ConfigurationError(["--resume needs the --output-dir of the interrupted run"])
-    around = _surroundings(options.pop("env_file"))
-    seconds = {f"{name}_s": options.pop(name) for name in ("turn_timeout", "case_timeout", "run_timeout")}
-    flags = Flags(failed_from=None if failed_from is None else failed_cases(failed_from), **seconds, **options)
-    loaded = load_all(find_suites(suites or ("agent.yaml",), around.cwd), around, allow_empty=allow_empty)
-    output = Output(sys.stdout, sys.stderr, folder)
-    return run_suites(prepare(loaded, flags, around), flags, output, resume=resume)
+    try:
+        inputs = read_inputs(os.environ)
+    except InputError as error:
+        raise ConfigurationError(error.lines) from error
+    request = request_from({"suites": suites, **options}, inputs)
+    around = _surroundings(request.env_file)
+    loaded = load_all(find_suites(request.suites, around.cwd), around, allow_empty=request.allow_empty)
+    prepared = prepare(loaded, request.flags, around)
+    done = run_suites(
+        prepared, request.flags, Output(sys.stdout, sys.stderr, request.output_dir), resume=request.resume
+    )
+    return request.process_exit_code(done.exit_code)
 
 
 @cli.command()
@@ -145,6 +164,18 @@ def decide(results: Path, policy: Path | None, output_dir: Path | None, **gates:
 
 
 @cli.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=".", metavar="[DIR]")
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+def init(folder: Path, force: bool) -> int:
+    """Write a suite that runs, its policy file, a stand-in agent and a workflow into DIR (default: here)."""
+    from holodeck_action.initialise import initialise
+
+    for line in initialise(folder, force=force):
+        click.echo(line)
+    return 0
+
+
+@cli.command()
 @click.argument("document", type=click.Choice(["agent", "policy", "results", "verdict"]))
 def schema(document: str) -> int:
     """Print the JSON Schema of a DOCUMENT: agent.yaml, the policy file, results.json or verdict.json."""
@@ -167,48 +198,34 @@ def _surroundings(env_file: Path | None) -> Surroundings:
 
 def main() -> None:
     """Run the command line and exit with its code; errors are sentences, never tracebacks."""
-    for stream in (sys.stdout, sys.stderr):
-        # A log that cannot show a character must not end the run.
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-    sys.exit(_guarded())
+    stdout, _ = lasting_streams()
+    code = _guarded()
+    stdout.flush()
+    if stdout.failure is not None:
+        click.echo(f"error: standard output could not be written: {stdout.failure.strerror}", err=True)
+        # A verdict that nobody can read is never a pass.
+        code = code or EXIT_INTERNAL
+    sys.exit(code)
 
 
 def _guarded() -> int:
     try:
         code = cli.main(standalone_mode=False)
-        sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
         error.show()
         return EXIT_CONFIGURATION
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader went away; nothing can be reported to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_INTERNAL
+        return _report(KeyboardInterrupt())
     except Exception as error:  # noqa: BLE001 - the last resort: one sentence instead of a traceback
         return _report(error)
 
 
-def _report(error: Exception) -> int:
-    from holodeck_action.preflight import ConfigurationError
-
-    if isinstance(error, ConfigurationError):
-        for line in error.lines:
-            click.echo(f"error: {line}", err=True)
-        return EXIT_CONFIGURATION
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
-    click.echo(
-        f"error: holodeck-action {__version__} has a defect{place}: {type(error).__name__}: {error}; please report it",
-        err=True,
-    )
-    return EXIT_INTERNAL
+def _report(error: BaseException) -> int:
+    code, lines = explained(error)
+    for line in lines:
+        click.echo(f"error: {line}", err=True)
+    return code
 
 
 if __name__ == "__main__":

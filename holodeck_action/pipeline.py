@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import signal
 import time
 import uuid
@@ -14,16 +13,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from holodeck_action import __version__
 from holodeck_action.agents.base import Agent, TargetError
 from holodeck_action.agents.registry import build_agent, describe
 from holodeck_action.evaluators.scoring import TurnScorer
 from holodeck_action.preflight import ConfigurationError, Prepared, writable_folder
 from holodeck_action.reports.console import console_report
+from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.progress import progress_for
 from holodeck_action.results.decide import decide
 from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE, write_combined, write_record, write_verdict
-from holodeck_action.results.record import SCHEMA_VERSION, Record, TrialRecord
+from holodeck_action.results.record import Record
 from holodeck_action.results.redaction import Redactor, environment_secrets
 from holodeck_action.results.report import build_report
 from holodeck_action.results.verdict import (
@@ -35,10 +34,12 @@ from holodeck_action.results.verdict import (
     SuiteVerdict,
     Verdict,
 )
+from holodeck_action.results.views import Report
 from holodeck_action.runner.commit import head_commit
-from holodeck_action.runner.journal import JOURNAL_FILE, Journal, JournalError, read_journal
+from holodeck_action.runner.identity import run_identity
+from holodeck_action.runner.journal import JOURNAL_FILE, Journal, JournalError, Resumed, read_for_resume, set_aside
 from holodeck_action.runner.run import RunPlan, resumable, run_suite
-from holodeck_action.runner.schedule import Stop, TrialKey
+from holodeck_action.runner.schedule import Stop
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.settings import Flags, filters_of
 from holodeck_action.usercode.pool import WorkerPool
@@ -55,13 +56,52 @@ class Output:
     folder: Path | None
 
 
-def run_suites(prepared: Sequence[Prepared], flags: Flags, output: Output, *, resume: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class SuiteDone:
+    """A suite that has run: what to show of it, and its line in the verdict of several.
+
+    `folder` is where its files are (None: none were asked for), `written` whether they could be written.
+    """
+
+    report: Report
+    verdict: SuiteVerdict
+    folder: Path | None
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A run that has ended: its exit code (DESIGN §4), the suites that ran, and the places of those left out."""
+
+    exit_code: int
+    suites: tuple[SuiteDone, ...]
+    not_run: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A suite that can start: its agent is built, and what an interrupted run finished is read."""
+
+    item: Prepared
+    folder: Path | None
+    agent: Agent
+    target_pool: WorkerPool
+    redactor: Redactor
+    identity: Mapping[str, Any]
+    resumed: Resumed
+
+
+@dataclass(frozen=True, slots=True)
+class _Evaluated:
+    record: Record
+    interrupted: bool
+
+
+def run_suites(prepared: Sequence[Prepared], flags: Flags, output: Output, *, resume: bool) -> Done:
     """Run suites one after the other and report each.
 
-    With several suites each has its own folder below the output folder, beside one combined verdict.
-
-    Returns:
-        The exit code of DESIGN §4.
+    With several suites each has its own folder below the output folder, beside one combined verdict. `--run-timeout`
+    holds for all of them together. Journals stay until all suites are done, so that `--resume` repeats nothing.
 
     Raises:
         ConfigurationError: a target cannot be used, the output folder cannot be written, or a journal cannot be
@@ -71,23 +111,33 @@ def run_suites(prepared: Sequence[Prepared], flags: Flags, output: Output, *, re
     for folder in (output.folder, *folders):
         if folder is not None:
             writable_folder(folder)
-    verdicts: list[SuiteVerdict] = []
-    for item, folder in zip(prepared, folders, strict=True):
-        verdict, stopped = _run_one(item, folder, flags, output, resume=resume)
-        verdicts.append(verdict)
-        if stopped:
+    suites = _open_all(prepared, folders, resume=resume)
+    journals = _start_files(suites, output)
+    deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s
+    finished: list[SuiteDone] = []
+    complete = True
+    for ready, journal in zip(suites, journals, strict=True):
+        try:
+            done = asyncio.run(_evaluate(ready, journal, flags, output, deadline))
+        finally:
+            if journal is not None:
+                journal.close()
+        concluded = _conclude(ready, journal, done.record, output)
+        finished.append(concluded)
+        complete = complete and concluded.written and done.record.stopped is None
+        if done.interrupted:
             break
-    if len(prepared) == 1:
-        return verdicts[0].exit_code
-    not_run = [item.shown or item.suite.file for item in prepared[len(verdicts) :]]
-    code = combined_exit_code([verdict.exit_code for verdict in verdicts] + ([EXIT_STOPPED] if not_run else []))
-    for verdict in verdicts:
-        output.stdout.write(f"{verdict.outcome}: {verdict.suite} ({verdict.reason})\n")
-    if not_run:
-        output.stdout.write(f"not run: {', '.join(not_run)}\n")
-    if output.folder is not None:
-        write_combined(output.folder / VERDICT_FILE, CombinedVerdict(code, tuple(verdicts), tuple(not_run)))
-    return code
+    left = len(finished)
+    asyncio.run(_close(suites[left:], journals[left:]))
+    not_run = tuple(item.place for item in prepared[left:])
+    code = _combine([item.verdict for item in finished], not_run, output)
+    if complete and left == len(prepared):
+        for ready, journal in zip(suites, journals, strict=True):
+            # Trials of cases that this run did not choose are still to be continued.
+            journaled = ready.resumed.trials
+            if journal is not None and len(resumable(ready.item.cases, journaled, ready.redactor)) == len(journaled):
+                journal.remove()
+    return Done(code, tuple(finished), not_run)
 
 
 def combined_exit_code(codes: Sequence[int]) -> int:
@@ -95,112 +145,173 @@ def combined_exit_code(codes: Sequence[int]) -> int:
     return next((code for code in (EXIT_VIOLATED, EXIT_STOPPED, EXIT_INCOMPLETE) if code in codes), EXIT_PASSED)
 
 
-def _run_one(
-    item: Prepared, folder: Path | None, flags: Flags, output: Output, *, resume: bool
-) -> tuple[SuiteVerdict, bool]:
-    """Run one suite; also tell whether the user interrupted it."""
-    done = asyncio.run(_evaluate(item, folder, flags, output, resume=resume))
-    verdict = decide(done.record)
+def _open_all(prepared: Sequence[Prepared], folders: Sequence[Path | None], *, resume: bool) -> list[_Ready]:
+    """Open what every suite needs before anything runs.
+
+    Raises:
+        ConfigurationError: the problems of all suites.
+    """
+    suites: list[_Ready] = []
+    problems: list[str] = []
+    for item, folder in zip(prepared, folders, strict=True):
+        redactor = Redactor(item.suite.secrets | environment_secrets(item.environ))
+        try:
+            suites.append(_open(item, folder, redactor, resume=resume))
+        except TargetError as error:
+            problems.append(redactor.text(f"{item.place}: target: {error}"))
+        except JournalError as error:
+            problems.append(str(error))
+    if problems:
+        asyncio.run(_close(suites, []))
+        raise ConfigurationError(problems)
+    return suites
+
+
+def _open(item: Prepared, folder: Path | None, redactor: Redactor, *, resume: bool) -> _Ready:
+    # A turn's deadline runs while it waits for a process: there is one for every conversation.
+    pool = WorkerPool(item.suite.folder, environ=item.environ, size=item.settings.concurrency)
+    agent = build_agent(
+        item.suite,
+        item.target,
+        folder=item.target_folder,
+        environ=item.environ,
+        max_bytes=item.settings.max_response_bytes,
+        pool=pool,
+    )
+    identity: Mapping[str, Any] = {}
+    resumed = Resumed({}, 0, ())
+    if folder is not None:
+        try:
+            identity = redactor.value(run_identity(item.suite, item.target, item.target_folder))
+        except OSError as error:
+            raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
+        if resume:
+            resumed = read_for_resume(folder / JOURNAL_FILE, identity)
+    return _Ready(item, folder, agent, pool, redactor, identity, resumed)
+
+
+def _start_files(suites: Sequence[_Ready], output: Output) -> list[Journal | None]:
+    """Remove the results of an earlier run, which must not be taken for this one's, and start the journals.
+
+    Raises:
+        ConfigurationError: a file stands in the way.
+    """
+    journals: list[Journal | None] = []
+    try:
+        for folder in dict.fromkeys([output.folder, *(ready.folder for ready in suites)]):
+            if folder is not None:
+                (folder / RESULTS_FILE).unlink(missing_ok=True)
+                (folder / VERDICT_FILE).unlink(missing_ok=True)
+        for ready in suites:
+            if ready.folder is None:
+                journals.append(None)
+                continue
+            path = ready.folder / JOURNAL_FILE
+            notices = ready.resumed.notices if ready.resumed.keep_bytes else (*ready.resumed.notices, *set_aside(path))
+            for notice in notices:
+                output.stderr.write(f"note: {one_line(notice, 1000)}\n")
+            journals.append(Journal(path, ready.identity, ready.resumed.keep_bytes))
+    except OSError as error:
+        raise ConfigurationError(
+            [f"{error.filename}: cannot be replaced: {error.strerror}; remove it or give another --output-dir"]
+        ) from error
+    return journals
+
+
+async def _close(suites: Sequence[_Ready], journals: Sequence[Journal | None]) -> None:
+    """Release what suites hold that were opened and did not run."""
+    for ready in suites:
+        await ready.agent.close()
+    for journal in journals:
+        if journal is not None:
+            journal.close()
+
+
+def _conclude(ready: _Ready, journal: Journal | None, record: Record, output: Output) -> SuiteDone:
+    """Report a suite that has run."""
+    item, folder = ready.item, ready.folder
+    verdict = decide(record)
     code = verdict.exit_code
-    if done.journal is not None and done.journal.error is not None:
-        output.stderr.write(f"note: {done.journal.error}\n")
-    output.stdout.write(console_report(build_report(done.record, verdict), item.shown))
+    if journal is not None and journal.error is not None:
+        output.stderr.write(f"note: {journal.error}\n")
+    report = build_report(record, verdict)
+    output.stdout.write(console_report(report, item.shown))
     output.stdout.flush()
-    if folder is not None and not _write_results(folder, done.record, verdict, done.journal, output):
+    written = folder is None or _write_results(folder, record, verdict, journal, output)
+    if not written:
         # Results nobody can read are infrastructure trouble: never a pass.
         code = combined_exit_code([code, EXIT_INCOMPLETE])
     suite_verdict = SuiteVerdict(
-        suite=item.suite.name,
+        suite=record.suite.name,
         folder=None if folder is None or folder == output.folder else folder.name,
         outcome=verdict.outcome,
         exit_code=code,
         reason=verdict.reason,
     )
-    return suite_verdict, done.interrupted
+    return SuiteDone(report, suite_verdict, folder, written)
 
 
-@dataclass(frozen=True, slots=True)
-class _Evaluated:
-    record: Record
-    journal: Journal | None
-    interrupted: bool
+def _combine(verdicts: Sequence[SuiteVerdict], not_run: Sequence[str], output: Output) -> int:
+    """Report several suites together; return the exit code of all."""
+    if len(verdicts) + len(not_run) == 1:
+        return verdicts[0].exit_code
+    code = combined_exit_code([verdict.exit_code for verdict in verdicts] + ([EXIT_STOPPED] if not_run else []))
+    for verdict in verdicts:
+        output.stdout.write(f"{verdict.outcome}: {one_line(verdict.suite)} ({one_line(verdict.reason, 1000)})\n")
+    if not_run:
+        output.stdout.write(f"not run: {one_line(', '.join(not_run), 1000)}\n")
+    output.stdout.flush()
+    if output.folder is not None:
+        try:
+            write_combined(output.folder / VERDICT_FILE, CombinedVerdict(code, tuple(verdicts), tuple(not_run)))
+        except OSError as error:
+            output.stderr.write(f"error: {output.folder / VERDICT_FILE}: could not be written: {error.strerror}\n")
+            return combined_exit_code([code, EXIT_INCOMPLETE])
+    return code
 
 
-async def _evaluate(item: Prepared, folder: Path | None, flags: Flags, output: Output, *, resume: bool) -> _Evaluated:
-    suite, settings = item.suite, item.settings
+async def _evaluate(
+    ready: _Ready, journal: Journal | None, flags: Flags, output: Output, deadline: float | None
+) -> _Evaluated:
+    item, suite, settings = ready.item, ready.item.suite, ready.item.settings
     pool = WorkerPool(suite.folder, environ=item.environ, size=settings.workers)
-    # A turn's deadline runs while it waits for a process: there is one for every conversation.
-    target_pool = WorkerPool(suite.folder, environ=item.environ, size=settings.concurrency)
-    redactor = Redactor(suite.secrets | environment_secrets(item.environ))
-    agent: Agent | None = None
-    journal: Journal | None = None
     stop = Stop()
-    try:
-        agent = build_agent(
-            suite,
-            item.target,
-            folder=item.target_folder,
-            environ=item.environ,
-            max_bytes=settings.max_response_bytes,
-            pool=target_pool,
-        )
-        journal, journaled, notices = _open_journal(folder, redactor.value(_identity(item)), resume=resume)
-        for notice in (*notices, *agent.notices):
-            output.stderr.write(f"note: {redactor.text(notice)}\n")
-        scorer = TurnScorer(suite, pool=pool, clock=SYSTEM_CLOCK.now, new_id=lambda: str(uuid.uuid4()))
-        deadlines = Deadlines(settings.turn_timeout_s, settings.case_timeout_s)
-        trials = TrialRunner(agent, scorer, deadlines, SYSTEM_CLOCK, redactor)
-        plan = RunPlan(
-            cases=item.cases,
-            target=describe(item.target),
-            gates=settings.gates,
-            concurrency=settings.concurrency,
-            run_timeout_s=settings.run_timeout_s,
-            stop_when_decided=settings.stop_when_decided,
-            filters=filters_of(flags),
-            commit=head_commit(suite.folder),
-        )
-        progress = progress_for(output.stderr, len(item.cases), stop_when_decided=settings.stop_when_decided)
-        with _stopping_on_signals(stop), progress:
-            record = await run_suite(
-                suite,
-                plan,
-                trials,
-                stop=stop,
-                journal=journal,
-                resumed=resumable(item.cases, journaled, redactor),
-                on_case=progress.case,
-            )
-        return _Evaluated(record, journal, stop.reason is not None)
-    except TargetError as error:
-        place = f"{item.shown}/{suite.file}" if item.shown else suite.file
-        raise ConfigurationError([redactor.text(f"{place}: target: {error}")]) from error
-    finally:
-        if agent is not None:
-            await agent.close()
-        await target_pool.close()
-        await pool.close()
-        if journal is not None:
-            journal.close()
-
-
-def _identity(item: Prepared) -> dict[str, Any]:
-    """Say what is run: a journal of anything else is not continued."""
-    # The described target leaves out options and queries, which may be secret: the digest tells them apart.
-    target = hashlib.sha256(f"{item.target_folder} {item.target.model_dump_json()}".encode()).hexdigest()
-    return {
-        "digest": item.suite.digest,
-        "suite": item.suite.name,
-        "target": describe(item.target),
-        "target_digest": target,
-        "tool": __version__,
-        "version": SCHEMA_VERSION,
-    }
+    for notice in ready.agent.notices:
+        output.stderr.write(f"note: {one_line(ready.redactor.text(notice), 1000)}\n")
+    scorer = TurnScorer(suite, pool=pool, clock=SYSTEM_CLOCK.now, new_id=lambda: str(uuid.uuid4()))
+    deadlines = Deadlines(settings.turn_timeout_s, settings.case_timeout_s)
+    trials = TrialRunner(ready.agent, scorer, deadlines, SYSTEM_CLOCK, ready.redactor)
+    resumed = resumable(item.cases, ready.resumed.trials, ready.redactor)
+    plan = RunPlan(
+        cases=item.cases,
+        target=describe(item.target),
+        gates=settings.gates,
+        concurrency=settings.concurrency,
+        run_timeout_s=settings.run_timeout_s,
+        stop_when_decided=settings.stop_when_decided,
+        filters=filters_of(flags),
+        commit=head_commit(suite.folder),
+    )
+    progress = progress_for(output.stderr, len(item.cases), stop_when_decided=settings.stop_when_decided)
+    with _stopping(stop, deadline, flags.run_timeout_s):
+        try:
+            with progress:
+                record = await run_suite(
+                    suite, plan, trials, stop=stop, journal=journal, resumed=resumed, on_case=progress.case
+                )
+        finally:
+            await ready.agent.close()
+            await ready.target_pool.close()
+            await pool.close()
+    return _Evaluated(record, stop.reason is not None)
 
 
 @contextmanager
-def _stopping_on_signals(stop: Stop) -> Iterator[None]:
-    """Turn the first SIGINT or SIGTERM into an orderly stop; a second one ends the process as usual."""
+def _stopping(stop: Stop, deadline: float | None, run_timeout_s: float | None) -> Iterator[None]:
+    """Turn the first SIGINT or SIGTERM, and the deadline of all suites, into an orderly stop.
+
+    A second signal ends the process as usual.
+    """
     loop = asyncio.get_running_loop()
 
     def request(number: signal.Signals) -> None:
@@ -210,42 +321,14 @@ def _stopping_on_signals(stop: Stop) -> Iterator[None]:
     numbers = (signal.SIGINT, signal.SIGTERM)
     for number in numbers:
         loop.add_signal_handler(number, request, number)
+    if deadline is not None:
+        left = max(0.0, deadline - SYSTEM_CLOCK.monotonic())
+        loop.call_later(left, stop.request, f"the run deadline of {run_timeout_s:g} s was reached")
     try:
         yield
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
-
-
-def _open_journal(
-    folder: Path | None, identity: Mapping[str, Any], *, resume: bool
-) -> tuple[Journal | None, Mapping[TrialKey, TrialRecord], list[str]]:
-    """Open the journal of a run and read what an interrupted one has finished."""
-    if folder is None:
-        return None, {}, []
-    path = folder / JOURNAL_FILE
-    notices: list[str] = []
-    trials: Mapping[TrialKey, TrialRecord] = {}
-    keep = 0
-    try:
-        if resume and path.is_file():
-            found = read_journal(path, identity)
-            trials, keep = found.trials, found.sound_bytes
-            if found.broken_lines:
-                notices.append(f"{found.broken_lines} broken line(s) of {path.name} are run again")
-        elif resume:
-            notices.append(f"there is no {path.name} to resume; everything is run")
-        elif path.is_file() and path.stat().st_size:
-            kept = path.with_name("journal.previous.jsonl")
-            path.replace(kept)
-            notices.append(
-                f"the journal of an interrupted run was kept as {kept.name}; --resume would have continued it"
-            )
-        return Journal(path, identity, keep), trials, notices
-    except JournalError as error:
-        raise ConfigurationError([str(error)]) from error
-    except OSError as error:
-        raise ConfigurationError([f"{path}: the journal cannot be used: {error.strerror}"]) from error
 
 
 def _write_results(folder: Path, record: Record, verdict: Verdict, journal: Journal | None, output: Output) -> bool:
@@ -258,8 +341,6 @@ def _write_results(folder: Path, record: Record, verdict: Verdict, journal: Jour
             + (" and the journal is kept for --resume\n" if journal is not None and journal.error is None else "\n")
         )
         return False
-    if journal is not None and record.stopped is None:
-        journal.remove()
     return True
 
 

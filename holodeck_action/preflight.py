@@ -6,18 +6,27 @@ import asyncio
 import glob
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from holodeck_action.agents.base import TargetError
+from holodeck_action.agents.registry import build_agent
 from holodeck_action.results.files import RecordError, read_record
-from holodeck_action.settings import Flags, Settings, SettingsError, choose_cases, merge
+from holodeck_action.settings import (
+    Flags,
+    Settings,
+    SettingsError,
+    check_reachable,
+    choose_cases,
+    merge,
+    unmatched_filters,
+)
 from holodeck_action.suite.applicability import needs_judge, skip_reason
 from holodeck_action.suite.errors import Problem, SuiteError
 from holodeck_action.suite.loader import graders, load_policy, load_suite
 from holodeck_action.suite.policy import Gates
-from holodeck_action.suite.targets import AnyTarget, parse_target
+from holodeck_action.suite.targets import AnyTarget, PythonTarget, parse_target
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.suite.variables import environment_for
 from holodeck_action.usercode.errors import UserCodeError
@@ -70,6 +79,11 @@ class Prepared:
     target: AnyTarget
     target_folder: Path
 
+    @property
+    def place(self) -> str:
+        """The suite's file as the reader would type it."""
+        return suite_place(self.suite, self.shown)
+
 
 def find_suites(patterns: Sequence[str], cwd: Path) -> tuple[Path, ...]:
     """Resolve the suites given on the command line: files, folders holding an agent.yaml, or globs.
@@ -86,8 +100,9 @@ def find_suites(patterns: Sequence[str], cwd: Path) -> tuple[Path, ...]:
         if path.is_file():
             found.append(path)
             continue
+        # The folder's own name may hold brackets: it is no part of the pattern.
         matches = sorted(
-            Path(match) for match in glob.glob(str(cwd / pattern), recursive=True) if os.path.isfile(match)
+            cwd / match for match in glob.glob(pattern, root_dir=cwd, recursive=True) if (cwd / match).is_file()
         )
         if not matches:
             problems.append(f"{pattern}: no such suite; give the path of an agent.yaml, its folder, or a glob")
@@ -116,11 +131,14 @@ def load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool =
                 allow_empty=allow_empty,
                 notices=found.notices,
             )
-            problems = asyncio.run(_check_graders(suite, found.variables))
+            references = graders(suite)
+            wrong = asyncio.run(_check_callables(suite, references, found.variables)) if references else {}
         except SuiteError as error:
             lines += [_line(problem, shown) for problem in error.problems]
             continue
-        lines += [_line(problem, shown) for problem in problems]
+        lines += [
+            _line(Problem(references[reference], "grader", message), shown) for reference, message in wrong.items()
+        ]
         suites.append(Loaded(suite, found.variables))
     if lines:
         raise ConfigurationError(lines)
@@ -134,15 +152,17 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
         ConfigurationError: the problems of all suites.
     """
     prepared: list[Prepared] = []
-    lines: list[str] = []
-    for loaded in suites:
+    lines = unmatched_filters([loaded.suite for loaded in suites], flags)
+    for loaded in suites if not lines else ():
         suite = loaded.suite
         shown = shown_folder(suite.folder, around.cwd)
-        place = f"{shown}/{suite.file}" if shown else suite.file
+        place = suite_place(suite, shown)
         try:
             cases = choose_cases(suite, flags)
             settings = merge(suite, flags, loaded.environ)
+            check_reachable(settings, suite, cases)
             target, folder = _target(suite, flags, around)
+            _check_python_target(suite, target, loaded.environ)
         except (SettingsError, TargetError) as error:
             lines.append(f"{place}: {error}")
             continue
@@ -151,6 +171,31 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
     if lines:
         raise ConfigurationError(lines)
     return tuple(prepared)
+
+
+def check_targets(suites: Sequence[Loaded], around: Surroundings) -> None:
+    """Check that the targets which the policy files name can be used; a suite without one is left alone.
+
+    Raises:
+        ConfigurationError: the problems of all suites.
+    """
+    lines: list[str] = []
+    for loaded in suites:
+        suite, target = loaded.suite, loaded.suite.policy.target
+        if target is None:
+            continue
+        try:
+            asyncio.run(_try_target(suite, target, loaded.environ))
+            _check_python_target(suite, target, loaded.environ)
+        except TargetError as error:
+            lines.append(f"{suite_place(suite, shown_folder(suite.folder, around.cwd))}: {error}")
+    if lines:
+        raise ConfigurationError(lines)
+
+
+def suite_place(suite: Suite, shown: str) -> str:
+    """Return a suite's file as the reader would type it; `shown` is its folder."""
+    return f"{shown}/{suite.file}" if shown else suite.file
 
 
 def failed_cases(path: Path) -> frozenset[str]:
@@ -217,6 +262,26 @@ def _target(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarget
     return suite.policy.target, suite.folder
 
 
+async def _try_target(suite: Suite, target: AnyTarget, environ: Mapping[str, str]) -> None:
+    """Build the agent and close it again."""
+    pool = WorkerPool(suite.folder, environ=environ, size=1)
+    limit = suite.policy.limits.max_response_bytes
+    try:
+        agent = build_agent(suite, target, folder=suite.folder, environ=environ, max_bytes=limit, pool=pool)
+    except TargetError as error:
+        raise TargetError(f"target: {error}") from error
+    await agent.close()
+
+
+def _check_python_target(suite: Suite, target: AnyTarget, environ: Mapping[str, str]) -> None:
+    """Import a Python target in a worker process: what cannot be called at all is no case's fault."""
+    if not isinstance(target, PythonTarget):
+        return
+    problem = asyncio.run(_check_callables(suite, [target.reference], environ)).get(target.reference)
+    if problem is not None:
+        raise TargetError(f"target: {problem}")
+
+
 def _judged(cases: Sequence[Case], shown: str) -> list[str]:
     """Name every metric that would need a judge model, which this version cannot call."""
     specs = {
@@ -237,21 +302,15 @@ def _judged(cases: Sequence[Case], shown: str) -> list[str]:
     ]
 
 
-async def _check_graders(suite: Suite, environ: Mapping[str, str]) -> list[Problem]:
-    """Import every code grader in a worker process."""
-    references = graders(suite)
-    if not references:
-        return []
-    pool = WorkerPool(suite.folder, environ=environ, size=1)
-    problems: list[Problem] = []
-    try:
-        for reference, mark in references.items():
+async def _check_callables(suite: Suite, references: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Import callables in a worker process; return what is wrong with those that cannot be called."""
+    problems: dict[str, str] = {}
+    async with WorkerPool(suite.folder, environ=environ, size=1) as pool:
+        for reference in references:
             try:
                 await pool.check(reference)
             except UserCodeError as error:
-                problems.append(Problem(mark, "grader", error.message))
-    finally:
-        await pool.close()
+                problems[reference] = error.message
     return problems
 
 

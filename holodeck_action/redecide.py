@@ -43,7 +43,10 @@ def redecide(results: Path, gates: Gates | None, flags: Flags, folder: Path | No
     verdict = decide(record, applied)
     stdout.write(console_report(build_report(record, verdict)))
     if folder is not None:
-        write_verdict(folder / VERDICT_FILE, verdict)
+        try:
+            write_verdict(folder / VERDICT_FILE, verdict)
+        except OSError as error:
+            raise ConfigurationError([f"{folder / VERDICT_FILE}: cannot be written: {error.strerror}"]) from error
     return verdict.exit_code
 
 

@@ -7,10 +7,14 @@ defaults.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
+from holodeck_action.results.statistics import effective_sample_size, wilson_lower_bound
+from holodeck_action.runner.conditions import filter_words
+from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.policy import Gates
 from holodeck_action.suite.values import Case, Suite
 
@@ -52,8 +56,9 @@ class Flags:
 class Settings:
     """Everything a run of one suite needs to know besides the suite.
 
-    Seconds, bytes and counts; `run_timeout_s` is None without a limit; `workers` is the most processes that run the
-    suite's own Python at a time.
+    Seconds, bytes and counts; `run_timeout_s` is the suite's own limit, None without one (the command line's, which
+    takes its place, holds for all suites together); `workers` is the most processes that run the suite's own Python at
+    a time.
     """
 
     concurrency: int
@@ -100,7 +105,7 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
             limits.turn_timeout_s,
         ),
         case_timeout_s=_first(flags.case_timeout_s, limits.case_timeout_s),
-        run_timeout_s=flags.run_timeout_s or min(deadlines, default=None),
+        run_timeout_s=None if flags.run_timeout_s is not None else min(deadlines, default=None),
         max_response_bytes=_first(flags.max_response_bytes, limits.max_response_bytes),
         stop_when_decided=suite.policy.trials.stop_when_decided,
         gates=merge_gates(suite.policy.gates, flags),
@@ -120,11 +125,10 @@ def choose_cases(suite: Suite, flags: Flags) -> tuple[Case, ...]:
     Raises:
         SettingsError: no case is left, or more passes are asked for than there are trials.
     """
-    from fnmatch import fnmatchcase
 
     def wanted(case: Case) -> bool:
-        names = [case.id] if case.name is None else [case.id, case.name]
-        by_name = any(fnmatchcase(name, glob) for glob in flags.case_globs for name in names)
+        names = {case.id} if case.name is None else {case.id, case.name}
+        by_name = any(matching(names, glob) for glob in flags.case_globs)
         return (
             (by_name or not flags.case_globs)
             and (not flags.tags or not set(flags.tags).isdisjoint(case.tags))
@@ -133,11 +137,43 @@ def choose_cases(suite: Suite, flags: Flags) -> tuple[Case, ...]:
 
     chosen = [case for case in suite.cases if wanted(case)][: flags.limit]
     if suite.cases and not chosen:
+        if flags.failed_from is not None and not flags.failed_from:
+            raise SettingsError("--failed-from names results in which no case failed: there is nothing to run again")
         raise SettingsError(
-            f"{suite.file}: no case matches the filters {filters_of(flags)}; the suite has {len(suite.cases)} cases, "
+            f"no case matches {' '.join(filter_words(filters_of(flags)))}; the suite has {len(suite.cases)} cases, "
             f"such as {suite.cases[0].id!r}"
         )
+    if chosen and not any(case_asserts(case) for case in chosen):
+        raise SettingsError("nothing can fail in the chosen cases: every metric in them is informational or disabled")
     return tuple(_with_trials(case, flags) for case in chosen)
+
+
+def unmatched_filters(suites: Sequence[Suite], flags: Flags) -> list[str]:
+    """Return a sentence for every filter that matches no case of any suite: a slip that would drop cases silently."""
+    cases = [case for suite in suites for case in suite.cases]
+    names = {name for case in cases for name in (case.id, case.name) if name is not None}
+    tags = {tag for case in cases for tag in case.tags}
+    problems = [f"--case {glob!r} matches no case" for glob in flags.case_globs if not matching(names, glob)]
+    return problems + [f"--tag {tag!r} is the tag of no case" for tag in flags.tags if tag not in tags]
+
+
+def check_reachable(settings: Settings, suite: Suite, cases: Sequence[Case]) -> None:
+    """Refuse a lower bound of the pass rate that these cases cannot reach even when all of them pass (DESIGN §4).
+
+    Raises:
+        SettingsError: it cannot be reached.
+    """
+    bound = settings.gates.min_pass_rate_lower_bound
+    quarantined = {entry.case for entry in suite.policy.quarantine}
+    weights = [case.weight for case in cases if case.id not in quarantined and case_asserts(case)]
+    if bound is None or not weights:
+        return
+    best = wilson_lower_bound(1.0, effective_sample_size(weights))
+    if best < bound:
+        raise SettingsError(
+            f"min_pass_rate_lower_bound {bound:g} cannot be reached with {len(weights)} counting case(s): if all of "
+            f"them pass it is {best:.4g}; run more cases or lower it with --min-pass-rate-lower-bound"
+        )
 
 
 def filters_of(flags: Flags) -> dict[str, object]:
@@ -149,6 +185,11 @@ def filters_of(flags: Flags) -> dict[str, object]:
         "limit": flags.limit,
     }
     return {name: value for name, value in filters.items() if value not in (None, [])}
+
+
+def matching(names: Set[str], glob: str) -> bool:
+    """Tell whether a glob matches one of the names, or is one: names may hold brackets."""
+    return glob in names or any(fnmatchcase(name, glob) for name in names)
 
 
 def _with_trials(case: Case, flags: Flags) -> Case:

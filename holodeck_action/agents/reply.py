@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from holodeck_action.agents.base import AgentError, Reply
-from holodeck_action.agents.untrusted import clean_text, excerpt, kind_of, unknown_key
+from holodeck_action.agents.untrusted import excerpt, kind_of, unknown_key
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
+from holodeck_action.results.storable import storable_text
 
 REPLY_KEYS = ("response", "tool_invocations", "retrieval_context", "retrieved_chunks")
 INVOCATION_KEYS = ("name", "args", "result", "bytes", "duration_ms", "error")
@@ -77,7 +78,7 @@ class _Reader:
         """Return a text without lone surrogates."""
         if not isinstance(value, str):
             _wrong_type(path, "text", value)
-        cleaned = clean_text(value)
+        cleaned = storable_text(value)
         self._count(len(cleaned) if cleaned.isascii() else len(cleaned.encode()), path)
         return cleaned
 

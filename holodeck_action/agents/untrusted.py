@@ -1,4 +1,4 @@
-"""Reading what agents send: JSON within limits, text that every channel can carry, excerpts for messages."""
+"""Reading what agents send: JSON within limits, excerpts for messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 JSON_EXPANSION = 6
 """Most bytes JSON needs for one byte of text (a control character becomes `\\u0000`)."""
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 
@@ -39,11 +38,6 @@ def parse_json(text: str) -> Any:
         # The interpreter's own limit on digits explains itself with advice that does not apply here.
         reason = "it holds a number too long to read" if "digits" in str(error) else str(error)
         raise ValueError(reason) from None
-
-
-def clean_text(text: str) -> str:
-    """Replace lone surrogates, which no UTF-8 file can hold, by U+FFFD; everything else stays."""
-    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def excerpt(text: str, limit: int = 200) -> str:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -72,13 +72,16 @@ def read_record(path: Path) -> Record:
                 f"{path}: schema_version is {version!r}, this version reads {SCHEMA_VERSION}; "
                 "use the version of holodeck-action that wrote it"
             )
-        return RECORD.validate_json(content)
+        record = RECORD.validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "the file"
         raise RecordError(f"{path}: not a results file: {field}: {first['msg']}") from error
     except ValueError as error:
-        raise RecordError(f"{path}: not a results file: not valid JSON ({error})") from error
+        raise RecordError(f"{path}: not a results file: {error}") from error
+    if len({case.id for case in record.cases}) < len(record.cases):
+        raise RecordError(f"{path}: not a results file: two of its cases have the same id")
+    return record
 
 
 def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
@@ -113,5 +116,14 @@ def _lines(head: Mapping[str, Any], adapter: TypeAdapter[T], cases: Iterable[T])
 
 
 def _schema_version(content: bytes) -> Any:
-    document = json.loads(content)
-    return document.get("schema_version") if isinstance(document, dict) else None
+    try:
+        document = json.loads(content, parse_constant=_refuse_constant)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"not valid JSON ({error})") from error
+    if not isinstance(document, dict) or "suite" not in document or "schema_version" not in document:
+        raise ValueError("it has no schema_version and no suite")
+    return document["schema_version"]
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"it holds {name}")

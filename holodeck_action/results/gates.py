@@ -151,8 +151,10 @@ def _summary(gates: Gates, inputs: GateInputs, *, tolerated: bool) -> GateVerdic
     assert summary is not None
     means = {name: metric.mean for name, metric in inputs.metrics.items() if metric.mean is not None}
     score = summary_score(summary.method, summary.weights or {}, means, inputs.minimized)
-    if score is None:
-        return GateVerdict("summary", "undetermined", None, summary.min, "a weighted metric was evaluated on no case")
+    lost = sorted(name for name, metric in inputs.metrics.items() if metric.mean is None and metric.errors)
+    if score is None or (lost and summary.weights is None):
+        which = ", ".join(lost) or "a weighted metric"
+        return GateVerdict("summary", "undetermined", None, summary.min, f"{which} was evaluated on no case")
     state: GateState = "passed" if reaches(score, summary.min) else "failed"
     missing = any(metric.errors for metric in inputs.metrics.values())
     return GateVerdict(

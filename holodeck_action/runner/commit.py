@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def head_commit(folder: Path) -> str | None:
@@ -11,9 +14,10 @@ def head_commit(folder: Path) -> str | None:
         git = parent / ".git"
         if git.exists():
             try:
-                return _resolve(_git_folder(git))
-            except OSError:
+                found = _resolve(_git_folder(git))
+            except (OSError, ValueError):
                 return None
+            return found if found is not None and _HASH.fullmatch(found) else None
     return None
 
 

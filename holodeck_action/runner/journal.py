@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from holodeck_action.results.record import TrialRecord
 
 JOURNAL_FILE = "journal.jsonl"
+PREVIOUS_FILE = "journal.previous.jsonl"
 FLUSH_INTERVAL_S = 0.25
 _TRIAL: TypeAdapter[TrialRecord] = TypeAdapter(TrialRecord)
 
@@ -116,6 +117,43 @@ class Journal:
             if self._path.is_file():
                 os.truncate(self._path, 0)
                 self._path.unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What a run starts from: finished trials, how much of the journal to keep, and what the user should know."""
+
+    trials: Mapping[tuple[str, int], TrialRecord]
+    keep_bytes: int
+    notices: tuple[str, ...]
+
+
+def read_for_resume(path: Path, identity: Mapping[str, Any]) -> Resumed:
+    """Read what an interrupted run has finished; nothing when there is no journal.
+
+    Raises:
+        JournalError: the journal is another run's, or broken or unreadable as a whole.
+    """
+    if not path.is_file():
+        return Resumed({}, 0, (f"there is no {path.name} to resume; everything is run",))
+    try:
+        found = read_journal(path, identity)
+    except OSError as error:
+        raise JournalError(f"{path}: the journal cannot be read: {error.strerror}") from error
+    notices = (f"{found.broken_lines} broken line(s) of {path.name} are run again",) if found.broken_lines else ()
+    return Resumed(found.trials, found.sound_bytes, notices)
+
+
+def set_aside(path: Path) -> tuple[str, ...]:
+    """Keep the journal of an interrupted run that is not continued under another name, and say so.
+
+    Raises:
+        OSError: the file cannot be renamed.
+    """
+    if not path.is_file() or not path.stat().st_size:
+        return ()
+    path.replace(path.with_name(PREVIOUS_FILE))
+    return (f"the journal of an interrupted run was kept as {PREVIOUS_FILE}; --resume would have continued it",)
 
 
 def read_journal(path: Path, identity: Mapping[str, Any]) -> Journaled:

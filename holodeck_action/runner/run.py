@@ -18,6 +18,7 @@ from holodeck_action.results.record import (
     TrialRecord,
 )
 from holodeck_action.results.redaction import Redactor
+from holodeck_action.runner.conditions import conditions
 from holodeck_action.runner.journal import Journal
 from holodeck_action.runner.schedule import Stop, TrialKey, run_cases
 from holodeck_action.runner.trial import TrialRunner
@@ -113,7 +114,7 @@ async def run_suite(
             resumed_trials=len(resumed),
         ),
         stopped=outcome.stopped,
-        notices=redactor.value(suite.notices),
+        notices=redactor.value((*conditions(suite, plan.cases, plan.filters, started.date()), *suite.notices)),
     )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from holodeck_action.results.storable import storable_text
+
 
 class UserCodeError(Exception):
-    """A call of user code that gave no usable result.
+    """A call of user code that gave no usable result; its texts can be stored, whatever the code raised.
 
     Attributes:
         message: one sentence, beginning with the callable's reference.
@@ -29,11 +31,11 @@ class UserCodeError(Exception):
         output: str = "",
         transient: bool = False,
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
-        self.type = type
-        self.traceback = traceback
+        self.message = storable_text(message)
+        super().__init__(self.message)
+        self.code = storable_text(code)
+        self.type = storable_text(type)
+        self.traceback = tuple(map(storable_text, traceback))
         self.output = output
         self.transient = transient
 

@@ -80,7 +80,7 @@ class Project:
     def run(self, *arguments: str, **environ: str) -> Finished:
         with self.start(*arguments, **environ) as process:
             stdout, stderr = process.communicate(timeout=100)
-        assert "Traceback" not in stdout + stderr
+        assert "Traceback" not in stdout + stderr, stdout + stderr
         return Finished(process.returncode, stdout, stderr)
 
     def evaluate(self, *arguments: str, **environ: str) -> tuple[Finished, Record]:

@@ -1,0 +1,41 @@
+"""What a reader of a verdict must know about how it came about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from holodeck_action.results.decide import expired
+from holodeck_action.suite.values import Case, Suite
+
+
+def conditions(suite: Suite, cases: Sequence[Case], filters: Mapping[str, Any], day: date) -> Iterator[str]:
+    """Yield one sentence each: cases left out, quarantines that ended, cases that may pass on their luckiest trial.
+
+    Args:
+        suite: the suite.
+        cases: the chosen cases, with the trials that the command line asks for.
+        filters: the case filters in force.
+        day: the day of the run.
+    """
+    if filters:
+        yield f"only {len(cases)} of {len(suite.cases)} cases were chosen: {' '.join(filter_words(filters))}"
+    chosen = {case.id: case for case in cases}
+    for entry in suite.policy.quarantine:
+        if entry.case in chosen and expired(entry, day):
+            title = chosen[entry.case].name or entry.case
+            yield f"the quarantine of {title!r} ended on {entry.expires} and it gates again (owner {entry.owner})"
+    # The suite's own notices name those that its policy makes so.
+    written = {case.id for case in suite.cases if case.min_pass == 1 < case.repeat}
+    lucky = sum(case.min_pass == 1 < case.repeat and case.id not in written for case in cases)
+    if lucky:
+        yield f"one passing trial of several is enough for {lucky} case(s); raise --min-pass to ask for more"
+
+
+def filter_words(filters: Mapping[str, Any]) -> list[str]:
+    """Write case filters as the command line has them, failed cases as their number."""
+    words = [f"--{name} {value!r}" for name in ("case", "tag") for value in filters.get(name, ())]
+    if "failed_from" in filters:
+        words.append(f"--failed-from ({len(filters['failed_from'])} cases)")
+    return words + ([f"--limit {filters['limit']}"] if "limit" in filters else [])

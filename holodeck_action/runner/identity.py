@@ -1,0 +1,79 @@
+"""What a run is, for its journal: a journal of anything else is not continued."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from holodeck_action import __version__
+from holodeck_action.agents.registry import describe
+from holodeck_action.results.record import SCHEMA_VERSION
+from holodeck_action.runner.commit import head_commit
+from holodeck_action.suite.loader import graders
+from holodeck_action.suite.targets import AnyTarget, PythonTarget, RecordedTarget
+from holodeck_action.suite.values import Suite
+
+_CHUNK = 1 << 20
+
+
+def run_identity(suite: Suite, target: AnyTarget, target_folder: Path) -> dict[str, object]:
+    """Return what journaled trials depend on, JSON values by name; names are shown when they differ.
+
+    Covers the suite's files, what its variables stand for, the target, a transcript's content, the commit, and the
+    modules named as target or grader (what these import in turn is not followed).
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    # The described target leaves out options and queries, which may be secret: the digest tells them apart.
+    asked = hashlib.sha256(f"{target_folder} {target.model_dump_json()}".encode("utf-8", "surrogatepass"))
+    code = hashlib.sha256()
+    for file in _code(suite, target, target_folder):
+        _feed(code, file)
+    return {
+        "cases": _cases(suite),
+        "code": code.hexdigest(),
+        "commit": head_commit(suite.folder),
+        "digest": suite.digest,
+        "suite": suite.name,
+        "target": describe(target),
+        "target_digest": asked.hexdigest(),
+        "tool": __version__,
+        "version": SCHEMA_VERSION,
+    }
+
+
+def _cases(suite: Suite) -> str:
+    """Digest ids, contents and metrics of the cases as they are after substitution, which the files do not show."""
+    digest = hashlib.sha256()
+    metrics: dict[int, bytes] = {}
+    for case in suite.cases:
+        digest.update(f"\n{case.id} {case.content_hash}".encode("utf-8", "surrogatepass"))
+        for turn in case.turns:
+            for spec in turn.metrics:
+                if id(spec.config) not in metrics:
+                    metrics[id(spec.config)] = spec.config.model_dump_json().encode()
+                digest.update(metrics[id(spec.config)])
+    return digest.hexdigest()
+
+
+def _code(suite: Suite, target: AnyTarget, target_folder: Path) -> Iterator[Path]:
+    if isinstance(target, RecordedTarget):
+        yield target_folder / target.path
+    references = sorted({*graders(suite), *([target.reference] if isinstance(target, PythonTarget) else [])})
+    for reference in references:
+        module = reference.partition(":")[0].replace(".", "/")
+        # Where the workers look for it; elsewhere it is an installed package.
+        files = (f"{module}.py", f"{module}/__init__.py")
+        found = (folder / file for folder in (suite.folder, Path.cwd()) for file in files)
+        yield from islice(filter(Path.is_file, found), 1)
+
+
+def _feed(digest: hashlib._Hash, file: Path) -> None:
+    digest.update(os.fsencode(file.name) + b"\0")
+    with file.open("rb") as content:
+        while part := content.read(_CHUNK):
+            digest.update(part)
