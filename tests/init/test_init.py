@@ -1,0 +1,123 @@
+"""`init` writes a suite that runs, and a workflow that GitHub takes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.action.step import ROOT, Step
+from tests.cli.project import Project
+
+FILES = ["agent.yaml", "holodeck-action.yaml", "my_agent.py", ".github/workflows/evaluate.yml"]
+
+
+def _written(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_written_suite_runs_green_by_the_commands_it_prints(project: Project) -> None:
+    finished = project.run("init")
+    assert finished.code == 0
+    assert _written(project.folder) == sorted(FILES)
+    lines = finished.stdout.splitlines()
+    assert lines[: len(FILES)] == [f"wrote {name}" for name in FILES]
+    commands = [line.split() for line in lines[lines.index("next:") + 1 :]]
+    assert [command[:2] for command in commands] == [["holodeck-action", "validate"], ["holodeck-action", "run"]]
+    for command in commands:
+        ended = project.run(*command[1:])
+        assert (ended.code, ended.stderr.count("note:")) == (0, 0), ended.stderr
+    assert "PASSED: 2 passed" in ended.stdout
+
+
+def test_it_writes_into_a_folder_and_says_how_to_go_on(project: Project) -> None:
+    finished = project.run("init", "my shop")
+    assert finished.code == 0
+    assert _written(project.folder / "my shop") == sorted(FILES)
+    assert finished.stdout.endswith(
+        "next:\n  holodeck-action validate 'my shop'\n  holodeck-action run 'my shop' -o holodeck-results\n"
+    )
+    assert project.run("run", "my shop").code == 0
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_nothing_is_overwritten(project: Project, name: str) -> None:
+    project.write(name, "mine")
+    finished = project.run("init")
+    assert finished.code == 2
+    assert finished.stderr == f"error: {name}: exists already; --force replaces it\n"
+    assert _written(project.folder) == [name]
+    assert (project.folder / name).read_text() == "mine"
+
+
+def test_a_link_that_leads_nowhere_is_not_written_through(project: Project) -> None:
+    (project.folder / "agent.yaml").symlink_to(project.folder / "elsewhere.yaml")
+    assert project.run("init").code == 2
+    assert project.run("init", "--force").code == 0
+    assert not (project.folder / "elsewhere.yaml").exists()
+
+
+def test_force_replaces_what_is_there(project: Project) -> None:
+    for name in FILES:
+        project.write(name, "mine")
+    assert project.run("init", "--force").code == 0
+    assert project.run("validate").code == 0
+
+
+def test_a_folder_that_cannot_be_written_is_named(project: Project) -> None:
+    project.write("taken", "a file")
+    finished = project.run("init", "taken")
+    assert finished.code == 2
+    assert finished.stderr.startswith("error: taken/agent.yaml: cannot be written: ")
+    project.write(".github", "a file")
+    finished = project.run("init")
+    assert finished.stderr.startswith("error: .github/workflows/evaluate.yml: cannot be written: ")
+
+
+def test_a_folder_inside_a_repository_is_told_where_workflows_belong(project: Project) -> None:
+    (project.folder / ".git").mkdir()
+    assert "note:" not in project.run("init").stdout
+    finished = project.run("init", "shop")
+    assert f"note: GitHub reads workflows only in {project.folder / '.github/workflows'}" in finished.stdout
+
+
+def test_the_written_workflow_is_what_the_step_can_do(project: Project) -> None:
+    step = Step(project)
+    assert step.project.run("init").code == 0
+    workflow = yaml.safe_load((step.project.folder / FILES[-1]).read_text())
+    assert workflow["permissions"] == {"contents": "read"}
+    [used] = [part for part in workflow["jobs"]["evaluate"]["steps"] if "holodeck-action" in part.get("uses", "")]
+    ended = step.run(used["with"])
+    assert ended.code == 0, ended.text
+    assert ended.outputs["verdict"] == "passed"
+
+
+def test_workflow_documentation_and_readme_name_one_action() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "holodeck_action/starter/evaluate.yml"]
+    used = {
+        line.partition("uses:")[2].split()[0]
+        for page in pages
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if "uses:" in line and "/holodeck-action@" in line
+    }
+    assert used == {"holodeck-action/holodeck-action@v1"}
+
+
+def _check(program: str, *arguments: str) -> None:
+    command = [str(Path(sys.executable).with_name(program)), *arguments]
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+def test_the_written_workflow_fits_githubs_schema() -> None:
+    _check("check-jsonschema", "--builtin-schema", "vendor.github-workflows", "holodeck_action/starter/evaluate.yml")
+
+
+def test_the_written_workflow_is_safe(tmp_path: Path) -> None:
+    # Tags instead of commits are meant: the page of the Action says how to pin.
+    config = tmp_path / "zizmor.yml"
+    config.write_text('rules: {unpinned-uses: {config: {policies: {"*": ref-pin}}}}\n')
+    _check("zizmor", "--offline", "--config", str(config), "holodeck_action/starter/evaluate.yml", "action.yml")
