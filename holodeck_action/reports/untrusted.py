@@ -48,7 +48,8 @@ def fence(text: str, limit: int = 2000) -> str:
         text: untrusted text.
         limit: most characters shown.
     """
-    shown = lines_of(text, limit)
+    # GitHub does not wrap code blocks.
+    shown = lines_of(text, limit, wrapped=True)
     marks = "`" * max(3, 1 + _longest_run(shown))
     return f"\n\n{marks}text\n{shown or EMPTY}\n{marks}\n\n"
 

@@ -1,0 +1,112 @@
+"""How much fits where, and what is left out first when it does not (GitHub reference, rule 7 and limits)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Detail = Literal["full", "counts", "reasons", "tables"]
+
+DETAILS: tuple[Detail, ...] = ("full", "counts", "reasons", "tables")
+"""From all to least: everything; passing cases only counted; failing cases without the model's output; tables only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most a text may hold: Unicode characters and UTF-8 bytes, both counted."""
+
+    characters: int
+    bytes: int
+
+    def holds(self, characters: int, size: int) -> bool:
+        """Tell whether so many characters and bytes fit."""
+        return characters <= self.characters and size <= self.bytes
+
+
+COMMENT = Budget(65_000, 65_000)
+"""A comment's body: GitHub refuses more than 65,536 characters; the rest is for a marker and a link."""
+
+CHECK = Budget(65_535, 65_535)
+"""`output.summary` and `output.text` of a check run: `maxLength` of GitHub's OpenAPI description."""
+
+JOB_SUMMARY = Budget(1024 * 1024, 1024 * 1024)
+"""A step's job summary: 1 MiB; the runner uploads nothing of a larger one."""
+
+_LINE = re.compile(r"[^\n]*\n")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
+_DETAILS = re.compile(r"<(/?)details\b", re.IGNORECASE)
+
+
+def fit(render: Callable[[Detail], Iterable[str]], budget: Budget, rest: str) -> str:
+    """Return the most detailed rendering that fits; when none does, the least detailed one, cut.
+
+    Args:
+        render: yields the text in pieces for a level of detail; it is asked no further once the budget is used up.
+        budget: what the text may hold.
+        rest: trusted Markdown saying where the whole report is, put behind a cut text.
+    """
+    text = ""
+    for detail in DETAILS:
+        text, whole = gather(render(detail), budget)
+        if whole:
+            return text
+    return cut(text, budget, rest)
+
+
+def gather(pieces: Iterable[str], budget: Budget) -> tuple[str, bool]:
+    """Join pieces until the budget is used up.
+
+    Returns:
+        The text, and whether it is whole; if not, it is just longer than the budget.
+    """
+    gathered: list[str] = []
+    characters = size = 0
+    for piece in pieces:
+        gathered.append(piece)
+        characters += len(piece)
+        size += len(piece.encode("utf-8", "replace"))
+        if not budget.holds(characters, size):
+            return "".join(gathered), False
+    return "".join(gathered), True
+
+
+def cut(text: str, budget: Budget, rest: str) -> str:
+    """Cut Markdown at the end of a line, closing what is open there: a fence, `<details>`.
+
+    Args:
+        text: Markdown whose `<details>` tags stand outside HTML comments.
+        budget: what the result may hold.
+        rest: trusted Markdown put at the end.
+    """
+    end = f"\n\n_The report was cut here: {rest}_\n"
+    best = ""
+    characters = size = 0
+    for line, closing in _lines(text):
+        characters += len(line)
+        size += len(line.encode())
+        tail = closing + end
+        if not budget.holds(characters, size):
+            break
+        if budget.holds(characters + len(tail), size + len(tail.encode())):
+            best = text[:characters] + tail
+    return best or end.lstrip()
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    """Yield every whole line with what would close the text behind it."""
+    fence = ""
+    depth = 0
+    for line in _LINE.findall(text):
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark[1].startswith(fence) and not mark[2].strip():
+                fence = ""
+        elif mark and not (mark[1][0] == "`" and "`" in mark[2]):
+            fence = mark[1]
+        else:
+            for slash in _DETAILS.findall(_CODE_SPAN.sub("", line)):
+                depth = max(0, depth - 1) if slash else depth + 1
+        yield line, (f"{fence}\n" if fence else "") + "\n</details>" * depth

@@ -1,0 +1,119 @@
+"""Markdown through a template of the user's own, rendered in a process with limits (DESIGN §7, GitHub reference 13).
+
+The sandbox keeps a template from attributes, not from time and memory: those the process limits.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from holodeck_action.reports.budget import JOB_SUMMARY, Budget
+from holodeck_action.reports.markdown import IN_THE_RECORD
+from holodeck_action.reports.plain import one_line
+from holodeck_action.results.views import REPORT, Report
+
+MAX_SOURCE = 1024 * 1024
+"""Bytes of the largest template."""
+
+CPU_S = 10
+"""Processor seconds a template may use."""
+
+WALL_S = 60.0
+"""Seconds after which its process is ended, whatever it does."""
+
+MEMORY = 512 * 1024 * 1024
+"""Bytes of address space its process has, beside what the report's own data needs."""
+
+MAX_OUTPUT = 16 * 1024 * 1024
+"""Bytes a template may write before it is taken for endless; what is above the report's budget is cut."""
+
+_DATA_FACTOR = 12
+"""Address space per byte of JSON: parsed and wrapped, it is several times as large."""
+
+_CHILD = Path(__file__).with_name("limited.py")
+
+
+class TemplateError(Exception):
+    """A template cannot be used; the message is one sentence naming the file and, where known, the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class CustomTemplate:
+    """A template of the user's: how its file is called, and its source."""
+
+    name: str
+    source: str
+
+
+def read_template(path: Path) -> CustomTemplate:
+    """Read a template.
+
+    Raises:
+        TemplateError: it is missing, too large, or not UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_SOURCE + 1)
+        if len(content) > MAX_SOURCE:
+            raise TemplateError(f"{path}: is larger than {MAX_SOURCE:,} bytes; give a smaller template")
+        return CustomTemplate(one_line(str(path)), content.decode("utf-8"))
+    except OSError as error:
+        raise TemplateError(f"{path}: cannot be read: {error.strerror}; give the file of a Jinja template") from error
+    except UnicodeDecodeError as error:
+        raise TemplateError(f"{path}: is not UTF-8 text; save it as UTF-8") from error
+
+
+def custom_markdown(
+    template: CustomTemplate, report: Report, budget: Budget = JOB_SUMMARY, *, rest: str = IN_THE_RECORD
+) -> str:
+    """Render a report through a template.
+
+    Args:
+        template: what to render with; it sees `report` and `detail` as the built-in template does.
+        report: what to show.
+        budget: what the text may hold.
+        rest: trusted Markdown that says where the rest of a cut report is.
+
+    Raises:
+        TemplateError: the template is wrong, or takes more than its process may use.
+    """
+    data = REPORT.dump_json(report)
+    task = {
+        "path": [entry for entry in sys.path if entry],
+        "package": str(Path(__file__).parents[2]),
+        "cpu_s": CPU_S,
+        "memory": MEMORY + _DATA_FACTOR * len(data),
+        "output": MAX_OUTPUT,
+        "name": template.name,
+        "source": template.source,
+        "budget": asdict(budget),
+        "rest": rest,
+    }
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as made:
+        given.write(json.dumps(task).encode() + b"\n" + data)
+        given.seek(0)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-I", "-S", str(_CHILD)],
+                stdin=given,
+                stdout=made,
+                stderr=subprocess.DEVNULL,
+                env={},
+                timeout=WALL_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise TemplateError(f"{template.name}: took longer than {WALL_S:g} s") from error
+        made.seek(0)
+        status, _, text = made.read(MAX_OUTPUT).decode("utf-8", "replace").partition("\n")
+    if done.returncode != 0 or status not in ("made", "failed"):
+        # The system ended it: Python had no chance to say where it was.
+        raise TemplateError(f"{template.name}: used more than {CPU_S} s of processor time or too much memory")
+    if status == "failed":
+        raise TemplateError(one_line(text, 600))
+    return text

@@ -1,0 +1,106 @@
+"""The process that renders one custom template: a script, which limits itself before it imports anything of ours.
+
+Standard input: one line of JSON (the task), then the report as JSON. Standard output: `made` or `failed`, then the
+text or the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+
+class _OutOfTimeError(Exception):
+    pass
+
+
+class _TooMuchError(Exception):
+    pass
+
+
+def main() -> None:
+    """Render what standard input asks for."""
+    task = json.loads(sys.stdin.buffer.readline())
+    # Without site packages of its own: what the parent can import, and nothing from the current folder.
+    sys.path[:] = [*task["path"], task["package"]]
+    _limit(task)
+    try:
+        text = _render(task, sys.stdin.buffer.read())
+        answer = f"made\n{text}"
+    except Exception as error:  # noqa: BLE001 - whatever a template does is the template's error
+        answer = f"failed\n{_sentence(error, task)}"
+    sys.stdout.buffer.write(answer.encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()
+
+
+def _limit(task: dict[str, Any]) -> None:
+    def stop(*_: object) -> None:
+        raise _OutOfTimeError
+
+    signal.signal(signal.SIGXCPU, stop)
+    # A computation inside one C call never sees the first signal: the second limit ends the process.
+    resource.setrlimit(resource.RLIMIT_CPU, (task["cpu_s"], task["cpu_s"] + 2))
+    resource.setrlimit(resource.RLIMIT_AS, (task["memory"], task["memory"]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (task["output"], task["output"]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _render(task: dict[str, Any], data: bytes) -> str:
+    from holodeck_action.reports.budget import DETAILS, Budget, cut, gather
+    from holodeck_action.reports.templating import CUSTOM, markdown_environment, wrap
+
+    report = wrap(json.loads(data))
+    budget = Budget(**task["budget"])
+    template = markdown_environment((task["source"], task["name"])).get_template(CUSTOM)
+    # Only the last level is written out whatever its length: that tells a long text, to be cut, from an endless one.
+    for detail in DETAILS:
+        text, whole = gather(template.generate(report=report, detail=detail), budget)
+        if whole:
+            return text
+    return cut(
+        "".join(_bounded(template.generate(report=report, detail=DETAILS[-1]), task["output"] // 2)),
+        budget,
+        task["rest"],
+    )
+
+
+def _bounded(pieces: Iterator[str], limit: int) -> Iterator[str]:
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > limit:
+            raise _TooMuchError
+        yield piece
+
+
+def _sentence(error: Exception, task: dict[str, Any]) -> str:
+    from jinja2 import TemplateNotFound, TemplateSyntaxError
+
+    line = error.lineno if isinstance(error, TemplateSyntaxError) else None
+    name = task["name"]
+    trace = error.__traceback__
+    while trace is not None:
+        # Jinja gives the frames of compiled templates their own file names and lines.
+        if trace.tb_frame.f_code.co_filename == task["name"]:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    if isinstance(error, TemplateSyntaxError) and error.filename:
+        name = error.filename
+    place = f"{name}:{line}" if line else name
+    if isinstance(error, _OutOfTimeError):
+        return f"{place}: the template used more than {task['cpu_s']} s of processor time"
+    if isinstance(error, MemoryError):
+        return f"{place}: the template used more memory than it may"
+    if isinstance(error, _TooMuchError):
+        return f"{place}: the template wrote more than {task['output'] // 2:,} characters"
+    if isinstance(error, TemplateNotFound):
+        return f"{place}: there is no template {error.name!r}; only the shipped ones can be included"
+    return f"{place}: {error or type(error).__name__}"
+
+
+if __name__ == "__main__":
+    main()

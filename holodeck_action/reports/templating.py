@@ -1,0 +1,271 @@
+"""Jinja for reports: sandboxed, strict, and unable to show untrusted text as anything but text.
+
+Every text of a report reaches templates as `Untrusted`, which has no way to become a string but a filter of ours:
+forgetting the filter gives a code span in Markdown and an error in HTML, never live text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holodeck_action.reports import untrusted
+from holodeck_action.reports.plain import lines_of, one_line
+from holodeck_action.reports.wording import SIGNS, WORDS
+
+if TYPE_CHECKING:
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+CUSTOM = "custom template"
+"""The name under which an environment knows the user's template: no shipped one can have it."""
+
+UNKNOWN = "–"
+
+
+class UnfilteredTextError(TypeError):
+    """A template uses untrusted text without a filter that makes it showable."""
+
+    def __init__(self) -> None:
+        super().__init__("text of the report needs a filter before anything else is done with it: cell, code or fence")
+
+
+class Untrusted:
+    """Text of a report. It can be compared, measured and searched, but shown only through a filter."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        raise UnfilteredTextError
+
+    def __html__(self) -> str:
+        raise UnfilteredTextError
+
+    def __format__(self, specification: str) -> str:
+        raise UnfilteredTextError
+
+    def __repr__(self) -> str:
+        return "Untrusted(…)"
+
+    def __eq__(self, other: object) -> bool:
+        return self._text == _text(other) if isinstance(other, Untrusted | str) else NotImplemented
+
+    def __lt__(self, other: object) -> bool:
+        return self._text < _text(other) if isinstance(other, Untrusted | str) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __len__(self) -> int:
+        return len(self._text)
+
+    def __contains__(self, part: object) -> bool:
+        return _text(part) in self._text
+
+
+class Fields:
+    """A record of the report: its fields by name, wrapped when they are asked for, so that nothing is copied."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __getitem__(self, name: str) -> Any:
+        if isinstance(self._value, dict):
+            return wrap(self._value[name])
+        if name not in type(self._value).__dataclass_fields__:
+            raise KeyError(name)
+        return wrap(getattr(self._value, name))
+
+    def __repr__(self) -> str:
+        return "Fields(…)"
+
+    @property
+    def _names(self) -> list[str]:
+        return list(self._value if isinstance(self._value, dict) else type(self._value).__dataclass_fields__)
+
+
+class Items(Sequence[Any]):
+    """A list of the report, its items wrapped when they are asked for."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Sequence[Any]) -> None:
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: Any) -> Any:
+        return wrap(self._items[index])
+
+    def __repr__(self) -> str:
+        return "Items(…)"
+
+
+def wrap(value: Any) -> Any:
+    """Return a report, or its plain data, as templates see it: every text in it is `Untrusted`."""
+    if isinstance(value, str):
+        return Untrusted(value)
+    if isinstance(value, list | tuple):
+        return Items(value)
+    if isinstance(value, dict) or hasattr(type(value), "__dataclass_fields__"):
+        return Fields(value)
+    return value
+
+
+@cache
+def template_folder() -> Path:
+    """Return the folder of the shipped templates: inside an installed package, beside it in a checkout."""
+    package = Path(__file__).parents[1]
+    inside = package / "templates"
+    return inside if inside.is_dir() else package.parent / "templates"
+
+
+def markdown_environment(custom: tuple[str, str] | None = None) -> ImmutableSandboxedEnvironment:
+    """Make the environment of Markdown templates.
+
+    Args:
+        custom: source and file name of the template called `CUSTOM`; everything else that can be loaded is shipped.
+    """
+    environment = _environment(_shown_in_markdown, autoescape=False, custom=custom)
+    environment.filters.update(
+        code=_filter(untrusted.inline_code), cell=_filter(untrusted.cell), fence=_filter(untrusted.fence)
+    )
+    return environment
+
+
+def html_environment() -> ImmutableSandboxedEnvironment:
+    """Make the environment of HTML templates, which escapes whatever is put out."""
+    environment = _environment(_shown_in_html, autoescape=True, custom=None)
+    environment.filters.update(line=_filter(one_line), lines=_filter(lines_of))
+    return environment
+
+
+def _environment(
+    finalize: Callable[[Any], Any], *, autoescape: bool, custom: tuple[str, str] | None
+) -> ImmutableSandboxedEnvironment:
+    from jinja2 import FunctionLoader, StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Missing(StrictUndefined):
+        __slots__ = ()
+
+        @property
+        def _undefined_message(self) -> str:
+            if isinstance(self._undefined_obj, Fields) and not self._undefined_hint:
+                there = ", ".join(self._undefined_obj._names)
+                return f"there is no field {self._undefined_name!r} here (there are: {there})"
+            return super()._undefined_message
+
+    def load(name: str) -> tuple[str, str, None] | None:
+        if custom is not None and name == CUSTOM:
+            return (*custom, None)
+        shipped = {path.name: path for path in template_folder().glob("*.j2")}
+        # By comparison with what is there: no name can lead out of the folder.
+        return (shipped[name].read_text(encoding="utf-8"), name, None) if name in shipped else None
+
+    environment = ImmutableSandboxedEnvironment(
+        loader=FunctionLoader(load),
+        undefined=Missing,
+        autoescape=autoescape,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        auto_reload=False,
+    )
+    # What is random would make two reports of one record differ.
+    del environment.globals["lipsum"], environment.filters["random"]
+    environment.filters.update(
+        number=number, signed=signed, percent=percent, seconds=seconds, usd=usd, sign=sign, word=word, place=place,
+        required=required, call=call,
+    )  # fmt: skip
+    return environment
+
+
+def _shown_in_markdown(value: Any) -> Any:
+    if isinstance(value, Untrusted):
+        return untrusted.inline_code(value._text)
+    return UNKNOWN if value is None else value
+
+
+def _shown_in_html(value: Any) -> Any:
+    return UNKNOWN if value is None else value
+
+
+def _filter(show: Callable[[str, int], str]) -> Callable[..., str]:
+    def shown(value: Any, limit: int | None = None) -> str:
+        text = _text(value)
+        return show(text) if limit is None else show(text, limit)  # type: ignore[call-arg]
+
+    return shown
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Untrusted):
+        return value._text
+    return UNKNOWN if value is None else str(value)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Show a number with so many digits behind the point, `–` for none."""
+    return UNKNOWN if value is None else f"{value:.{digits}f}"
+
+
+def signed(value: float | None, digits: int = 4) -> str:
+    """Show a number with its sign, `–` for none."""
+    return UNKNOWN if value is None else f"{value:+.{digits}f}"
+
+
+def percent(value: float | None) -> str:
+    """Show a share 0..1 in percent, never rounded up to 100, `–` for none."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:.0%}" if value in (0.0, 1.0) else f"{min(value, 0.999):.1%}"
+
+
+def seconds(milliseconds: float | None) -> str:
+    """Show milliseconds in seconds, `–` for none."""
+    return UNKNOWN if milliseconds is None else f"{milliseconds / 1000:.1f} s"
+
+
+def usd(value: float | None) -> str:
+    """Show US dollars, `–` for none."""
+    return UNKNOWN if value is None else f"${value:.4f}"
+
+
+def sign(outcome: Any) -> str:
+    """Return the sign of an outcome or a gate's state."""
+    return SIGNS[_text(outcome)]
+
+
+def word(outcome: Any) -> str:
+    """Return what an outcome or a gate's state is called."""
+    return WORDS[_text(outcome)]
+
+
+def place(source: Fields, folder: Any = "") -> Untrusted:
+    """Return a source position as `folder/file:line`."""
+    file = _text(source["file"])
+    return Untrusted(f"{_text(folder)}/{file}:{source['line']}" if folder else f"{file}:{source['line']}")
+
+
+def required(gate: Fields) -> str:
+    """Return what a gate requires, such as `≥ 0.9`."""
+    return f"{'≤' if _text(gate['name']).startswith('max_') else '≥'} {gate['required']:.4g}"
+
+
+def call(tool_call: Fields, limit: int = 300) -> Untrusted:
+    """Return a tool call as `name(arguments) → result`, arguments and result cut at `limit` characters."""
+    parts = [f"{_text(tool_call['name'])}({one_line(_text(tool_call['arguments']), limit)})"]
+    if tool_call["error"] is not None:
+        parts.append(f"error: {one_line(_text(tool_call['error']), limit)}")
+    elif tool_call["result"] is not None:
+        parts.append(one_line(_text(tool_call["result"]), limit))
+    return Untrusted(" → ".join(parts))
