@@ -1,0 +1,36 @@
+"""Blocks of the policy file whose fields this version checks and keeps for later ones."""
+
+from __future__ import annotations
+
+from tests.fields.blocks import ABOVE_ZERO, TEXT, UNIT, Block, Values, choice, count
+
+MODELS = Values(("[{provider: openai, name: j}]",), "gpt", "must be a list")
+REACTION = choice("fail", "warn", "ignore")
+
+
+def policy(model: str, place: str, path: str, fields: dict[str, Values]) -> Block:
+    """A block of the policy file."""
+    return Block(model, fields, place=place, path=path, file="holodeck-action.yaml")
+
+
+BLOCKS = (
+    policy(
+        "Judges",
+        "judges: %s",
+        "judges",
+        {
+            "models": MODELS,
+            "aggregation": choice("majority_vote", "median", "mean", "min", "max"),
+            "min_successful_judges": Values(("2",), "0", "0 is out of range (allowed: 1 or more)"),
+            "max_concurrent_judges": count(1),
+            "fallback_models": MODELS,
+        },
+    ),
+    policy(
+        "Baseline",
+        "baseline: %s",
+        "baseline",
+        {"margin": UNIT, "on_regressed": REACTION, "on_inconclusive": REACTION, "on_case_regression": REACTION},
+    ),
+    policy("CacheSettings", "cache: %s", "cache", {"dir": TEXT, "ttl_days": ABOVE_ZERO}),
+)

@@ -1,0 +1,114 @@
+"""Flags and arguments of the commands that no file has."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+
+import jsonschema
+import pytest
+
+from tests.cli.project import Project
+from tests.fields.bounds import unhurried
+from tests.fields.runs import lettered
+
+
+def test_decide(project: Project) -> None:
+    for letters, folder in (("P", "good"), ("P F", "bad")):
+        lettered(project, letters)
+        project.run("run", "-o", folder)
+    assert [project.run("decide", f"{folder}/results.json").code for folder in ("good", "bad")] == [0, 1]
+    assert not (project.folder / "again").exists()
+    project.write("other.yaml", "gates: {min_pass_rate: 0.5}\n")
+    assert project.run("decide", "bad/results.json", "--policy", "other.yaml", "-o", "again").code == 0
+    assert [path.name for path in (project.folder / "again").iterdir()] == ["verdict.json"]
+
+
+def test_target(project: Project) -> None:
+    lettered(project, "P")
+    project.answers([{"case": "case 0", "response": "Lyon"}], "other.jsonl")
+    assert project.run("run", "--target", "recorded:other.jsonl").code == 1
+
+
+def test_output_dir(project: Project) -> None:
+    lettered(project, "P")
+    before = sorted(path.name for path in project.folder.iterdir())
+    project.run("run")
+    assert sorted(path.name for path in project.folder.iterdir()) == before
+    project.run("run", "--output-dir", "there")
+    assert {"results.json", "verdict.json"} <= {path.name for path in (project.folder / "there").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        (("--case", "case-1", "--case", "*3"), ["case 1", "case 3"]),
+        (("--tag", "slow", "--tag", "odd"), ["case 0", "case 1", "case 2"]),
+        (("--limit", "3"), ["case 0", "case 1", "case 2"]),
+        (("--failed-from", "before/results.json"), ["case 2", "case 3"]),
+        (("--failed-from", "before/results.json", "--tag", "slow"), ["case 2"]),
+    ],
+)
+def test_which_cases_run(project: Project, flags: tuple[str, ...], names: list[str]) -> None:
+    tags = {"case 0": ["slow"], "case 1": ["odd"], "case 2": ["slow", "odd too"]}
+    lettered(project, "P P F E", {"cases": {name: {"tags": found} for name, found in tags.items()}})
+    if "--failed-from" in flags:
+        project.run("run", "-o", "before")
+    _, record = project.evaluate(*flags)
+    assert [case.name for case in record.cases] == names
+
+
+def test_resume(project: Project) -> None:
+    unhurried(project, 60, cases=("quick", "slow"))
+    with project.start("run", "-o", "out", "--concurrency", "1") as process:
+        journal = project.out / "journal.jsonl"
+        for _ in range(600):
+            if journal.is_file() and journal.read_bytes().count(b"\n") > 1:
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 4
+    project.write("hurry", "")
+    _, record = project.evaluate("--resume")
+    assert (record.run.resumed_trials, len(record.cases)) == (1, 2)
+
+
+@pytest.mark.parametrize("command", [("run", "--target", "command:cat"), ("validate",)])
+def test_allow_empty(project: Project, command: tuple[str, ...]) -> None:
+    lettered(project, "")
+    assert [project.run(*command, *flags).code for flags in ((), ("--allow-empty",))] == [2, 0]
+
+
+@pytest.mark.parametrize("command", ["run", "validate"])
+def test_env_file(project: Project, command: str) -> None:
+    lettered(project, "P")
+    project.policy(target="recorded:${ANSWERS}")
+    project.write("variables", "ANSWERS=answers.jsonl\n")
+    assert [project.run(command, *flags).code for flags in ((), ("--env-file", "variables"))] == [2, 0]
+
+
+@pytest.mark.parametrize(("command", "said"), [("run", "Suite tested ({}/"), ("validate", "{}/agent.yaml: valid")])
+def test_suites(project: Project, command: str, said: str) -> None:
+    for name in ("one", "two"):
+        lettered(Project(project.folder / name), "P")
+    for arguments, names in ((("one",), ["one"]), (("two/agent.yaml", "one"), ["one", "two"]), (("t*/*.yaml",), [])):
+        finished = project.run(command, *arguments)
+        if names:
+            assert finished.code == 0
+            assert [name for name in ("one", "two") if said.format(name) in finished.stdout] == names
+        else:
+            # A glob means every file it finds: a policy file is no suite.
+            assert finished.code == 2
+            assert "two/holodeck-action.yaml:" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("document", "holds"),
+    [("agent", "test_cases_file"), ("policy", "quarantine"), ("results", "provenance"), ("verdict", "pass_rate")],
+)
+def test_schema(project: Project, document: str, holds: str) -> None:
+    schema = json.loads(project.run("schema", document).stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert holds in schema["properties"]

@@ -1,0 +1,56 @@
+"""Fields that only later parts use: a good value is kept, a bad one is one sentence at its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holodeck_action.suite.values import Suite
+from tests.fields import agent_blocks, policy_blocks
+from tests.fields.blocks import Block, each
+from tests.suite.folders import complaints, load
+
+BLOCKS = (*agent_blocks.BLOCKS, *policy_blocks.BLOCKS)
+FIELDS = {f"{block.model}.{name}": (block, name) for block, name in each(BLOCKS)}
+KEPT = {key: (block, name) for key, (block, name) in FIELDS.items() if block.fields[name].good}
+
+
+def _loaded(folder: Path, files: dict[str, str]) -> Suite:
+    return load(folder, files["agent.yaml"], files)
+
+
+def _kept(folder: Path, files: dict[str, str]) -> str:
+    suite = _loaded(folder, files)
+    return repr((suite.agent, suite.policy, suite.project, [turn.files for turn in suite.cases[0].turns]))
+
+
+@pytest.mark.parametrize(("block", "name"), FIELDS.values(), ids=FIELDS)
+def test_a_bad_value_is_refused_at_its_line(tmp_path: Path, block: Block, name: str) -> None:
+    files = block.files(name, block.fields[name].bad)
+    assert complaints(tmp_path, files["agent.yaml"], files) == [block.complaint(name)]
+
+
+@pytest.mark.parametrize(("block", "name"), KEPT.values(), ids=KEPT)
+def test_a_good_value_is_kept(tmp_path: Path, block: Block, name: str) -> None:
+    found = [_kept(tmp_path, block.files(name, good)) for good in block.fields[name].good]
+    assert len(set(found)) == len(found)
+    assert {*found} - {_kept(tmp_path, block.files())}
+
+
+HONOURED = ("max_turns", "allowed_tools", "disallowed_tools", "permissions", "effort", "max_budget_usd")
+
+
+@pytest.mark.parametrize(
+    ("block", "name"),
+    [
+        *each((agent_blocks.CLAUDE, agent_blocks.OPENAI)),
+        (agent_blocks.AGENT, "deployment"),
+        (agent_blocks.PROJECT[0], "deployment"),
+    ],
+)
+def test_what_no_runner_uses_is_said(tmp_path: Path, block: Block, name: str) -> None:
+    suite = _loaded(tmp_path, block.files(name, block.fields[name].good[0]))
+    place = f"{block.path}.{name}" if block.path else name
+    expected = () if name in (*HONOURED, "fallback_model") else (f"not used by this runner: {place}",)
+    assert suite.notices == expected
