@@ -13,6 +13,7 @@ import click
 
 from holodeck_action import __version__
 from holodeck_action.failures import EXIT_CONFIGURATION, EXIT_INTERNAL, explained
+from holodeck_action.reports.plain import line_start, one_line
 from holodeck_action.reports.streams import lasting_streams
 
 if TYPE_CHECKING:
@@ -134,17 +135,17 @@ def validate(suites: tuple[str, ...], allow_empty: bool, env_file: Path | None) 
 
     Exit code 0: valid; 2: not valid.
     """
-    from holodeck_action.preflight import find_suites, load_all, shown_folder
+    from holodeck_action.preflight import check_targets, find_suites, load_all, suite_place
 
     around = _surroundings(env_file)
-    for loaded in load_all(find_suites(suites or ("agent.yaml",), around.cwd), around, allow_empty=allow_empty):
-        suite = loaded.suite
-        shown = shown_folder(suite.folder, around.cwd)
-        place = f"{shown}/{suite.file}" if shown else suite.file
+    suites_loaded = load_all(find_suites(suites or ("agent.yaml",), around.cwd), around, allow_empty=allow_empty)
+    check_targets(suites_loaded, around)
+    for suite in (loaded.suite for loaded in suites_loaded):
+        place = suite_place(suite, around.cwd)
         turns = sum(len(case.turns) for case in suite.cases)
-        click.echo(f"{place}: valid: {len(suite.cases)} cases, {turns} turns")
+        click.echo(f"{line_start(place, 1000)}: valid: {len(suite.cases)} cases, {turns} turns")
         for notice in suite.notices:
-            click.echo(f"note: {notice}", err=True)
+            click.echo(f"note: {one_line(notice, 1000)}", err=True)
     return 0
 
 
@@ -224,7 +225,7 @@ def _guarded() -> int:
 def _report(error: BaseException) -> int:
     code, lines = explained(error)
     for line in lines:
-        click.echo(f"error: {line}", err=True)
+        click.echo(f"error: {one_line(line, 2000)}", err=True)
     return code
 
 

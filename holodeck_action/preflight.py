@@ -13,6 +13,7 @@ from pathlib import Path
 from holodeck_action.agents.base import TargetError
 from holodeck_action.agents.registry import build_agent
 from holodeck_action.results.files import RecordError, read_record
+from holodeck_action.results.redaction import Redactor, environment_secrets
 from holodeck_action.settings import (
     Flags,
     Settings,
@@ -82,7 +83,7 @@ class Prepared:
     @property
     def place(self) -> str:
         """The suite's file as the reader would type it."""
-        return suite_place(self.suite, self.shown)
+        return f"{self.shown}/{self.suite.file}" if self.shown else self.suite.file
 
 
 def find_suites(patterns: Sequence[str], cwd: Path) -> tuple[Path, ...]:
@@ -156,7 +157,6 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
     for loaded in suites if not lines else ():
         suite = loaded.suite
         shown = shown_folder(suite.folder, around.cwd)
-        place = suite_place(suite, shown)
         try:
             cases = choose_cases(suite, flags)
             settings = merge(suite, flags, loaded.environ)
@@ -164,7 +164,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
             target, folder = _target(suite, flags, around)
             _check_python_target(suite, target, loaded.environ)
         except (SettingsError, TargetError) as error:
-            lines.append(f"{place}: {error}")
+            lines.append(f"{suite_place(suite, around.cwd)}: {error}")
             continue
         lines += _judged(cases, shown)
         prepared.append(Prepared(suite, loaded.environ, shown, settings, cases, target, folder))
@@ -188,13 +188,15 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> None:
             asyncio.run(_try_target(suite, target, loaded.environ))
             _check_python_target(suite, target, loaded.environ)
         except TargetError as error:
-            lines.append(f"{suite_place(suite, shown_folder(suite.folder, around.cwd))}: {error}")
+            redactor = Redactor(suite.secrets | environment_secrets(loaded.environ))
+            lines.append(redactor.text(f"{suite_place(suite, around.cwd)}: {error}"))
     if lines:
         raise ConfigurationError(lines)
 
 
-def suite_place(suite: Suite, shown: str) -> str:
-    """Return a suite's file as the reader would type it; `shown` is its folder."""
+def suite_place(suite: Suite, cwd: Path) -> str:
+    """Return a suite's file as a reader in `cwd` would type it."""
+    shown = shown_folder(suite.folder, cwd)
     return f"{shown}/{suite.file}" if shown else suite.file
 
 

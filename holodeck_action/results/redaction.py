@@ -20,6 +20,11 @@ SHORTEST = 4
 """Characters; a shorter value stands in too much innocent text to be hidden."""
 SHORTEST_LINE = 8
 """Characters of a line of a multi-line secret, such as a key file, that is hidden on its own."""
+# What a verdict rests on is no text of the agent's or the suite's: a secret that happens to read "failed" must not
+# turn a failed evaluation into another one.
+_KEPT_FIELDS = frozenset(("code", "kind", "polarity", "status", "timestamp", "started_at"))
+_OWN_KEYS = frozenset(("context", "metadata", "settings"))
+"""Fields that hold a mapping with keys of our own; the values in it may hold secrets."""
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH)$", re.IGNORECASE)
 
 
@@ -51,6 +56,12 @@ class Redactor:
         """Return a case id without secrets that is still the only one: made of the content hash where one is in it."""
         return case_id if self.text(case_id) == case_id else f"case-{content_hash[:12]}"
 
+    def _clean_field(self, name: str, value: Any) -> Any:
+        if name not in _OWN_KEYS or not isinstance(value, Mapping):
+            return self._clean(value)
+        items = {key: self._clean(item) for key, item in value.items()}
+        return value if all(items[key] is item for key, item in value.items()) else items
+
     def _clean(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.text(value)
@@ -70,7 +81,7 @@ class Redactor:
             changes = {}
             for item in fields(value):
                 old = getattr(value, item.name)
-                new = self._clean(old)
+                new = old if item.name in _KEPT_FIELDS else self._clean_field(item.name, old)
                 if new is not old:
                     changes[item.name] = new
             return replace(value, **changes) if changes else value
