@@ -70,7 +70,12 @@ def cli() -> None:
 
 @cli.command(epilog=EPILOG)
 @_SUITES
-@click.option("-o", "--output-dir", type=click.Path(path_type=Path), help="Write results.json and verdict.json here.")
+@click.option(
+    "-o",
+    "--output-dir",
+    type=click.Path(path_type=Path),
+    help="Write results.json, verdict.json, report.md and junit.xml here.",
+)
 @click.option("--target", help="Who answers: recorded:PATH, python:MODULE:CALLABLE, command:CMD or http:URL.")
 @click.option("--concurrency", type=_AT_LEAST_ONE, help="Conversations at a time [default: 10].")
 @click.option("--turn-timeout", type=_SECONDS, help="Seconds the agent may take for a turn [default: 60].")
@@ -92,6 +97,7 @@ def cli() -> None:
 @click.option("--resume", is_flag=True, help="Continue an interrupted run from the journal in the output directory.")
 @click.option("--allow-empty", is_flag=True, help="Accept a suite without cases.")
 @click.option("--env-file", type=click.Path(path_type=Path), help="Read variables from this file.")
+@click.option("--template", type=click.Path(path_type=Path), help="Make report.md with this Jinja template.")
 @click.option(
     "--fail-on",
     type=click.Choice(["violation", "never"]),
@@ -109,7 +115,7 @@ def run(suites: tuple[str, ...], **options: Any) -> int:
     """
     from holodeck_action.github.inputs import InputError, read_inputs
     from holodeck_action.pipeline import Output, run_suites
-    from holodeck_action.preflight import ConfigurationError, find_suites, load_all, prepare
+    from holodeck_action.preflight import ConfigurationError, find_suites, load_all, prepare, template_of
     from holodeck_action.request import request_from
 
     try:
@@ -117,12 +123,12 @@ def run(suites: tuple[str, ...], **options: Any) -> int:
     except InputError as error:
         raise ConfigurationError(error.lines) from error
     request = request_from({"suites": suites, **options}, inputs)
+    template = template_of(request.template)
     around = _surroundings(request.env_file)
     loaded = load_all(find_suites(request.suites, around.cwd), around, allow_empty=request.allow_empty)
     prepared = prepare(loaded, request.flags, around)
-    done = run_suites(
-        prepared, request.flags, Output(sys.stdout, sys.stderr, request.output_dir), resume=request.resume
-    )
+    output = Output(sys.stdout, sys.stderr, request.output_dir, template)
+    done = run_suites(prepared, request.flags, output, resume=request.resume)
     return request.process_exit_code(done.exit_code)
 
 
@@ -165,6 +171,27 @@ def decide(results: Path, policy: Path | None, output_dir: Path | None, **gates:
 
 
 @cli.command()
+@click.argument("results", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    type=click.Choice(["markdown", "html", "junit", "json", "csv", "console"]),
+    default="console",
+    show_default=True,
+)
+@click.option("--canonical", is_flag=True, help="Leave out what differs between runs: the same record, the same bytes.")
+@click.option("-o", "--output", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write the report here.")
+@click.option("--template", type=click.Path(path_type=Path), help="Make the Markdown report with this Jinja template.")
+def report(results: Path, **showing: Any) -> int:
+    """Show RESULTS (a results.json) in a format, without running anything.
+
+    Exit code 0: shown; 2: RESULTS or an option cannot be used.
+    """
+    from holodeck_action.rerender import Showing, rerender
+
+    return rerender(results, Showing(**showing), sys.stdout, sys.stderr)
+
+
+@cli.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=".", metavar="[DIR]")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 def init(folder: Path, force: bool) -> int:
@@ -177,9 +204,9 @@ def init(folder: Path, force: bool) -> int:
 
 
 @cli.command()
-@click.argument("document", type=click.Choice(["agent", "policy", "results", "verdict"]))
+@click.argument("document", type=click.Choice(["agent", "policy", "results", "verdict", "report"]))
 def schema(document: str) -> int:
-    """Print the JSON Schema of a DOCUMENT: agent.yaml, the policy file, results.json or verdict.json."""
+    """Print the JSON Schema of a DOCUMENT: agent.yaml, the policy file, results.json, verdict.json or a JSON report."""
     import json
 
     from holodeck_action.results.schema import result_schema

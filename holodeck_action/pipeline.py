@@ -17,9 +17,11 @@ from holodeck_action.agents.base import Agent, TargetError
 from holodeck_action.agents.registry import build_agent, describe
 from holodeck_action.evaluators.scoring import TurnScorer
 from holodeck_action.preflight import ConfigurationError, Prepared, writable_folder
-from holodeck_action.reports.console import console_report
+from holodeck_action.reports.custom import CustomTemplate
+from holodeck_action.reports.files import JUNIT_FILE, REPORT_FILE, write_reports
 from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.progress import progress_for
+from holodeck_action.reports.terminal import show
 from holodeck_action.results.decide import decide
 from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE, write_combined, write_record, write_verdict
 from holodeck_action.results.record import Record
@@ -49,11 +51,15 @@ SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where a run writes: reports to `stdout`, progress and problems to `stderr`, files to `folder` (None: none)."""
+    """Where a run writes: reports to `stdout`, progress and problems to `stderr`, files to `folder` (None: none).
+
+    `template` is what report.md is made with; None for the built-in template.
+    """
 
     stdout: TextIO
     stderr: TextIO
     folder: Path | None
+    template: CustomTemplate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +206,8 @@ def _start_files(suites: Sequence[_Ready], output: Output) -> list[Journal | Non
     try:
         for folder in dict.fromkeys([output.folder, *(ready.folder for ready in suites)]):
             if folder is not None:
-                (folder / RESULTS_FILE).unlink(missing_ok=True)
-                (folder / VERDICT_FILE).unlink(missing_ok=True)
+                for name in (RESULTS_FILE, VERDICT_FILE, REPORT_FILE, JUNIT_FILE):
+                    (folder / name).unlink(missing_ok=True)
         for ready in suites:
             if ready.folder is None:
                 journals.append(None)
@@ -234,10 +240,11 @@ def _conclude(ready: _Ready, journal: Journal | None, record: Record, output: Ou
     code = verdict.exit_code
     if journal is not None and journal.error is not None:
         output.stderr.write(f"note: {journal.error}\n")
-    report = build_report(record, verdict)
-    output.stdout.write(console_report(report, item.shown))
-    output.stdout.flush()
+    report = build_report(record, verdict, item.shown)
+    show(report, output.stdout)
     written = folder is None or _write_results(folder, record, verdict, journal, output)
+    if folder is not None and written:
+        write_reports(folder, report, output.template, lambda sentence: _note(sentence, output))
     if not written:
         # Results nobody can read are infrastructure trouble: never a pass.
         code = combined_exit_code([code, EXIT_INCOMPLETE])
@@ -342,6 +349,10 @@ def _write_results(folder: Path, record: Record, verdict: Verdict, journal: Jour
         )
         return False
     return True
+
+
+def _note(sentence: str, output: Output) -> None:
+    output.stderr.write(f"note: {one_line(sentence, 1000)}\n")
 
 
 def _folders(prepared: Sequence[Prepared], root: Path | None) -> list[Path | None]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from holodeck_action.agents.base import TargetError
 from holodeck_action.agents.registry import build_agent
+from holodeck_action.reports.custom import CustomTemplate, TemplateError, read_template
 from holodeck_action.results.files import RecordError, read_record
 from holodeck_action.results.redaction import Redactor, environment_secrets
 from holodeck_action.settings import (
@@ -226,6 +227,18 @@ def gates_of(policy: Path, around: Surroundings) -> Gates:
     except SuiteError as error:
         shown = shown_folder(policy.resolve().parent, around.cwd)
         raise ConfigurationError([_line(problem, shown) for problem in error.problems]) from error
+
+
+def template_of(path: Path | None) -> CustomTemplate | None:
+    """Read a report template; None for none.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    try:
+        return None if path is None else read_template(path)
+    except TemplateError as error:
+        raise ConfigurationError([str(error)]) from error
 
 
 def writable_folder(folder: Path) -> None:

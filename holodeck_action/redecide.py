@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TextIO
 
 from holodeck_action.preflight import ConfigurationError, writable_folder
-from holodeck_action.reports.console import console_report
+from holodeck_action.reports.terminal import show
 from holodeck_action.results.decide import decide
 from holodeck_action.results.files import VERDICT_FILE, RecordError, read_record, write_verdict
 from holodeck_action.results.record import Record
@@ -41,7 +41,7 @@ def redecide(results: Path, gates: Gates | None, flags: Flags, folder: Path | No
     if folder is not None:
         writable_folder(folder)
     verdict = decide(record, applied)
-    stdout.write(console_report(build_report(record, verdict)))
+    show(build_report(record, verdict), stdout)
     if folder is not None:
         try:
             write_verdict(folder / VERDICT_FILE, verdict)

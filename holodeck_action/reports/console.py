@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from holodeck_action.reports.plain import line_start, one_line
 from holodeck_action.reports.wording import VERDICTS, call_text, counts_text, place
@@ -14,31 +13,41 @@ _GATE_SIGNS = {"passed": "✓", "failed": "✗", "undetermined": "?"}
 _CASE_SIGNS = {"failed": "✗", "error": "!", "skipped": "-", "quarantined": "~"}
 
 
-def console_report(report: Report, folder: str = "") -> str:
-    """Render a report as plain text, for logs; `folder` replaces the report's own."""
-    return "\n".join(_lines(replace(report, folder=folder or report.folder))) + "\n"
+def console_report(report: Report) -> str:
+    """Render a report as plain text, for logs."""
+    return "\n".join(_lines(report)) + "\n"
 
 
-def _lines(report: Report) -> Iterator[str]:
+def head_lines(report: Report) -> Iterator[str]:
+    """Yield what is said before the cases: the suite, then its notices."""
     file = one_line(f"{report.folder}/{report.file}" if report.folder else report.file)
     yield f"Suite {one_line(report.suite)} ({file}), target {one_line(report.target)}"
     for notice in report.notices:
         yield f"note: {one_line(notice, 500)}"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield from head_lines(report)
     for case in report.attention:
         yield ""
         yield from case_lines(case, report.folder)
     if report.informational:
         yield ""
-        titles = ", ".join(one_line(case.title, 60) for case in report.informational[:20])
-        yield f"informational (nothing asserts): {titles}{' …' if len(report.informational) > 20 else ''}"
+        yield informational_line(report)
     if report.metrics:
         yield ""
         yield from _metrics(report.metrics)
     yield ""
     for gate in report.gates:
-        yield f"{_GATE_SIGNS[gate.state]} {gate_text(gate)}"
+        yield gate_text(gate)
     yield ""
     yield conclusion(report)
+
+
+def informational_line(report: Report) -> str:
+    """Return a line that names the cases in which nothing asserts, the first 20 of them."""
+    titles = ", ".join(one_line(case.title, 60) for case in report.informational[:20])
+    return f"informational (nothing asserts): {titles}{' …' if len(report.informational) > 20 else ''}"
 
 
 def conclusion(report: Report) -> str:
@@ -99,5 +108,6 @@ def metric_texts(metric: MetricView) -> tuple[str, str, str, str]:
 def gate_text(gate: GateVerdict) -> str:
     """Return a gate with its numbers as one line."""
     actual = "unknown" if gate.actual is None else f"{gate.actual:.4g}"
+    numbers = f"{one_line(gate.name)} {actual} (required {gate.required:.4g})"
     state = "" if gate.state != "undetermined" else ": cannot be decided"
-    return f"{one_line(gate.name)} {actual} (required {gate.required:.4g}): {one_line(gate.reason)}{state}"
+    return f"{_GATE_SIGNS[gate.state]} {numbers}: {one_line(gate.reason)}{state}"
