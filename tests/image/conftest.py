@@ -1,0 +1,90 @@
+"""Containers of the image that `make image-test` has built."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.image.lock import ROOT
+
+IMAGE = "holodeck-action:tested"
+WORKSPACE = "/github/workspace"
+OTHER_UID = 12345
+
+
+@dataclass(frozen=True)
+class Ended:
+    """An ended container."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+class Engine:
+    """`docker`, or what stands for it."""
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+
+    def call(self, *arguments: str) -> Ended:
+        ended = subprocess.run(
+            [self.program, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=100,
+            check=False,
+        )
+        return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+    def run(
+        self,
+        *arguments: str,
+        options: tuple[str, ...] = (),
+        environ: Mapping[str, str] | None = None,
+        mounts: Mapping[Path, str] | None = None,
+    ) -> Ended:
+        """Run a container without network: the image's entry point with the arguments."""
+        given = [f"--env={name}={value}" for name, value in (environ or {}).items()]
+        mounted = [f"--volume={folder}:{place}" for folder, place in (mounts or {}).items()]
+        return self.call("run", "--rm", "--network=none", *given, *mounted, *options, IMAGE, *arguments)
+
+    def shell(
+        self,
+        script: str,
+        options: tuple[str, ...] = (),
+        environ: Mapping[str, str] | None = None,
+        mounts: Mapping[Path, str] | None = None,
+    ) -> str:
+        """Run a shell script in a container and return what it prints; it must succeed."""
+        ended = self.run("-euc", script, options=("--entrypoint=/bin/sh", *options), environ=environ, mounts=mounts)
+        assert ended.code == 0, ended
+        return ended.stdout
+
+
+@pytest.fixture(scope="session")
+def engine() -> Engine:
+    """The engine that has the image."""
+    program = os.environ.get("IMAGE_ENGINE")
+    assert program, "run: make image-test"
+    return Engine(program)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, engine: Engine) -> Iterator[Path]:
+    """A clone of a repository with the support example; it belongs to another user."""
+    folder = tmp_path / "checkout"
+    shutil.copytree(ROOT / "examples" / "support", folder)
+    here = {folder: WORKSPACE}
+    identity = "-c user.name=octo -c user.email=octo@example.com"
+    engine.shell(f"git init -q && git add . && git {identity} commit -qm suite", mounts=here)
+    engine.shell(f"chown -R {OTHER_UID}:{OTHER_UID} .", mounts=here)
+    yield folder
+    engine.shell(f"chown -R {os.getuid()}:{os.getgid()} .", mounts=here)

@@ -1,0 +1,223 @@
+"""The built image, as a workflow and as a person at a laptop use it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holodeck_action import __version__
+from holodeck_action.results.canonical import canonical_json
+from holodeck_action.results.files import read_record
+from tests.action.runner import read_log, read_pairs
+from tests.action.step import action
+from tests.image.conftest import IMAGE, OTHER_UID, WORKSPACE, Engine
+from tests.image.lock import PROJECT, everything_installed, locked_packages
+
+pytestmark = pytest.mark.image
+
+HOSTILE = {"PATH": "utter-nonsense", "HOME": "/nonexistent", "PYTHONPATH": WORKSPACE, "PYTHONHOME": "/nonexistent"}
+MEGABYTE = 1_000_000
+
+
+def canonical(folder: Path) -> bytes:
+    """The canonical record of the run whose results are in the folder."""
+    return canonical_json(read_record(folder / "results.json"))
+
+
+def outside(checkout: Path, folder: Path) -> bytes:
+    """The canonical record of the same suite run by this machine's own command line."""
+    shutil.copytree(checkout, folder)
+    command = [sys.executable, "-m", "holodeck_action.cli", "run", "-o", "out"]
+    assert subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 1
+    return canonical(folder / "out")
+
+
+def test_it_says_its_version(engine: Engine) -> None:
+    ended = engine.run("--version")
+
+    assert (ended.code, ended.stderr) == (0, "")
+    assert ended.stdout == f"holodeck-action, version {__version__}\n"
+
+
+def test_a_run_gives_the_record_of_the_command_line_outside(engine: Engine, checkout: Path, tmp_path: Path) -> None:
+    ended = engine.run("run", "-o", "out", mounts={checkout: WORKSPACE})
+
+    assert ended.code == 1, ended
+    assert "Return of a milk jug" in ended.stdout
+    assert canonical(checkout / "out") == outside(checkout, tmp_path / "outside")
+
+
+def test_it_needs_no_home_no_path_no_network_and_no_file_system_but_the_checkout(
+    engine: Engine, checkout: Path, tmp_path: Path
+) -> None:
+    for shadowing in ("click.py", "json.py", "sitecustomize.py"):
+        (checkout / shadowing).write_text("raise SystemExit('code of the checkout ran')\n", encoding="utf-8")
+
+    ended = engine.run(
+        "run", "-o", "out", environ=HOSTILE, mounts={checkout: WORKSPACE}, options=("--read-only", "--tmpfs=/tmp")
+    )
+
+    assert ended.code == 1, ended
+    assert "code of the checkout ran" not in ended.stdout + ended.stderr
+    assert canonical(checkout / "out") == outside(checkout, tmp_path / "outside")
+
+
+def test_as_the_owner_of_the_checkout_it_leaves_only_files_of_the_owner(engine: Engine, checkout: Path) -> None:
+    before = set(checkout.rglob("*"))
+    ended = engine.run("run", "-o", "out", mounts={checkout: WORKSPACE}, options=(f"--user={OTHER_UID}:{OTHER_UID}",))
+
+    assert ended.code == 1, ended
+    new = set(checkout.rglob("*")) - before
+    assert checkout / "out" / "results.json" in new
+    assert {path.relative_to(checkout).parts[0] for path in new} == {"out"}
+    assert {path.stat().st_uid for path in new} == {OTHER_UID}
+
+
+def test_as_a_step_it_gives_outputs_a_summary_and_the_same_record(
+    engine: Engine, checkout: Path, tmp_path: Path
+) -> None:
+    home, commands = tmp_path / "home", tmp_path / "file_commands"
+    home.mkdir()
+    commands.mkdir()
+    for name in ("set_output", "step_summary"):
+        (commands / name).touch()
+    inputs = {f"INPUT_{name.upper()}": what.get("default", "") for name, what in action()["inputs"].items()}
+    environ = {
+        "GITHUB_ACTIONS": "true",
+        "CI": "true",
+        "HOME": "/github/home",
+        "GITHUB_WORKSPACE": WORKSPACE,
+        "GITHUB_OUTPUT": "/github/file_commands/set_output",
+        "GITHUB_STEP_SUMMARY": "/github/file_commands/step_summary",
+        **inputs,
+        "INPUT_GITHUB-TOKEN": "ghs_token-of-the-job",
+    }
+    mounts = {checkout: WORKSPACE, home: "/github/home", commands: "/github/file_commands"}
+
+    ended = engine.run(environ=environ, mounts=mounts, options=(f"--workdir={WORKSPACE}",))
+
+    assert ended.code == 1, ended
+    outputs = dict(read_pairs((commands / "set_output").read_text(encoding="utf-8")))
+    assert (outputs["verdict"], outputs["exit-code"], outputs["results-path"]) == (
+        "failed",
+        "1",
+        "holodeck-results/results.json",
+    )
+    assert "Return of a milk jug" in (commands / "step_summary").read_text(encoding="utf-8")
+    assert [command.name for command in read_log(ended.stdout.encode()).commands if command.name == "error"] == [
+        "error"
+    ]
+    assert canonical(checkout / "holodeck-results") == outside(checkout, tmp_path / "outside")
+    assert list(home.iterdir()) == []
+
+
+def test_a_command_of_a_suite_finds_node_and_uv_on_any_path(engine: Engine, checkout: Path) -> None:
+    script = """
+        set -e
+        for tool in node npx uvx git python; do "$tool" --version >&2; done
+        read -r request
+        echo '{"response": "found"}'
+    """
+    suite = {
+        "name": "tools",
+        "model": {"provider": "openai", "name": "gpt-4o"},
+        "instructions": {"inline": "Answer."},
+        "evaluations": {"metrics": [{"type": "standard", "metric": "equality"}]},
+        "test_cases": [{"name": "tools", "input": "are they there?", "ground_truth": "found"}],
+    }
+    (checkout / "tools.yaml").write_text(json.dumps(suite), encoding="utf-8")
+    (checkout / "holodeck-action.yaml").unlink()
+    (checkout / "answer.sh").write_text(script, encoding="utf-8")
+
+    ended = engine.run(
+        *("run", "tools.yaml", "--target", "command:/bin/sh answer.sh"),
+        environ={"PATH": "utter-nonsense", "HOME": "/nonexistent"},
+        mounts={checkout: WORKSPACE},
+    )
+
+    assert ended.code == 0, ended
+
+
+@pytest.mark.parametrize("user", ["0:0", f"{OTHER_UID}:{OTHER_UID}"])
+def test_tools_of_mcp_servers_start_for_any_user(engine: Engine, user: str) -> None:
+    printed = engine.shell(
+        "node --version; npm --version; npx --version; uvx --version; uv cache dir; npm config get cache",
+        options=(f"--user={user}",),
+        environ={"HOME": "/nonexistent"},
+    ).splitlines()
+
+    assert printed[0].startswith("v24.")
+    assert printed[1] == printed[2]
+    assert printed[3].startswith("uvx ")
+    assert printed[4:] == ["/tmp/uv-cache", "/tmp/npm-cache"]
+
+
+def test_git_reads_a_checkout_of_any_user(engine: Engine, checkout: Path) -> None:
+    assert engine.shell("git log --format=%s", mounts={checkout: WORKSPACE}) == "suite\n"
+
+
+def test_every_extra_works(engine: Engine) -> None:
+    script = """
+        import importlib, os, openpyxl
+        os.environ.update(DEEPEVAL_TELEMETRY_OPT_OUT="1", DEEPEVAL_DISABLE_DOTENV="1")
+        for name in ("pydantic_ai.mcp", "pydantic_ai.models.openai", "pydantic_ai.models.anthropic", "deepeval.metrics",
+                     "azure.ai.evaluation", "github"):
+            importlib.import_module(name)
+        book = openpyxl.Workbook()
+        book.active.append(["kettle", 42])
+        book.save("/tmp/book.xlsx")
+        from markitdown import MarkItDown
+        print(MarkItDown().convert("/tmp/book.xlsx").text_content)
+    """
+    program = "\n".join(line.removeprefix(" " * 8) for line in script.splitlines())
+    ended = engine.run("-Ic", program, options=("--entrypoint=/opt/holodeck-action/bin/python", "--workdir=/tmp"))
+
+    assert ended.code == 0, ended
+    assert "| kettle | 42 |" in ended.stdout
+
+
+def test_it_has_what_the_lock_says_and_nothing_else(engine: Engine) -> None:
+    program = "from importlib.metadata import distributions as d; print(*{f'{x.name}=={x.version}' for x in d()})"
+    printed = engine.run("-Ic", program, options=("--entrypoint=/opt/holodeck-action/bin/python",)).stdout
+    found = (item.split("==") for item in printed.split())
+    versions = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found}
+    packages, allowed = locked_packages(), everything_installed()
+
+    assert versions.pop(PROJECT) == __version__
+    assert set(versions) <= allowed
+    assert versions == {name: packages[name]["version"] for name in versions}
+    assert {"deepeval", "azure-ai-evaluation", "pygithub", "markitdown", "pydantic-ai-slim"} <= set(versions)
+
+
+def test_it_has_bytecode_and_no_tests_and_caches(engine: Engine) -> None:
+    printed = engine.shell(
+        """
+        cd /opt/holodeck-action/lib/python3*/site-packages
+        find . -type d -name tests
+        find /root /var/lib/apt/lists /var/cache/apt /tmp -type f \\( -size +100k -o -name '*.whl' -o -name '*.deb' \\)
+        find holodeck_action pydantic deepeval -name '*.py' | while read -r file; do
+            ls "$(dirname "$file")/__pycache__/$(basename "$file" .py)".cpython-*.pyc >/dev/null
+        done
+        """
+    )
+
+    assert printed == ""
+
+
+def test_it_is_small_labelled_and_holds_no_secret(engine: Engine) -> None:
+    [image] = json.loads(engine.call("image", "inspect", IMAGE).stdout)
+    config = image["Config"]
+
+    assert image["Size"] <= 900 * MEGABYTE
+    assert config["WorkingDir"] == WORKSPACE
+    assert config.get("User", "") in ("", "0", "root")
+    assert config["Entrypoint"][0] == "/opt/holodeck-action/bin/python"
+    assert config["Labels"]["org.opencontainers.image.licenses"] == "Apache-2.0"
+    assert config["Labels"]["org.opencontainers.image.base.name"].startswith("python:3.")
+    assert not [item for item in config["Env"] if "TOKEN" in item or "KEY=" in item or "SECRET" in item]
