@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,8 +16,18 @@ from holodeck_action.github.files import ChannelError, append_outputs, append_su
 from holodeck_action.github.inputs import InputError, read_action_inputs
 from holodeck_action.github.outputs import SuiteResult, step_outputs
 from holodeck_action.pipeline import Done, Output, run_suites
-from holodeck_action.preflight import ConfigurationError, Loaded, Surroundings, find_suites, load_all, prepare
-from holodeck_action.reports.console import console_report
+from holodeck_action.preflight import (
+    ConfigurationError,
+    Loaded,
+    Surroundings,
+    find_suites,
+    load_all,
+    prepare,
+    template_of,
+)
+from holodeck_action.reports.budget import Budget
+from holodeck_action.reports.custom import CustomTemplate
+from holodeck_action.reports.files import REPORT_FILE, readable
 from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.streams import lasting_streams
 from holodeck_action.reports.untrusted import fence
@@ -27,7 +37,8 @@ from holodeck_action.results.redaction import SHORTEST, environment_secrets
 from holodeck_action.usercode.environment import job_environment
 
 TITLE = "holodeck-action"
-REPORT_FILE = "report.md"
+_PROBLEMS_SHOWN = 50_000
+"""Characters of configuration errors in the job summary, which take at most four bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +46,7 @@ class _Asked:
     """What the inputs ask for, valid, and the suites they name, loaded."""
 
     request: Request
+    template: CustomTemplate | None
     summary: bool
     around: Surroundings
     loaded: tuple[Loaded, ...]
@@ -99,10 +111,11 @@ def _ask(environ: Mapping[str, str], log: TextIO) -> _Asked | _Ended:
         workspace = _enter(environ.get("GITHUB_WORKSPACE") or ".")
         request = request_from(inputs)
         _check_inside(request.output_dir, workspace)
+        template = template_of(request.template)
         around = Surroundings(environ, _home(environ), workspace, request.env_file)
         loaded = load_all(find_suites(request.suites, workspace), around, allow_empty=request.allow_empty)
         _hide({secret for item in loaded for secret in item.suite.secrets}, log)
-        return _Asked(request, inputs["summary"], around, loaded)
+        return _Asked(request, template, inputs["summary"], around, loaded)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last resort: one sentence, no traceback
         code, problems = explained(error)
         return _Ended(code, problems=problems)
@@ -112,7 +125,8 @@ def _evaluate(asked: _Asked, log: TextIO) -> _Ended:
     request = asked.request
     try:
         prepared = prepare(asked.loaded, request.flags, asked.around)
-        done = run_suites(prepared, request.flags, Output(log, log, request.output_dir), resume=request.resume)
+        output = Output(log, log, request.output_dir, asked.template)
+        done = run_suites(prepared, request.flags, output, resume=request.resume)
         return _Ended(done.exit_code, done)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - as above
         code, problems = explained(error)
@@ -155,17 +169,17 @@ def _check_inside(folder: Path | None, workspace: Path) -> None:
 
 def _publish(asked: _Asked | None, ended: _Ended, environ: Mapping[str, str], log: TextIO) -> None:
     """Write outputs and job summary; one that cannot be written is a note and changes no verdict."""
-    try:
-        append_outputs(environ.get("GITHUB_OUTPUT"), _outputs(asked, ended))
-    except ChannelError as error:
-        log.write(f"note: {error}\n")
-    if asked is not None and not asked.summary:
-        return
     file = environ.get("GITHUB_STEP_SUMMARY")
-    try:
-        append_summary(file, _summary(ended, summary_room(file)))
-    except ChannelError as error:
-        log.write(f"note: {error}\n")
+    channels: list[Callable[[], None]] = [lambda: append_outputs(environ.get("GITHUB_OUTPUT"), _outputs(asked, ended))]
+    if asked is None or asked.summary:
+        channels.append(lambda: append_summary(file, _summary(asked, ended, summary_room(file))))
+    for publish in channels:
+        try:
+            publish()
+        except ChannelError as error:
+            log.write(f"note: {error}\n")
+        except Exception as error:  # noqa: BLE001 - no channel hides the verdict
+            log.write("".join(f"note: {sentence}\n" for sentence in explained(error)[1]))
 
 
 def _outputs(asked: _Asked | None, ended: _Ended) -> dict[str, str]:
@@ -190,12 +204,18 @@ def _written(folder: Path | None, name: str) -> str | None:
     return os.path.relpath(path) if path is not None and path.is_file() else None
 
 
-def _summary(ended: _Ended, limit: int) -> str:
-    """Return the job summary: every suite's report, or why there is none."""
-    if ended.done is None:
-        return f"### {TITLE}: nothing was evaluated{fence(chr(10).join(ended.problems), limit // 2)}"
-    text = "\n".join(console_report(suite.report) for suite in ended.done.suites)
-    return f"### {TITLE}{fence(text, limit // 8)}"
+def _summary(asked: _Asked | None, ended: _Ended, room: int) -> str:
+    """Return the job summary of at most `room` bytes: every suite's report, or why there is none."""
+    if asked is None or ended.done is None:
+        return f"### {TITLE}: nothing was evaluated{fence(chr(10).join(ended.problems), _PROBLEMS_SHOWN)}"
+    texts: list[str] = []
+    for left, suite in zip(range(len(ended.done.suites), 0, -1), ended.done.suites, strict=True):
+        share = room // left - 1
+        # What is wrong with the template is in the log since report.md was made.
+        text = readable(suite.report, asked.template, lambda _: None, Budget(share, share))
+        texts.append(text + "\n")
+        room -= len(texts[-1].encode())
+    return "".join(texts)
 
 
 def _why(ended: _Ended) -> str:

@@ -1,0 +1,80 @@
+"""action.yml, its types, the code, the flags and the documentation name the same inputs and outputs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import yaml
+
+from holodeck_action.github.inputs import INPUTS
+from tests.action.step import ROOT, action
+from tests.cli.project import Project
+
+TYPES: dict[str, Any] = yaml.safe_load((ROOT / "action-types.yml").read_text(encoding="utf-8"))
+PAGE = (ROOT / "docs" / "action.md").read_text(encoding="utf-8")
+KINDS = {
+    "a whole number, 0 or more": "integer",
+    "a whole number, 1 or more": "integer",
+    "a number from 0 to 1": "float",
+    "a number of seconds above 0": "float",
+    "true, false": "boolean",
+    "violation, never": "enum",
+}
+
+
+def _table(heading: str) -> dict[str, list[str]]:
+    section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([\w-]+)` \| (.*) \|$", section, re.M)
+    return {name: [cell.strip().strip("`") for cell in cells.split(" | ")] for name, cells in rows}
+
+
+def test_the_code_reads_what_action_yml_declares() -> None:
+    declared = action()["inputs"]
+    assert list(declared) == [item.name for item in INPUTS]
+    defaults = {name: described.get("default", "") for name, described in declared.items()}
+    assert defaults.pop("github-token") == "${{ github.token }}"
+    assert defaults == {item.name: item.default for item in INPUTS if item.name != "github-token"}
+    assert all(described["description"] for described in (*declared.values(), *action()["outputs"].values()))
+
+
+def test_every_input_is_a_flag_of_run_and_every_flag_an_input(project: Project) -> None:
+    text = project.run("run", "--help").stdout
+    flags = set(re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.M)) - {"help"}
+    assert flags == {item.name for item in INPUTS} - {"suite", "summary", "github-token"}
+
+
+@pytest.mark.parametrize("kind", ["inputs", "outputs"])
+def test_the_types_cover_action_yml(kind: str) -> None:
+    assert list(TYPES[kind]) == list(action()[kind])
+
+
+def test_the_types_are_those_that_are_read() -> None:
+    for item in INPUTS:
+        described = TYPES["inputs"][item.name]
+        assert described["type"] == ("list" if "one per line" in item.allowed else KINDS.get(item.allowed, "string"))
+        if described["type"] == "enum":
+            assert ", ".join(described["allowed-values"]) == item.allowed
+
+
+def test_the_documentation_lists_every_input_with_its_default() -> None:
+    rows = _table("Inputs")
+    assert list(rows) == [item.name for item in INPUTS]
+    documented = {name: cells[0].removeprefix("|").strip() for name, cells in rows.items()}
+    assert documented.pop("github-token") == "the job's"
+    for item in INPUTS:
+        if item.name != "github-token":
+            assert documented[item.name].startswith(item.default), item.name
+
+
+def test_the_documentation_lists_every_output() -> None:
+    assert list(_table("Outputs")) == list(action()["outputs"])
+
+
+def test_action_yml_fits_githubs_schema() -> None:
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-actions", "action.yml"]
+    finished = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stdout
