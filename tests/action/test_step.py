@@ -28,6 +28,7 @@ def test_the_support_example(step: Step) -> None:
         "skipped": "0",
         "total": "27",
         "results-path": "holodeck-results/results.json",
+        "report-path": "holodeck-results/report.md",
         "verdict-path": "holodeck-results/verdict.json",
     }
     assert expected.items() <= ended.outputs.items()
@@ -38,6 +39,9 @@ def test_the_support_example(step: Step) -> None:
     assert error.name == "error"
     assert error.properties == {"title": "holodeck-action"}
     assert error.data.startswith("larkfield-support: failed: min_pass_rate is 0.7778, 1 required")
+
+    report = (step.project.folder / "holodeck-results/report.md").read_text(encoding="utf-8")
+    assert ended.summary.strip() == report.strip()
 
     by_step = read_record(step.project.folder / "holodeck-results/results.json")
     _, by_command = step.project.evaluate()
@@ -177,6 +181,25 @@ def test_the_summary_stays_within_what_github_shows(step: Step, before: int) -> 
     ended = step.run()
     assert ended.code == 1
     assert before + 300 < len(ended.summary.encode()) <= SUMMARY_LIMIT
+
+
+def test_a_template_makes_report_and_summary(step: Step) -> None:
+    step.project.numbered(2, frozenset({1}))
+    step.project.write("short.j2", "Own words: {{ report.counts.failed }} failed")
+    ended = step.run({"template": "short.j2"})
+    assert ended.summary.strip() == "Own words: 1 failed"
+    assert (step.project.folder / ended.outputs["report-path"]).read_text().strip() == "Own words: 1 failed"
+    step.project.write("short.j2", "{% for %}::error::x")
+    step.summary_file.unlink()
+    step.output_file.unlink()
+    ended = step.run({"template": "short.j2"})
+    assert ended.code == 1
+    assert len([line for line in ended.log.text if line.startswith("note: short.j2")]) == 1
+    assert "case 1" in ended.summary
+    step.output_file.unlink()
+    ended = step.run({"template": "missing.j2"})
+    assert (ended.code, ended.outputs["verdict"]) == (2, "invalid")
+    assert "missing.j2: cannot be read: No such file or directory" in ended.text
 
 
 def test_the_workspace_is_where_paths_start(step: Step, tmp_path_factory: pytest.TempPathFactory) -> None:
