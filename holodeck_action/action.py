@@ -63,9 +63,9 @@ class _Ended:
 
 def main() -> None:
     """Run the step and exit with its code."""
+    log, _ = lasting_streams()
     # The runner reads two streams in no fixed order; in one, "stop commands" comes before what it is meant for.
     os.dup2(1, 2)
-    log, _ = lasting_streams()
     log.reconfigure(encoding="utf-8", line_buffering=True)
     sys.stderr = log
     code = run_step(dict(os.environ), log)
