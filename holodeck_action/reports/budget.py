@@ -37,6 +37,9 @@ JOB_SUMMARY = Budget(1024 * 1024, 1024 * 1024)
 _LINE = re.compile(r"[^\n]*\n")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
+_HTML_BLOCK = re.compile(
+    r" {0,3}</?(details|summary|div|table|tr|td|th|tbody|thead|ul|ol|li|p|h[1-6])\b", re.IGNORECASE
+)
 _DETAILS = re.compile(r"<(/?)details\b", re.IGNORECASE)
 
 
@@ -98,15 +101,18 @@ def cut(text: str, budget: Budget, rest: str) -> str:
 def _lines(text: str) -> Iterator[tuple[str, str]]:
     """Yield every whole line with what would close the text behind it."""
     fence = ""
+    html = False
     depth = 0
     for line in _LINE.findall(text):
-        mark = _FENCE.match(line)
+        mark = None if html else _FENCE.match(line)
         if fence:
             if mark and mark[1].startswith(fence) and not mark[2].strip():
                 fence = ""
         elif mark and not (mark[1][0] == "`" and "`" in mark[2]):
             fence = mark[1]
         else:
+            # Until the next blank line everything is HTML, what looks like a fence, too.
+            html = bool(line.strip()) and (html or bool(_HTML_BLOCK.match(line)))
             for slash in _DETAILS.findall(_CODE_SPAN.sub("", line)):
                 depth = max(0, depth - 1) if slash else depth + 1
         yield line, (f"{fence}\n" if fence else "") + "\n</details>" * depth

@@ -20,7 +20,8 @@ _HIDDEN_ASTRAL = re.compile(
 )
 _BREAKS = re.compile("\r\n|[\r\n\x0b\x0c\x85\u2028\u2029]")
 _LONG = re.compile(r"([^\n]{80,110}) (?=[^\n])")
-_COMMAND = re.compile(r"^([^\S\n]*):(?=:)", re.MULTILINE)
+# Whatever is no letter may be skipped where the runner looks for the start of a line.
+_COMMAND = re.compile(r"^([^\w\n:]*):(?=:)", re.MULTILINE)
 
 
 def one_line(text: str, limit: int = 300) -> str:

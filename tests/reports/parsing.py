@@ -1,0 +1,75 @@
+"""Markdown as CommonMark and GFM parsers see it: tokens, and what may be among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+OUR_HTML = {
+    "<details>",
+    "<details open>",
+    "</details>",
+    "<summary>Input, answer, expected answer and tool calls</summary>",
+}
+
+STRUCTURE = {
+    *("heading_open", "heading_close", "paragraph_open", "paragraph_close", "inline", "fence", "html_block", "hr"),
+    *("table_open", "table_close", "thead_open", "thead_close", "tbody_open", "tbody_close", "tr_open", "tr_close"),
+    *("th_open", "th_close", "td_open", "td_close", "bullet_list_open", "bullet_list_close"),
+    *("ordered_list_open", "ordered_list_close", "list_item_open", "list_item_close"),
+}
+INLINE = {"text", "code_inline", "softbreak", "strong_open", "strong_close", "em_open", "em_close"}
+
+# linkify finds addresses in the parsed text, as GitHub does after rendering.
+_PARSERS = (MarkdownIt("gfm-like", {"linkify": True}), MarkdownIt("commonmark").enable(["table", "strikethrough"]))
+
+
+def parses(text: str) -> list[list[Token]]:
+    """Parse with links found in text and without."""
+    return [parser.parse(text) for parser in _PARSERS]
+
+
+def leaves(tokens: list[Token]) -> Iterator[Token]:
+    """Yield every token, those inside lines included."""
+    for token in tokens:
+        yield token
+        yield from token.children or ()
+
+
+def check_inert(text: str, sentinel: str) -> None:
+    """Check that a report's structure is ours alone, and that `sentinel` stands only in code."""
+    for tokens in parses(text):
+        depth = 0
+        for token in leaves(tokens):
+            assert token.type in STRUCTURE | INLINE, (token.type, token.content[:200])
+            if token.type == "html_block":
+                lines = [line for line in token.content.splitlines() if line]
+                assert all(line in OUR_HTML or re.fullmatch(r"<summary>\d+ passing</summary>", line) for line in lines)
+                for line in lines:
+                    depth += line.startswith("<details") - line.startswith("</details")
+                    assert depth in (0, 1)
+            elif token.type not in ("code_inline", "fence", "inline"):
+                assert sentinel not in token.content, (token.type, token.content[:200])
+        assert depth == 0
+        assert all(closed(token) for token in tokens if token.type == "fence")
+
+
+def closed(fence: Token) -> bool:
+    """Tell whether a fence ends before the text does."""
+    assert fence.map is not None
+    return fence.map[1] - fence.map[0] == fence.content.count("\n") + 2
+
+
+def rows(tokens: list[Token]) -> list[list[list[Token]]]:
+    """Return every table row as its cells, each a list of tokens."""
+    found: list[list[list[Token]]] = []
+    for token, following in pairwise(tokens):
+        if token.type == "tr_open":
+            found.append([])
+        elif token.type in ("td_open", "th_open"):
+            found[-1].append(following.children or [])
+    return found

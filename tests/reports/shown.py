@@ -1,0 +1,54 @@
+"""Reports to test with."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from holodeck_action.results.decide import decide
+from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, Usage
+from holodeck_action.results.report import build_report
+from holodeck_action.results.views import Report
+from holodeck_action.suite.policy import Gates, QuarantineEntry
+from tests.results.records import case, case_of, evaluation, record, turn
+
+
+def report_of(made: Record, folder: str = "") -> Report:
+    return build_report(made, decide(made), folder)
+
+
+def varied(**changes: Any) -> Record:
+    """One case of every outcome, and one with trials."""
+    return record(
+        case("P", name="passes", tags=("fast",)),
+        case("F", name="fails"),
+        case("E", name="crashes"),
+        case("", name="was not run"),
+        case("F", name="is quarantined"),
+        case_of(turn(evaluation(0.9, asserts=False)), name="only informs", asserting=False),
+        case("FPP", repeat=3, min_pass=2, name="flaky"),
+        case_of(
+            turn(
+                evaluation(0.2, 0.5, polarity="minimize", evaluator_name="toxicity"),
+                evaluation("good", None, evaluator_name="tone", pass_values=("good",)),
+                evaluation(None, status="skipped", explanation="no ground truth", evaluator_name="rouge"),
+                tool_invocations=(ToolInvocation("search", {"q": "x"}, {"hits": 2}, duration_ms=3.0),),
+                usage=Usage(10, 5, 0.01),
+            ),
+            turn(evaluation(0.1), index=1, response="", ground_truth="expected"),
+            name="two turns",
+        ),
+        gates=Gates(min_pass_rate=0.9, max_errors=0),
+        quarantine=(QuarantineEntry(case="case-4", reason="known", owner="me", expires=date(2027, 1, 1)),),
+        **changes,
+    )
+
+
+def failing(count: int, answer: str, **changes: Any) -> list[CaseRecord]:
+    return [
+        case_of(turn(evaluation(0.1), response=answer), name=f"failing {number}", **changes) for number in range(count)
+    ]
+
+
+def passing(count: int) -> list[CaseRecord]:
+    return [case("P", name=f"passing {number}") for number in range(count)]

@@ -1,0 +1,183 @@
+"""Markdown reports: within their budget and structurally whole, whatever the answers hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holodeck_action.reports.budget import CHECK, COMMENT, JOB_SUMMARY, Budget, cut
+from holodeck_action.reports.markdown import markdown
+from holodeck_action.results.record import Provenance, SuiteIdentity
+from holodeck_action.suite.policy import GateMetric, Gates
+from tests.action.runner import read_log
+from tests.reports.hostile import FRAGMENTS, hostile_case, hostile_record, storable_texts
+from tests.reports.parsing import check_inert, leaves, parses, rows
+from tests.reports.shown import failing, passing, report_of, varied
+from tests.results.records import case, record
+
+SENTINEL = "qzxq"
+CUT = "The report was cut here"
+
+
+def within(text: str, budget: Budget) -> bool:
+    return len(text) <= budget.characters and len(text.encode()) <= budget.bytes
+
+
+@given(storable_texts)
+@settings(max_examples=40)
+def test_every_text_of_a_record_is_shown_as_code_only(text: str) -> None:
+    text = text + SENTINEL
+    made = record(
+        hostile_case(text, id="a"),
+        hostile_case(text, id="b"),
+        case("P", name=text),
+        case("E", name=text, tags=(text,)),
+        gates=Gates(metrics={text: GateMetric(min_mean=0.5)}),
+        notices=(text,),
+        suite=SuiteIdentity(text, text, text),
+        provenance=Provenance(text, text, text),
+        stopped=text,
+    )
+    for budget in (JOB_SUMMARY, Budget(9000, 9000), Budget(3000, 3000)):
+        shown = markdown(report_of(made, text), budget)
+        assert within(shown, budget)
+        check_inert(shown, SENTINEL)
+        assert read_log(shown.encode()).commands == ()
+    full = markdown(report_of(made, text))
+    for tokens in parses(full):
+        # Two gates and a head, the metrics and a head, one passing case and a head: no row is torn.
+        assert [len(row) for row in rows(tokens)] == [5] * 4 + [8] * 3 + [3] * 2
+
+
+@pytest.mark.parametrize("budget", [COMMENT, CHECK, JOB_SUMMARY])
+def test_many_hostile_answers_stay_within_the_budget(budget: Budget) -> None:
+    shown = markdown(report_of(hostile_record(400, 20_000)), budget)
+    assert within(shown, budget)
+    check_inert(shown, SENTINEL)
+
+
+def test_two_thousand_hostile_cases() -> None:
+    report = report_of(hostile_record(2000, 20_000))
+    for budget in (COMMENT, CHECK, JOB_SUMMARY):
+        shown = markdown(report, budget)
+        assert within(shown, budget)
+        assert shown.startswith("## ❌ Failed: `suite`")
+        assert "| ❌ | `min_pass_rate` | 0.0000 | ≥ 1 |" in shown
+        for tokens in parses(shown):
+            details = [token.content for token in tokens if token.type == "html_block"]
+            assert sum("<details" in text for text in details) == sum("</details" in text for text in details)
+        assert (CUT in shown) == (budget is not JOB_SUMMARY)
+
+
+def test_what_is_left_out_first() -> None:
+    made = record(*failing(5, "the answer " * 40), *passing(300))
+    report = report_of(made)
+    full = markdown(report, Budget(10**6, 10**6))
+    assert "`passing 299`" in full
+    sizes = []
+    for text in _shrinking(report, full):
+        sizes.append(
+            (
+                "`passing 299`" in text,
+                "the answer" in text,
+                "bleu failed" in text,
+                "`failing 4`" in text,
+                "| `bleu` |" in text,
+            )
+        )
+    assert sizes == [
+        (True, True, True, True, True),
+        (False, True, True, True, True),
+        (False, False, True, True, True),
+        (False, False, False, True, True),
+        (False, False, False, False, True),
+    ]
+
+
+def _shrinking(report: object, text: str) -> list[str]:
+    """Return the different levels of detail, found by asking for a little less than the last one took."""
+    texts = [text]
+    while CUT not in texts[-1]:
+        size = len(texts[-1].encode()) - 1
+        texts.append(markdown(report, Budget(size, size)))  # type: ignore[arg-type]
+    return texts
+
+
+def test_a_cut_report_says_where_the_rest_is() -> None:
+    shown = markdown(
+        report_of(hostile_record(400, 100)), Budget(9000, 9000), rest="see [the run](https://ci.example/1)"
+    )
+    assert shown.rstrip().endswith("_The report was cut here: see [the run](https://ci.example/1)_")
+
+
+@given(st.integers(0, 4000), st.integers(0, 4000))
+def test_any_budget_is_kept(characters: int, size: int) -> None:
+    budget = Budget(characters + 200, size + 200)
+    shown = markdown(report_of(varied()), budget)
+    assert within(shown, budget)
+    check_inert(shown, SENTINEL)
+
+
+LINES = st.sampled_from((
+    *("text\n", "```text\n", "```\n", "````\n", "~~~\n", "<details>\n", "</details>\n", "`<details>`\n"),
+    *("<details open><summary>x</summary>\n\n", "| a | b |\n", "\n", "ünïcödé 日本\n", "- `` ` ``\n", "x" * 300 + "\n"),
+))  # fmt: skip
+
+
+@given(st.lists(LINES, max_size=40).map("".join), st.integers(100, 600))
+def test_a_cut_closes_what_is_open(text: str, size: int) -> None:
+    budget = Budget(size, size)
+    shown = cut(text, budget, "end")
+    assert within(shown, budget)
+    for tokens in parses(shown):
+        # What was open is closed: the last sentence is a paragraph of its own, in neither a fence nor <details>.
+        assert [token.type for token in tokens[-3:]] == ["paragraph_open", "inline", "paragraph_close"]
+        assert tokens[-2].content == f"_{CUT}: end_"
+
+
+def test_a_cut_counts_bytes_and_characters() -> None:
+    text = "日本語\n" * 100
+    for budget in (Budget(150, 10**6), Budget(10**6, 300)):
+        shown = cut(text, budget, "end")
+        assert within(shown, budget)
+        assert shown.startswith("日本語\n")
+
+
+def test_the_whole_report_of_every_outcome() -> None:
+    text = markdown(report_of(varied(notices=("only 8 of 9 cases were chosen",)), "suites/one"))
+    check_inert(text, SENTINEL)
+    for part in (
+        "**2** passed, **2** failed, **1** in error, **1** not run, **1** informational, **1** quarantined",
+        "| ❌ | `max_errors` | 1.0000 | ≤ 0 | `1 case(s) in error, 0 allowed` |",
+        "| `toxicity` | 0.2000 | ≤ 0.50 | -0.3000 |",
+        "#### ❌ `two turns`",
+        "Failed · `suites/one/agent.yaml:3`",
+        "- Turn 1: `bleu failed: 0.1 is below the threshold 0.5; compared`",
+        '1. `search(q="x") → {"hits": 2}`',
+        "#### 🚧 `is quarantined`",
+        "Quarantined (it has failed)",
+        "<summary>2 passing</summary>",
+        "| `passes` | `suites/one/agent.yaml:3` | `bleu` 0.90 |",
+        "1 informational, in which nothing asserts: `only informs`",
+        "- `rouge` (1): `no ground truth`",
+        "- Note: `only 8 of 9 cases were chosen`",
+        "10 + 5 tokens",
+        "$0.0100",
+    ):
+        assert part in text, part
+    assert text.index("#### ❌") < text.index("#### ⚠️") < text.index("2 passing")
+
+
+def test_a_report_without_gates_metrics_and_cases() -> None:
+    empty = report_of(record())
+    assert markdown(replace(empty, gates=())).startswith("## ✅ Passed: `suite`")
+
+
+def test_fragments_stay_hostile() -> None:
+    """Unguarded, the corpus does what the tests above say cannot happen: they are able to fail."""
+    kinds = {token.type for text in FRAGMENTS for tokens in parses(f"{text}x") for token in leaves(tokens)}
+    assert {"html_block", "html_inline", "link_open", "image", "heading_open", "strong_open", "em_open"} <= kinds
+    assert read_log("".join(FRAGMENTS).encode()).commands

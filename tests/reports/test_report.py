@@ -1,0 +1,134 @@
+"""The `Report` value: what every channel has to go by."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from holodeck_action.reports.formats import FORMATS, json_report, render
+from holodeck_action.results.record import Timing
+from holodeck_action.results.schema import result_schema
+from holodeck_action.results.views import canonical_report, in_suite_order, to_data
+from tests.reports.shown import report_of, varied
+from tests.results.records import record
+
+
+def test_every_case_is_in_one_list_the_worst_first() -> None:
+    report = report_of(varied())
+    assert [(case.title, case.outcome) for case in report.attention] == [
+        ("fails", "failed"),
+        ("two turns", "failed"),
+        ("crashes", "error"),
+        ("was not run", "skipped"),
+        ("is quarantined", "quarantined"),
+    ]
+    assert [case.title for case in report.passing] == ["passes", "flaky"]
+    assert [case.title for case in report.informational] == ["only informs"]
+    assert [case.position for case in in_suite_order(report)] == list(range(8))
+
+
+def test_metrics_have_margins_and_directions() -> None:
+    metrics = {metric.name: metric for metric in report_of(varied()).metrics}
+    assert metrics["toxicity"].polarity == "minimize"
+    assert metrics["toxicity"].margin == pytest.approx(-0.3)
+    bleu = metrics["bleu"]
+    assert bleu.mean is not None
+    assert bleu.margin == bleu.mean - 0.5
+    assert metrics["tone"].margin is None
+    assert metrics["rouge"].skipped == 1
+
+
+def test_a_case_that_needs_attention_has_its_conversation() -> None:
+    report = report_of(varied())
+    two = next(case for case in report.attention if case.title == "two turns")
+    first, second = two.turns
+    (call,) = first.tool_calls
+    assert (call.name, call.arguments, call.result) == ("search", 'q="x"', '{"hits": 2}')
+    assert first.problems == ()
+    assert second.problems == ("bleu failed: 0.1 is below the threshold 0.5; compared",)
+    assert [(score.metric, score.mean) for score in two.scores] == [("bleu", 0.1), ("tone", None), ("toxicity", 0.2)]
+    assert all(case.turns == () for case in report.passing)
+
+
+def test_a_case_in_error_says_why() -> None:
+    crashed = next(case for case in report_of(varied()).attention if case.title == "crashes")
+    assert crashed.turns[0].problems == ("error: it crashed",)
+
+
+def test_repeats_are_counted_and_the_trial_that_failed_is_shown() -> None:
+    flaky = report_of(varied()).passing[1]
+    assert flaky.flaky
+    assert flaky.repeats == "2 of 3 trials passed, 2 of 3 needed"
+    assert [trial.outcome for trial in flaky.trials] == ["failed", "passed", "passed"]
+
+
+def test_skips_and_spend_are_told() -> None:
+    report = report_of(varied())
+    assert [(item.metric, item.reason, item.count) for item in report.skipped_metrics] == [
+        ("rouge", "no ground truth", 1)
+    ]
+    assert (report.spend.prompt_tokens, report.spend.completion_tokens, report.spend.cost_usd) == (10, 5, 0.01)
+    assert report_of(record()).spend.cost_usd is None
+
+
+def test_the_json_report_is_the_plain_data_and_keeps_to_its_schema() -> None:
+    report = report_of(varied(), "some/folder")
+    data = json.loads(json_report(report))
+    assert data == to_data(report)
+    jsonschema.validate(data, result_schema("report"), jsonschema.Draft202012Validator)
+    assert set(data) == set(result_schema("report")["required"])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_canonical_reports_do_not_know_when_where_and_how_fast(name: str) -> None:
+    made = varied()
+    other = replace(
+        made,
+        run=replace(made.run, run_id="other", started_at="2026-11-21T09:00:00+00:00", duration_ms=5.0, python="3.13.0"),
+        cases=tuple(
+            replace(
+                case,
+                trials=tuple(replace(trial, timing=Timing("2026-11-21T09:00:00+00:00", 7.5)) for trial in case.trials),
+            )
+            for case in made.cases
+        ),
+    )
+    here, there = report_of(made, "a"), report_of(other, "b/c")
+    assert render(canonical_report(here), name) == render(canonical_report(there), name)
+    if name != "console":
+        assert render(here, name) != render(there, name)
+
+
+def test_canonical_reports_round_what_python_versions_sum_differently() -> None:
+    made = varied()
+    report = report_of(made)
+    bumped = replace(report, pass_rate=(report.pass_rate or 0) + 1e-15)
+    assert report != bumped
+    assert canonical_report(report) == canonical_report(bumped)
+
+
+def test_templates_are_found_in_a_wheel_and_in_a_checkout(tmp_path: Path) -> None:
+    import shutil
+    import subprocess
+    import sys
+
+    import holodeck_action
+
+    package = Path(holodeck_action.__file__).parent
+    installed = tmp_path / "installed"
+    # What the wheel does: the package, and the templates inside it.
+    shutil.copytree(package, installed / "holodeck_action", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package.parent / "templates", installed / "holodeck_action" / "templates")
+    code = "from holodeck_action.reports.templating import template_folder\n" + (
+        "print(sorted(path.name for path in template_folder().iterdir()))"
+    )
+    shown = [
+        subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True).stdout
+        for folder in (installed, package.parent)
+    ]
+    assert shown[0] == shown[1]
+    assert "summary.md.j2" in shown[0]
