@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from holodeck_action.cli import run
 from holodeck_action.github.inputs import INPUTS
 from tests.action.step import ROOT, action
 from tests.cli.project import Project
@@ -45,6 +46,13 @@ def test_every_input_is_a_flag_of_run_and_every_flag_an_input(project: Project) 
     text = project.run("run", "--help").stdout
     flags = set(re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.M)) - {"help"}
     assert flags == {item.name for item in INPUTS} - {"suite", "summary", "github-token"}
+
+
+def test_an_input_sets_what_its_flag_sets() -> None:
+    settings = {option.strip("-"): param.name for param in run.params for option in param.opts}
+    for item in INPUTS:
+        if item.name not in ("summary", "github-token"):
+            assert item.setting == settings["suites" if item.name == "suite" else item.name]
 
 
 @pytest.mark.parametrize("kind", ["inputs", "outputs"])
