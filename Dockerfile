@@ -53,11 +53,13 @@ COPY --from=builder /usr/local/bin/uv /usr/local/bin/uvx /usr/local/bin/
 COPY --from=builder /node /usr/local
 COPY --from=builder /opt/holodeck-action /opt/holodeck-action
 COPY entrypoint.py /opt/holodeck-action/
-# No caches in the checkout, and none that needs a home folder.
+# No caches in the checkout, and nothing that needs a home folder.
 ENV PATH=/opt/holodeck-action/bin:/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     UV_CACHE_DIR=/tmp/uv-cache \
+    UV_PYTHON_INSTALL_DIR=/tmp/uv-python \
+    UV_TOOL_DIR=/tmp/uv-tools \
     npm_config_cache=/tmp/npm-cache \
     npm_config_update_notifier=false
 ARG BASE

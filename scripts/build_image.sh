@@ -8,7 +8,7 @@
 #
 # With a Docker engine that is `docker build`. Without one, root on Debian builds with buildah and runs with podman
 # (installed when missing), on a stand-in for the base image: a minimal Debian and this machine's own CPython of the same
-# version. Everything is kept, for the next time, in one folder of about 3 GB below ${TMPDIR:-/tmp}.
+# version. Everything is kept, for the next time, in one folder of about 4 GB below ${TMPDIR:-/tmp}.
 #
 # Environment: PYDIR, the prefix of the CPython to put into the stand-in (default: found by itself).
 set -euo pipefail
@@ -123,6 +123,8 @@ BASE
 build_without_docker() {
   {
     install_builders
+    exec 9>"$work/lock"
+    flock 9 # one build at a time
     write_engine
     make_base
     ENGINE_PROGRAM=buildah "$work/engine" rm --all # what a build that was interrupted left

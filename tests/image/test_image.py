@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,7 @@ pytestmark = pytest.mark.image
 
 HOSTILE = {"PATH": "utter-nonsense", "HOME": "/nonexistent", "PYTHONPATH": WORKSPACE, "PYTHONHOME": "/nonexistent"}
 MEGABYTE = 1_000_000
+LOCAL = (sys.executable, "-m", "holodeck_action.cli")
 
 
 def canonical(folder: Path) -> bytes:
@@ -33,8 +37,7 @@ def canonical(folder: Path) -> bytes:
 def outside(checkout: Path, folder: Path) -> bytes:
     """The canonical record of the same suite run by this machine's own command line."""
     shutil.copytree(checkout, folder)
-    command = [sys.executable, "-m", "holodeck_action.cli", "run", "-o", "out"]
-    assert subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 1
+    assert subprocess.run([*LOCAL, "run", "-o", "out"], cwd=folder, capture_output=True, check=False).returncode == 1
     return canonical(folder / "out")
 
 
@@ -51,6 +54,21 @@ def test_a_run_gives_the_record_of_the_command_line_outside(engine: Engine, chec
     assert ended.code == 1, ended
     assert "Return of a milk jug" in ended.stdout
     assert canonical(checkout / "out") == outside(checkout, tmp_path / "outside")
+
+
+def test_reports_of_a_record_are_those_of_the_command_line_outside(
+    engine: Engine, checkout: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "outside"
+    outside(checkout, folder)
+    for kind in ("markdown", "html", "junit", "json", "csv"):
+        command = ("report", "out/results.json", "--canonical", "--format", kind)
+        here = subprocess.run([*LOCAL, *command], cwd=folder, capture_output=True, check=True, encoding="utf-8")
+        ended = engine.run(*command, mounts={folder: WORKSPACE})
+
+        assert ended.code == 0, ended
+        assert ended.stdout == here.stdout
+        assert "milk jug" in ended.stdout
 
 
 def test_it_needs_no_home_no_path_no_network_and_no_file_system_but_the_checkout(
@@ -145,17 +163,36 @@ def test_a_command_of_a_suite_finds_node_and_uv_on_any_path(engine: Engine, chec
 
 
 @pytest.mark.parametrize("user", ["0:0", f"{OTHER_UID}:{OTHER_UID}"])
-def test_tools_of_mcp_servers_start_for_any_user(engine: Engine, user: str) -> None:
+def test_mcp_servers_start_from_packages_for_any_user(engine: Engine, tmp_path: Path, user: str) -> None:
+    served = {
+        "package/package.json": b'{"name": "served", "version": "1.0.0", "bin": {"served": "served.js"}}',
+        "package/served.js": b'#!/usr/bin/env node\nconsole.log("served by node", process.versions.node)',
+    }
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    with tarfile.open(packages / "served.tgz", "w:gz") as package:
+        for name, content in served.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            package.addfile(entry, io.BytesIO(content))
+    about = "served-1.0.dist-info"
+    with zipfile.ZipFile(packages / "served-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("served.py", "def main():\n    print('served by Python')\n")
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: served\nVersion: 1.0\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/entry_points.txt", "[console_scripts]\nserved = served:main\n")
+        wheel.writestr(f"{about}/RECORD", "")
+
     printed = engine.shell(
-        "node --version; npm --version; npx --version; uvx --version; uv cache dir; npm config get cache",
-        options=(f"--user={user}",),
+        "npx --yes --offline --package=/packages/served.tgz served\n"
+        "uvx --offline --from /packages/served-1.0-py3-none-any.whl served",
+        options=(f"--user={user}", "--read-only", "--tmpfs=/tmp:exec"),
         environ={"HOME": "/nonexistent"},
+        mounts={packages: "/packages"},
     ).splitlines()
 
-    assert printed[0].startswith("v24.")
-    assert printed[1] == printed[2]
-    assert printed[3].startswith("uvx ")
-    assert printed[4:] == ["/tmp/uv-cache", "/tmp/npm-cache"]
+    assert printed[0].startswith("served by node 24.")
+    assert printed[1:] == ["served by Python"]
 
 
 def test_git_reads_a_checkout_of_any_user(engine: Engine, checkout: Path) -> None:
