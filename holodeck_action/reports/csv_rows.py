@@ -16,8 +16,8 @@ COLUMNS = (
     "source",
 )  # fmt: skip
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters that make a spreadsheet compute a cell (OWASP, CSV Injection)."""
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+"""First characters that make a spreadsheet compute a cell (OWASP, CSV Injection); tabs and line ends are gone here."""
 
 
 def csv_report(report: Report) -> str:

@@ -20,22 +20,30 @@ from holodeck_action.results.views import REPORT, Report
 MAX_SOURCE = 1024 * 1024
 """Bytes of the largest template."""
 
-CPU_S = 10
-"""Processor seconds a template may use."""
-
-WALL_S = 60.0
-"""Seconds after which its process is ended, whatever it does."""
-
-MEMORY = 512 * 1024 * 1024
-"""Bytes of address space its process has, beside what the report's own data needs."""
-
-MAX_OUTPUT = 16 * 1024 * 1024
-"""Bytes a template may write before it is taken for endless; what is above the report's budget is cut."""
-
 _DATA_FACTOR = 12
 """Address space per byte of JSON: parsed and wrapped, it is several times as large."""
 
 _CHILD = Path(__file__).with_name("limited.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What rendering one template may take.
+
+    Attributes:
+        cpu_s: processor seconds.
+        wall_s: seconds after which the process is ended, whatever it does.
+        memory: bytes of address space, beside what the report's own data needs.
+        output: characters it may write before it is taken for endless; what is above the report's budget is cut.
+    """
+
+    cpu_s: int = 10
+    wall_s: float = 60.0
+    memory: int = 512 * 1024 * 1024
+    output: int = 8 * 1024 * 1024
+
+
+LIMITS = Limits()
 
 
 class TemplateError(Exception):
@@ -69,7 +77,12 @@ def read_template(path: Path) -> CustomTemplate:
 
 
 def custom_markdown(
-    template: CustomTemplate, report: Report, budget: Budget = JOB_SUMMARY, *, rest: str = IN_THE_RECORD
+    template: CustomTemplate,
+    report: Report,
+    budget: Budget = JOB_SUMMARY,
+    *,
+    rest: str = IN_THE_RECORD,
+    limits: Limits = LIMITS,
 ) -> str:
     """Render a report through a template.
 
@@ -78,6 +91,7 @@ def custom_markdown(
         report: what to show.
         budget: what the text may hold.
         rest: trusted Markdown that says where the rest of a cut report is.
+        limits: what it may take.
 
     Raises:
         TemplateError: the template is wrong, or takes more than its process may use.
@@ -86,9 +100,9 @@ def custom_markdown(
     task = {
         "path": [entry for entry in sys.path if entry],
         "package": str(Path(__file__).parents[2]),
-        "cpu_s": CPU_S,
-        "memory": MEMORY + _DATA_FACTOR * len(data),
-        "output": MAX_OUTPUT,
+        "cpu_s": limits.cpu_s,
+        "memory": limits.memory + _DATA_FACTOR * len(data),
+        "output": limits.output,
         "name": template.name,
         "source": template.source,
         "budget": asdict(budget),
@@ -104,16 +118,16 @@ def custom_markdown(
                 stdout=made,
                 stderr=subprocess.DEVNULL,
                 env={},
-                timeout=WALL_S,
+                timeout=limits.wall_s,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise TemplateError(f"{template.name}: took longer than {WALL_S:g} s") from error
+            raise TemplateError(f"{template.name}: took longer than {limits.wall_s:g} s") from error
         made.seek(0)
-        status, _, text = made.read(MAX_OUTPUT).decode("utf-8", "replace").partition("\n")
+        status, _, text = made.read().decode("utf-8", "replace").partition("\n")
     if done.returncode != 0 or status not in ("made", "failed"):
         # The system ended it: Python had no chance to say where it was.
-        raise TemplateError(f"{template.name}: used more than {CPU_S} s of processor time or too much memory")
+        raise TemplateError(f"{template.name}: used more than {limits.cpu_s} s of processor time or too much memory")
     if status == "failed":
         raise TemplateError(one_line(text, 600))
     return text

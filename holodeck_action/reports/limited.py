@@ -43,9 +43,10 @@ def _limit(task: dict[str, Any]) -> None:
 
     signal.signal(signal.SIGXCPU, stop)
     # A computation inside one C call never sees the first signal: the second limit ends the process.
-    resource.setrlimit(resource.RLIMIT_CPU, (task["cpu_s"], task["cpu_s"] + 2))
+    resource.setrlimit(resource.RLIMIT_CPU, (task["cpu_s"], task["cpu_s"] + 1))
     resource.setrlimit(resource.RLIMIT_AS, (task["memory"], task["memory"]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (task["output"], task["output"]))
+    # A character has at most four bytes.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4 * task["output"], 4 * task["output"]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
@@ -62,7 +63,7 @@ def _render(task: dict[str, Any], data: bytes) -> str:
         if whole:
             return text
     return cut(
-        "".join(_bounded(template.generate(report=report, detail=DETAILS[-1]), task["output"] // 2)),
+        "".join(_bounded(template.generate(report=report, detail=DETAILS[-1]), task["output"])),
         budget,
         task["rest"],
     )
@@ -96,7 +97,7 @@ def _sentence(error: Exception, task: dict[str, Any]) -> str:
     if isinstance(error, MemoryError):
         return f"{place}: the template used more memory than it may"
     if isinstance(error, _TooMuchError):
-        return f"{place}: the template wrote more than {task['output'] // 2:,} characters"
+        return f"{place}: the template wrote more than {task['output']:,} characters"
     if isinstance(error, TemplateNotFound):
         return f"{place}: there is no template {error.name!r}; only the shipped ones can be included"
     return f"{place}: {error or type(error).__name__}"

@@ -1,0 +1,169 @@
+"""CSV, JSON, HTML and the console: the same facts, inert."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+
+from holodeck_action.reports.csv_rows import COLUMNS, csv_report
+from holodeck_action.reports.formats import FORMATS, json_report, render
+from holodeck_action.reports.html import html_page
+from holodeck_action.results.record import Provenance, Record, SuiteIdentity
+from holodeck_action.results.views import to_data
+from tests.action.runner import read_log
+from tests.reports.hostile import hostile_case, hostile_record, storable_texts
+from tests.reports.shown import report_of, varied
+from tests.results.records import case, case_of, evaluation, record, turn
+
+SENTINEL = "qzxq"
+
+
+def hostile(text: str) -> Record:
+    return record(
+        hostile_case(text),
+        case("P", name=text),
+        case("E", name=text),
+        suite=SuiteIdentity(text, text, text),
+        provenance=Provenance(text, text, text),
+        notices=(text,),
+    )
+
+
+@given(storable_texts)
+@settings(max_examples=30)
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_format_says_anything_to_a_runner(name: str, text: str) -> None:
+    assert read_log(render(report_of(hostile(text)), name).encode()).commands == ()
+
+
+def rows_of(made: Record) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(csv_report(report_of(made))), strict=True))
+
+
+def test_csv_has_a_row_per_case_trial_turn_and_metric() -> None:
+    rows = rows_of(varied())
+    assert tuple(rows[0]) == COLUMNS
+    found = [(row["title"], row["trial"], row["turn"], row["metric"], row["outcome"], row["score"]) for row in rows]
+    assert found == [
+        ("passes", "0", "0", "bleu", "passed", "0.9"),
+        ("fails", "0", "0", "bleu", "failed", "0.1"),
+        ("crashes", "0", "0", "bleu", "error", ""),
+        ("was not run", "", "", "", "skipped", ""),
+        ("is quarantined", "0", "0", "bleu", "failed", "0.1"),
+        ("only informs", "0", "0", "bleu", "informational", "0.9"),
+        ("flaky", "0", "0", "bleu", "failed", "0.1"),
+        ("flaky", "1", "0", "bleu", "passed", "0.9"),
+        ("flaky", "2", "0", "bleu", "passed", "0.9"),
+        ("two turns", "0", "0", "toxicity", "passed", "0.2"),
+        ("two turns", "0", "0", "tone", "passed", "good"),
+        ("two turns", "0", "0", "rouge", "skipped", ""),
+        ("two turns", "0", "1", "bleu", "failed", "0.1"),
+    ]
+    assert rows[0]["source"] == "agent.yaml:3:5"
+    assert rows[9]["polarity"] == "minimize"
+
+
+def test_csv_computes_nothing_in_a_spreadsheet() -> None:
+    for text in ("=1+1", "+1", "-1", "@SUM(A1)", "＝1", "\t=1+1", " =1", "\u200b=1"):
+        made = record(case_of(turn(evaluation(0.1, evaluator_name=text, explanation=text)), name=text))
+        for row in rows_of(made):
+            assert row["title"][0] == "'"
+            assert row["metric"][0] == "'"
+    (row,) = rows_of(record(case_of(turn(evaluation(-1.5, None)), name="negative numbers stay numbers")))
+    assert row["score"] == "-1.5"
+
+
+@given(storable_texts)
+@settings(max_examples=30)
+def test_csv_rows_are_never_torn(text: str) -> None:
+    rows = rows_of(hostile(text))
+    assert [row["metric"] == "expected_tools" for row in rows] == [True, False, False, False]
+    assert all(None not in row and None not in row.values() for row in rows)
+    assert csv_report(report_of(hostile(text))).count("\n") == 5
+
+
+def test_tool_assertions_are_a_row() -> None:
+    made = record(hostile_case("x"))
+    row = rows_of(made)[0]
+    assert (row["metric"], row["outcome"], row["score"]) == ("expected_tools", "failed", "0.0")
+
+
+@given(storable_texts)
+@settings(max_examples=30)
+def test_json_holds_every_text_as_it_is(text: str) -> None:
+    report = report_of(hostile(text))
+    shown = json_report(report)
+    assert "##[" not in shown
+    assert json.loads(shown) == to_data(report)
+    assert json.loads(shown)["attention"][0]["turns"][0]["response"] == text
+
+
+class Page(HTMLParser):
+    """A page's elements with their attributes, in order, and whether every one was closed in turn."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.stray: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        self.stray += self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag != "meta":
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self._open or self._open.pop() != tag:
+            self.stray.append(tag)
+
+    def handle_comment(self, data: str) -> None:
+        self.stray.append(f"<!--{data}")
+
+
+@given(storable_texts)
+@settings(max_examples=30)
+def test_a_page_has_no_element_but_ours(text: str) -> None:
+    plain = Page(html_page(report_of(hostile("x" + SENTINEL))))
+    page = Page(html_page(report_of(hostile(text + SENTINEL))))
+    assert page.stray == []
+    assert page.elements == plain.elements
+
+
+def test_a_page_asks_for_nothing_and_allows_nothing() -> None:
+    page = html_page(report_of(varied()))
+    elements = Page(page).elements
+    assert {tag for tag, _ in elements} & {"script", "link", "img", "iframe", "a", "form", "base", "object"} == set()
+    assert not any({"src", "href", "style", "onclick", "onerror"} & set(attributes) for _, attributes in elements)
+    (policy,) = (item["content"] for _, item in elements if item.get("http-equiv") == "Content-Security-Policy")
+    (style,) = re.findall("<style>(.*?)</style>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    assert "url(" not in style
+    assert "@import" not in style
+    assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in elements
+
+
+def test_a_page_shows_every_case() -> None:
+    page = html_page(report_of(varied(), "suites/one"))
+    for case_shown in varied().cases:
+        assert str(case_shown.name) in page
+    for part in ("suites/one/agent.yaml:3", "below the threshold", "search(q=&#34;x&#34;)", "≤ 0.50", "-0.3000"):
+        assert part in page, part
+
+
+def test_pages_and_xml_of_many_hostile_answers_are_whole() -> None:
+    report = report_of(hostile_record(300, 20_000))
+    page = Page(html_page(report))
+    assert page.stray == []
+    assert sum(tag == "details" for tag, _ in page.elements) == 300
