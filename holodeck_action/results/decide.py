@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date
 
 from holodeck_action.results.canonical import record_digest
@@ -57,6 +58,7 @@ def decide(record: Record, gates: Gates | None = None) -> Verdict:
         completed=completed,
         metrics=metrics,
         minimized=_minimized(record),
+        lost=tuple(_lost(gating)),
     )
     gate_verdicts = judge_gates(gates if gates is not None else record.gates, inputs) if record.cases else ()
     verdicts = tuple(verdict for _, verdict in judged)
@@ -108,6 +110,15 @@ def _evaluations(gating: list[tuple[CaseRecord, CaseVerdict]], stop_when_decided
             completed += sum(outcome in ("passed", "failed", "informational") for outcome in metrics)
             completed += sum(turn.tools is not None for turn in trial.turns)
     return planned, completed
+
+
+def _lost(gating: list[tuple[CaseRecord, CaseVerdict]]) -> Iterator[str]:
+    for case, verdict in gating:
+        for trial in verdict.trials if verdict.outcome == "passed" else ():
+            for turn in trial.turns:
+                for metric in turn.metrics:
+                    if metric.outcome == "error":
+                        yield f"{case.name or case.id} ({case.source}): {metric.name}: {metric.reason[:200]}"
 
 
 def _minimized(record: Record) -> frozenset[str]:

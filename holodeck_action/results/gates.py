@@ -14,6 +14,7 @@ from holodeck_action.results.summary import summary_score
 from holodeck_action.results.verdict import GateState, GateVerdict, MetricSummary
 from holodeck_action.suite.policy import Gates
 
+_LOST_SHOWN = 3
 TOLERANCE = 1e-12
 """Slack for sums of floats, so that a mean of 0.9 reaches a gate of 0.9."""
 
@@ -22,7 +23,8 @@ TOLERANCE = 1e-12
 class GateInputs:
     """What gates look at, quarantined and informational cases left out.
 
-    `passed`, `failed` and `missing` are the case weights by outcome (missing: in error or not run).
+    `passed`, `failed` and `missing` are the case weights by outcome (missing: in error or not run). `lost` says, one by
+    one, which evaluations of passing cases did not happen.
     """
 
     passed: tuple[float, ...]
@@ -34,6 +36,7 @@ class GateInputs:
     completed: int
     metrics: Mapping[str, MetricSummary]
     minimized: frozenset[str]
+    lost: tuple[str, ...] = ()
 
     @property
     def completeness(self) -> float:
@@ -65,7 +68,8 @@ def _judge(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
             inputs.completeness,
             gates.min_completeness,
             f"{inputs.completed} of {inputs.planned} planned evaluations happened"
-            + (f", {len(inputs.missing)} case(s) could not be judged" if inputs.missing else ""),
+            + (f", {len(inputs.missing)} case(s) could not be judged" if inputs.missing else "")
+            + _lost(inputs.lost),
         )
     if gates.max_errors is not None:
         yield _at_most("max_errors", inputs.errors, gates.max_errors, "case(s) in error")
@@ -77,6 +81,14 @@ def _judge(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
             yield _mean(name, minimum, inputs, tolerated=complete)
     if gates.summary is not None:
         yield _summary(gates, inputs, tolerated=complete)
+
+
+def _lost(lost: tuple[str, ...]) -> str:
+    """Name the first evaluations that passing cases lack: nothing else in a report does."""
+    if not lost:
+        return ""
+    more = f"; and {len(lost) - _LOST_SHOWN} more" if len(lost) > _LOST_SHOWN else ""
+    return f"; missing in passing cases: {'; '.join(lost[:_LOST_SHOWN])}{more}"
 
 
 def _complete(required: float | None, inputs: GateInputs) -> bool:

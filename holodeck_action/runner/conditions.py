@@ -9,9 +9,11 @@ from typing import Any
 from holodeck_action.results.decide import expired
 from holodeck_action.suite.values import Case, Suite
 
+_SHOWN = 10
+
 
 def conditions(suite: Suite, cases: Sequence[Case], filters: Mapping[str, Any], day: date) -> Iterator[str]:
-    """Yield one sentence each: cases left out, quarantines that ended, cases that may pass on their luckiest trial.
+    """Yield one sentence each: cases left out or gone, quarantines that ended, cases that one lucky trial passes.
 
     Args:
         suite: the suite.
@@ -22,6 +24,9 @@ def conditions(suite: Suite, cases: Sequence[Case], filters: Mapping[str, Any], 
     if filters:
         yield f"only {len(cases)} of {len(suite.cases)} cases were chosen: {' '.join(filter_words(filters))}"
     chosen = {case.id: case for case in cases}
+    gone = sorted(set(filters.get("failed_from", ())) - {case.id for case in suite.cases})
+    if gone:
+        yield f"{len(gone)} case(s) of --failed-from are not in the suite any more: {', '.join(gone[:_SHOWN])}"
     for entry in suite.policy.quarantine:
         if entry.case in chosen and expired(entry, day):
             title = chosen[entry.case].name or entry.case

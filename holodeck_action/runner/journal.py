@@ -187,7 +187,7 @@ def read_journal(path: Path, identity: Mapping[str, Any]) -> Journaled:
 
 def _check_identity(path: Path, header: bytes, identity: Mapping[str, Any]) -> None:
     try:
-        found = json.loads(header)["journal"]
+        found = {**json.loads(header)["journal"]}
     except (ValueError, KeyError, TypeError) as error:
         raise JournalError(f"{path}: the journal's first line is broken; run without --resume to start anew") from error
     differing = [key for key in sorted({*found, *identity}) if found.get(key) != identity.get(key)]

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,6 +89,13 @@ class Project:
         """Run with results written, and read them back."""
         finished = self.run("run", "-o", "out", *arguments, **environ)
         return finished, read_record(self.out / "results.json")
+
+    def wait_until(self, happened: Callable[[], bool], seconds: float = 60) -> None:
+        """Wait for something the program does; fail when it does not happen."""
+        limit = time.monotonic() + seconds
+        while not happened():
+            assert time.monotonic() < limit, "it did not happen"
+            time.sleep(0.01)
 
     def verdict(self) -> dict[str, Any]:
         loaded: dict[str, Any] = json.loads((self.out / "verdict.json").read_bytes())

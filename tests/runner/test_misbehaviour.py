@@ -217,8 +217,8 @@ for line in sys.stdin:
             "dies",
             "the command exited with code 3 without answering; its last words on stderr: cannot find the price list",
         ),
-        ("hangs", "the agent did not answer within 1 s"),
-        ("children", "the agent did not answer within 1 s"),
+        ("hangs", "the agent did not answer within 3 s"),
+        ("children", "the agent did not answer within 3 s"),
     ],
 )
 def test_a_command_agent(project: Project, mode: str, reason: str) -> None:
@@ -226,7 +226,7 @@ def test_a_command_agent(project: Project, mode: str, reason: str) -> None:
     project.write("agent.py", COMMAND_AGENT)
     project.policy(
         target=f"command:python3 agent.py '{mode}'",
-        limits={"turn_timeout_s": 1 if mode in ("hangs", "children") else 30},
+        limits={"turn_timeout_s": 3 if mode in ("hangs", "children") else 30},
     )
     child = project.folder / "child"
     found, stdout, case = only_the_bad_one_suffers(project, CHILD=str(child))
@@ -273,7 +273,7 @@ class Service(BaseHTTPRequestHandler):
                 self.begin(200, None)
                 self.flood()
             case "/never":
-                time.sleep(3)
+                time.sleep(6)
 
     def answer(self, status: int, body: bytes) -> None:
         self.begin(status, len(body))
@@ -289,7 +289,7 @@ class Service(BaseHTTPRequestHandler):
 
     def trickle(self) -> None:
         try:
-            for _ in range(30):
+            for _ in range(60):
                 self.wfile.write(b" ")
                 self.wfile.flush()
                 time.sleep(0.1)
@@ -326,14 +326,14 @@ def service() -> Iterator[str]:
     [
         ("/500", "answered with status 500: database"),
         ("/html", "answered HTML or XML instead of JSON: <!doctype html>"),
-        ("/slow", "the agent did not answer within 1 s"),
+        ("/slow", "the agent did not answer within 3 s"),
         ("/endless", "answered with more than"),
-        ("/never", "the agent did not answer within 1 s"),
+        ("/never", "the agent did not answer within 3 s"),
     ],
 )
 def test_an_http_agent(project: Project, path: str, reason: str) -> None:
     project.suite([GOOD, BAD, LAST])
-    limit = 1 if path in ("/slow", "/never") else 30
+    limit = 3 if path in ("/slow", "/never") else 30
     with service() as url:
         found, stdout, _ = only_the_bad_one_suffers(project, "--target", url + path, "--turn-timeout", str(limit))
     assert reason in found
@@ -402,7 +402,7 @@ def answer(messages):
     [
         ("raises", "it raised RuntimeError: out of \ufffd stock"),
         ("exits", "its process exited with code 7"),
-        ("hangs", "the agent did not answer within 1 s"),
+        ("hangs", "the agent did not answer within 3 s"),
         ("nonsense", "must be text or an object with `response`"),
         ("surrogate", "unknown key `oops"),
         ("nothing", "must be text or an object with `response`, not null"),
@@ -412,7 +412,7 @@ def test_a_python_agent(project: Project, mode: str, reason: str) -> None:
     project.suite([GOOD, BAD, LAST])
     project.write("agent.py", PYTHON_AGENT)
     found, _, _ = only_the_bad_one_suffers(
-        project, "--target", "python:agent:answer", "--turn-timeout", "1" if mode == "hangs" else "30", MODE=mode
+        project, "--target", "python:agent:answer", "--turn-timeout", "3" if mode == "hangs" else "30", MODE=mode
     )
     assert reason in found
 

@@ -1,0 +1,84 @@
+"""What a run does not need it does not import."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.project import Project
+
+# Runs the command line in a process of its own and tells which modules it has loaded at its end.
+TELL = (
+    "import atexit, json, os, sys\n"
+    "atexit.register(lambda: open(os.environ['MODULES'], 'w').write(json.dumps(sorted(sys.modules))))\n"
+    "from holodeck_action.cli import main\n"
+    "main()\n"
+)
+NEVER = (
+    "deepeval",
+    "azure",
+    "pydantic_ai",
+    "github",
+    "openai",
+    "anthropic",
+    "nltk",
+    "sacrebleu",
+    "rouge_score",
+    "numpy",
+    "scipy",
+)
+
+
+def loaded(project: Project, *arguments: str) -> set[str]:
+    """The top-level packages loaded by a call of the program."""
+    file = project.folder / "modules.json"
+    ended = subprocess.run(
+        [sys.executable, "-c", TELL, *arguments],
+        cwd=project.folder,
+        env=project.environ(MODULES=str(file)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "error" not in ended.stderr, ended.stderr
+    return {name.partition(".")[0] for name in json.loads(file.read_text())}
+
+
+def test_a_deterministic_run_imports_no_model_client_and_no_reference_library(project: Project) -> None:
+    metrics = [
+        {"type": "standard", "metric": name} for name in ("equality", "bleu", "rouge", "meteor", "f1_score", "numeric")
+    ]
+    project.write("checks.py", "def grade(context):\n    return 1.0\n")
+    project.suite(
+        [
+            {
+                "name": "a",
+                "input": "q",
+                "ground_truth": "1 two three",
+                "expected_tools": [{"name": "t", "args": {"x": {"regex": "a+"}}}],
+            }
+        ],
+        [*metrics, {"type": "code", "grader": "checks:grade"}, {"type": "length", "max_words": 9}],
+    )
+    project.answers(
+        [{"case": "a", "response": "1 two three", "tool_invocations": [{"name": "t", "args": {"x": "aa"}}]}]
+    )
+    project.policy(target="recorded:answers.jsonl")
+    assert loaded(project, "run", "-o", "out").isdisjoint(NEVER)
+    assert (project.out / "results.json").exists()
+    # Only what is asked for: no HTTP client for a transcript, no bar for a log, no templates without files.
+    assert loaded(project, "run").isdisjoint({*NEVER, "httpx2", "rich", "jinja2"})
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["run", "--help"]])
+def test_help_imports_nothing_of_weight(project: Project, arguments: list[str]) -> None:
+    assert loaded(project, *arguments).isdisjoint({*NEVER, "pydantic", "yaml", "httpx2", "rich", "jinja2", "regex"})
+
+
+def test_validate_imports_no_agent(project: Project) -> None:
+    project.numbered(3)
+    modules = loaded(project, "validate")
+    assert modules.isdisjoint({*NEVER, "httpx2", "rich", "jinja2"})

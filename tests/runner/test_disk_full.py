@@ -1,0 +1,99 @@
+"""A disk that is full costs files, never the verdict, and is never green when the results are lost."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.project import COMMAND, Project
+
+FULL = Path("/dev/full")
+pytestmark = pytest.mark.skipif(not FULL.exists(), reason="the system has no device that is always full")
+
+
+def limited(project: Project, size: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run with a limit on the size of files, which fails like a full disk."""
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=project.folder,
+        env=project.environ(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+    )
+
+
+@pytest.mark.parametrize(("wrong", "code"), [(frozenset[int](), 0), (frozenset({1}), 1)])
+def test_a_journal_that_cannot_be_written_costs_only_itself(project: Project, wrong: frozenset[int], code: int) -> None:
+    project.numbered(30, wrong)
+    project.out.mkdir()
+    (project.out / "journal.jsonl").symlink_to(FULL)
+    finished, record = project.evaluate()
+    assert finished.code == code
+    assert all(len(case.trials) == 1 for case in record.cases)
+    assert (
+        "note: the journal journal.jsonl could not be written (No space left on device): --resume is not possible"
+        in finished.stderr
+    )
+    assert project.verdict()["exit_code"] == code
+    assert FULL.is_char_device()
+
+
+@pytest.mark.parametrize(("wrong", "code"), [(frozenset[int](), 3), (frozenset({1}), 1)])
+def test_results_that_cannot_be_written_are_no_pass(project: Project, wrong: frozenset[int], code: int) -> None:
+    project.numbered(30, wrong)
+    ended = limited(project, 2000, "run", "-o", "out")
+    assert ended.returncode == code
+    assert ("PASSED: 30 passed" if not wrong else "FAILED: 29 passed, 1 failed") in ended.stdout
+    assert "error: out: results could not be written: File too large; the verdict above stands" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    # Nothing half-written, and nothing of an earlier run.
+    assert not (project.out / "results.json").exists()
+    assert [path.name for path in project.out.iterdir()] == []
+
+
+def test_results_of_an_earlier_run_do_not_survive_lost_ones(project: Project) -> None:
+    project.numbered(30)
+    assert project.run("run", "-o", "out").code == 0
+    project.numbered(30, frozenset({0}))
+    assert limited(project, 2000, "run", "-o", "out").returncode == 1
+    assert not (project.out / "results.json").exists()
+    assert not (project.out / "verdict.json").exists()
+
+
+def test_a_journal_survives_results_that_cannot_be_written(project: Project) -> None:
+    project.numbered(40)
+    # Room for the journal of short trials, one group at a time, but not for the results' longer lines.
+    assert project.run("run", "-o", "whole").code == 0
+    size = (project.folder / "whole" / "results.json").stat().st_size
+    ended = limited(project, size - 1, "run", "-o", "out")
+    assert ended.returncode == 3
+    if (project.out / "journal.jsonl").exists():
+        assert "the journal is kept for --resume" in ended.stderr
+        resumed = project.run("run", "-o", "out", "--resume")
+        assert resumed.code == 0
+        assert not (project.out / "journal.jsonl").exists()
+
+
+def test_the_combined_verdict_that_cannot_be_written_is_no_pass(project: Project) -> None:
+    project.numbered(1)
+    for folder in "ab":
+        for file in ("agent.yaml", "holodeck-action.yaml", "answers.jsonl"):
+            project.write(f"{folder}/{file}", (project.folder / file).read_bytes())
+    ended = limited(project, 100, "run", "-o", "out", "a", "b")
+    assert ended.returncode == 3
+    assert "out/verdict.json: could not be written: File too large" in ended.stderr
+    assert "passed: tested" in ended.stdout
+
+
+def test_a_verdict_of_decide_that_cannot_be_written_is_told(project: Project) -> None:
+    project.numbered(30)
+    project.run("run", "-o", "out")
+    ended = limited(project, 100, "decide", "out/results.json", "-o", "again")
+    assert ended.returncode == 2
+    assert "again/verdict.json: cannot be written: File too large" in ended.stderr
+    assert "PASSED: 30 passed" in ended.stdout
