@@ -1,0 +1,71 @@
+"""docs/reports.md names every field, filter and limit there is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from holodeck_action.reports.budget import CHECK, COMMENT
+from holodeck_action.reports.csv_rows import COLUMNS
+from holodeck_action.reports.custom import LIMITS
+from holodeck_action.reports.formats import FORMATS
+from holodeck_action.reports.templating import markdown_environment, template_folder
+from holodeck_action.results.verdict import Counts, GateVerdict
+from holodeck_action.results.views import (
+    CaseView,
+    MetricView,
+    Report,
+    ReportProvenance,
+    RunView,
+    SkippedMetric,
+    Spend,
+    TurnView,
+)
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reports.md").read_text(encoding="utf-8")
+
+
+def names_after(title: str) -> list[str]:
+    """The names in the first column of the table that follows a line."""
+    table = PAGE.partition(f"\n{title}\n")[2].lstrip().partition("\n\n")[0]
+    cells = [line.replace(r"\|", "").split("|")[1] for line in table.splitlines()[2:]]
+    return [name for cell in cells for name in re.findall(r"`-*(\w+)", cell)]
+
+
+def test_every_field_is_documented() -> None:
+    documented = {
+        "`report`:": Report,
+        "`counts`:": Counts,
+        "A gate:": GateVerdict,
+        "A metric:": MetricView,
+        "A case:": CaseView,
+        "A turn:": TurnView,
+        "A skipped metric:": SkippedMetric,
+        "`spend`:": Spend,
+        "`provenance`:": ReportProvenance,
+        "`run`:": RunView,
+    }
+    for title, value in documented.items():
+        assert sorted(names_after(title)) == sorted(item.name for item in fields(value)), title
+
+
+def test_every_filter_is_documented() -> None:
+    own = markdown_environment().filters.keys() - ImmutableSandboxedEnvironment().filters.keys()
+    start = PAGE.index("| filter | result |")
+    rows = PAGE[start : PAGE.index("\n\n", start)].splitlines()[2:]
+    assert sorted(own) == sorted(name for row in rows for name in re.findall(r"`(\w+)", row.split("|")[1]))
+
+
+def test_formats_blocks_columns_and_limits_are_the_documented_ones() -> None:
+    assert sorted(re.findall(r"^\| `(\w+)` \| [a-zJ]", PAGE, re.MULTILINE)[: len(FORMATS)]) == sorted(FORMATS)
+    template = (template_folder() / "summary.md.j2").read_text(encoding="utf-8")
+    for block in re.findall(r"{% block (\w+)", template):
+        assert f"`{block}`" in PAGE
+    assert ", ".join(f"`{name}`" for name in COLUMNS) in " ".join(PAGE.split())
+    flat = " ".join(PAGE.split())
+    assert f"a comment {COMMENT.bytes:,}, the summary of a check {CHECK.bytes:,}" in flat
+    limits = f"{LIMITS.cpu_s} s of processor time, {LIMITS.wall_s:g} s in all, {LIMITS.memory >> 20} MiB beside"
+    assert f"{limits} the report's own data, {LIMITS.output >> 20} million characters of output" in flat
