@@ -98,7 +98,8 @@ def test_examples_are_valid_and_do_what_the_page_says(page: Path, project: Proje
 
 
 def test_every_option_is_documented(project: Project) -> None:
-    documented = "".join(page.read_text(encoding="utf-8") for page in DOCS)
+    # The table of tests names every option without saying what it does.
+    documented = "".join(page.read_text(encoding="utf-8") for page in DOCS if page.name != "fields.md")
     for command in ("run", "validate", "decide", "schema"):
         options = set(re.findall(r"--[a-z][a-z-]+", project.run(command, "--help").stdout)) - {"--help"}
         missing = [option for option in sorted(options) if not re.search(rf"`[^`]*{option}\b(?!-)[^`]*`", documented)]

@@ -82,7 +82,7 @@ NAME = Values(("other_1",), "a-b", "may hold only letters, digits and underscore
 def tool(model: str, base: dict[str, str], fields: dict[str, Values]) -> Block:
     """A block of a tool."""
     base = {"name": "t", "description": "d", **base}
-    return Block(model, {"type": TYPE, **fields}, place="tools: [%s]", path="tools[0]", base=base)
+    return Block(model, fields, place="tools: [%s]", path="tools[0]", base=base)
 
 
 DATABASES = (
@@ -99,12 +99,13 @@ TOOLS = (
     tool(
         "FunctionTool",
         {"type": "function", "file": "f.py", "function": "f"},
-        {"file": TEXT, "function": TEXT, "parameters": MAPPING, "is_retrieval": FLAG},
+        {"type": TYPE, "file": TEXT, "function": TEXT, "parameters": MAPPING, "is_retrieval": FLAG},
     ),
     tool(
         "VectorstoreTool",
         {"type": "vectorstore", "source": "s"},
         {
+            "type": TYPE,
             "source": TEXT,
             "vector_field": Values(("v", "[v, w]"), "[]", "must have at least one entry", {"id_field": "i"}),
             "meta_fields": TEXTS,
@@ -134,6 +135,7 @@ TOOLS = (
         "HierarchicalDocumentTool",
         {"type": "hierarchical_document", "source": "s"},
         {
+            "type": TYPE,
             "source": TEXT,
             "chunking_strategy": choice("structure", "token"),
             "max_chunk_tokens": count(100, 2000),
@@ -182,6 +184,7 @@ TOOLS = (
         "MCPTool",
         {"type": "mcp", "command": "npx"},
         {
+            "type": TYPE,
             "transport": choice("stdio", "sse", "websocket", "http", url="https://a"),
             "command": choice("npx", "node", "uvx", "docker"),
             "args": Values(("[-y, 8]",), "x", "must be a list"),
@@ -210,6 +213,7 @@ TOOLS = (
         "PromptTool",
         {"type": "prompt", "template": "t", "parameters": "{a: 1}"},
         {
+            "type": TYPE,
             "template": TEXT,
             "file": replace(TEXT, beside={"template": None}),
             "parameters": Values(("{b: 1}",), "{}", "must have at least one entry"),

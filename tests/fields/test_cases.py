@@ -98,7 +98,7 @@ CALLS = {
     "ExpectedToolEntry.max_count": tools(
         [{"name": "search"}], [{"name": "search", "max_count": 1}], (PASSED, FAILED), call("search"), call("search")
     ),
-    "ExpectedToolEntry.match": tools(
+    "ExpectedToolEntry.match=exact": tools(
         [{"name": "tract"}], [{"name": "tract", "match": "exact"}], (PASSED, FAILED), call("subtract")
     ),
     "ExpectedToolEntry.args=fuzzy": argument("a-17", {"fuzzy": "a-17"}, (FAILED, PASSED)),

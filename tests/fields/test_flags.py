@@ -75,10 +75,11 @@ def test_resume(project: Project) -> None:
     assert (record.run.resumed_trials, len(record.cases)) == (1, 2)
 
 
-@pytest.mark.parametrize("command", [("run", "--target", "command:cat"), ("validate",)])
-def test_allow_empty(project: Project, command: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("command", ["run", "validate"])
+def test_allow_empty(project: Project, command: str) -> None:
     lettered(project, "")
-    assert [project.run(*command, *flags).code for flags in ((), ("--allow-empty",))] == [2, 0]
+    project.policy(target="command:cat")
+    assert [project.run(command, *flags).code for flags in ((), ("--allow-empty",))] == [2, 0]
 
 
 @pytest.mark.parametrize("command", ["run", "validate"])
@@ -104,9 +105,68 @@ def test_suites(project: Project, command: str, said: str) -> None:
             assert "two/holodeck-action.yaml:" in finished.stderr
 
 
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A folder with the results of two equal runs."""
+    project = Project(tmp_path_factory.mktemp("reported"))
+    lettered(project, "P F")
+    for folder in ("one", "two"):
+        project.run("run", "-o", folder)
+    return project
+
+
+def _report(project: Project, *arguments: str, results: str = "one") -> str:
+    finished = project.run("report", f"{results}/results.json", *arguments)
+    assert finished.code == 0
+    return finished.stdout
+
+
+STARTS = {
+    "console": "Suite tested",
+    "markdown": "#",
+    "html": "<!doctype html>",
+    "junit": "<?xml",
+    "json": "{",
+    "csv": "case,",
+}
+
+
+@pytest.mark.parametrize("format_", STARTS)
+def test_report(reported: Project, format_: str) -> None:
+    assert _report(reported, "--format", format_).lower().startswith(STARTS[format_].lower())
+
+
+def test_report_into_a_file(reported: Project) -> None:
+    assert _report(reported, "--output", "shown") == ""
+    assert (reported.folder / "shown").read_text().startswith(STARTS["console"])
+
+
+def test_canonical_reports_of_equal_runs_are_equal(reported: Project) -> None:
+    found = {
+        flags: len({_report(reported, "--format", "json", *flags, results=results) for results in ("one", "two")})
+        for flags in ((), ("--canonical",))
+    }
+    assert found == {(): 2, ("--canonical",): 1}
+
+
+def test_template(project: Project) -> None:
+    lettered(project, "P F")
+    project.write("mine.md", "All of {{ 1 + 1 }} cases.\n")
+    project.run("run", "-o", "out", "--template", "mine.md")
+    assert (project.out / "report.md").read_text() == "All of 2 cases.\n"
+    given = project.run("report", "out/results.json", "--format", "markdown", "--template", "mine.md")
+    assert given.stdout == "All of 2 cases.\n"
+
+
 @pytest.mark.parametrize(
     ("document", "holds"),
-    [("agent", "test_cases_file"), ("policy", "quarantine"), ("results", "provenance"), ("verdict", "pass_rate")],
+    [
+        ("agent", "test_cases_file"),
+        ("policy", "quarantine"),
+        ("results", "provenance"),
+        ("verdict", "pass_rate"),
+        ("report", "attention"),
+    ],
 )
 def test_schema(project: Project, document: str, holds: str) -> None:
     schema = json.loads(project.run("schema", document).stdout)

@@ -112,8 +112,9 @@ TOOLS = {
 
 
 def trajectory(setting: Mapping[str, Any], outcomes: tuple[str, str], made: str, **base: Any) -> Pair:
-    """The trajectory a(x=1), b against calls of one letter each; `A` is a with another argument."""
-    steps = [call(letter.lower(), **({"x": 1} if letter == "a" else {"x": 2})) for letter in made]
+    """The trajectory a(x=1), b against calls of one letter each; `A` is a with another value, `+` with one more."""
+    special = {"a": call("a", x=1), "A": call("a", x=2), "+": call("a", x=1, y=2)}
+    steps = [special.get(letter) or call(letter) for letter in made]
     overlay = {"expected_trajectory": [{"name": "a", "args": {"x": 1}}, {"name": "b"}]}
     entry = {"type": "trajectory", **base}
     return pair(entry, setting, outcomes, reply=calls(*steps), overlays=(overlay, overlay))
@@ -126,13 +127,8 @@ TRAJECTORY = {
     "TrajectoryMetric.mode=lcs_f1": trajectory({"mode": "lcs_f1"}, (FAILED, SHOWN), "acb"),
     "TrajectoryMetric.threshold": trajectory({"threshold": 0.9}, (SHOWN, FAILED), "acb", mode="lcs_f1"),
     "TrajectoryMetric.args=ignore": trajectory({"args": "ignore"}, (FAILED, PASSED), "Ab"),
-    "TrajectoryMetric.args=exact": pair(
-        {"type": "trajectory"},
-        {"args": "exact"},
-        (PASSED, FAILED),
-        reply=calls(call("a", x=1, y=2)),
-        overlays=({"expected_trajectory": [{"name": "a", "args": {"x": 1}}]},) * 2,
-    ),
+    "TrajectoryMetric.args=exact": trajectory({"args": "exact"}, (PASSED, FAILED), "+b"),
+    "TrajectoryMetric.args=subset": trajectory({"args": "subset"}, (FAILED, PASSED), "+b", args="exact"),
 }
 
 

@@ -63,9 +63,9 @@ def test_a_listed_secret_is_shown_nowhere(project: Project) -> None:
     lettered(project, "F")
     project.answers([{"case": "case 0", "response": "planted-7731"}])
     shown = []
-    for secrets in ([], ["${PLANTED}"]):
+    for secrets in ([], ["planted-7731"]):
         project.policy(target="recorded:answers.jsonl", secrets=secrets)
-        finished = project.run("run", "-o", "out", PLANTED="planted-7731")
+        finished = project.run("run", "-o", "out")
         assert finished.code == 1
         shown.append("planted-7731" in finished.stdout + (project.out / "results.json").read_text())
     assert shown == [True, False]
