@@ -15,6 +15,7 @@ from holodeck_action.agents.registry import build_agent
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, read_template
 from holodeck_action.results.files import RecordError, read_record
 from holodeck_action.results.redaction import Redactor, environment_secrets
+from holodeck_action.results.storable import storable_text
 from holodeck_action.settings import (
     Flags,
     Settings,
@@ -109,6 +110,9 @@ def find_suites(patterns: Sequence[str], cwd: Path) -> tuple[Path, ...]:
         if not matches:
             problems.append(f"{pattern}: no such suite; give the path of an agent.yaml, its folder, or a glob")
         found.extend(matches)
+    problems += [
+        f"{path!s}: the name of this file is not UTF-8 text; rename it" for path in found if _broken(path.name)
+    ]
     if problems:
         raise ConfigurationError(problems)
     return tuple(dict.fromkeys(path.resolve() for path in found))
@@ -195,6 +199,11 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> None:
         raise ConfigurationError(lines)
 
 
+def _broken(text: str) -> bool:
+    """Tell whether a text came from bytes that are no UTF-8: no results file could hold it."""
+    return storable_text(text) != text
+
+
 def suite_place(suite: Suite, cwd: Path) -> str:
     """Return a suite's file as a reader in `cwd` would type it."""
     shown = shown_folder(suite.folder, cwd)
@@ -265,6 +274,8 @@ def shown_folder(folder: Path, cwd: Path) -> str:
 
 def _target(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarget, Path]:
     if flags.target is not None:
+        if _broken(flags.target):
+            raise TargetError("--target is not UTF-8 text; rename what it names")
         try:
             return parse_target(flags.target), around.cwd
         except ValueError as error:

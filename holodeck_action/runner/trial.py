@@ -195,13 +195,17 @@ class TrialRunner:
         return evaluations, await self.scorer.check_tools(answer.turn, answer.tool_invocations)
 
     async def _finish(self, exchange: _Exchange) -> TurnRecord:
-        turn = exchange.turn
-        evaluations: tuple[Evaluation, ...]
+        turn, error = exchange.turn, exchange.error
+        evaluations: tuple[Evaluation, ...] | None = None
         assertions: tuple[ToolAssertion, ...] = ()
         if exchange.graded is not None:
-            evaluations, assertions = await exchange.graded
-        else:
-            reason = exchange.skipped or f"not evaluated: {exchange.error.message if exchange.error else 'no answer'}"
+            try:
+                evaluations, assertions = await exchange.graded
+            except Exception as defect:  # noqa: BLE001 - one case's trouble is nobody else's
+                message = f"the answer could not be graded: {type(defect).__name__}: {defect}"[:1000]
+                error = ErrorInfo(type(defect).__name__, message, "internal")
+        if evaluations is None:
+            reason = exchange.skipped or f"not evaluated: {error.message if error else 'no answer'}"
             evaluations = self.scorer.pending(turn, reason)
         return TurnRecord(
             index=turn.index,
@@ -215,7 +219,7 @@ class TrialRunner:
             retrieved_chunks=exchange.chunks,
             usage=exchange.reply.usage if exchange.reply else None,
             evaluations=evaluations,
-            error=exchange.error,
+            error=error,
             skipped=exchange.skipped,
             timing=exchange.timing,
         )

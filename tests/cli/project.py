@@ -82,7 +82,9 @@ class Project:
     def run(self, *arguments: str, **environ: str) -> Finished:
         with self.start(*arguments, **environ) as process:
             stdout, stderr = process.communicate(timeout=100)
-        assert "Traceback" not in stdout + stderr, stdout + stderr
+        # Nor anything the interpreter says of its own accord.
+        for phrase in ("Traceback", "Exception ignored", "never retrieved", "Warning: "):
+            assert phrase not in stdout + stderr, stdout + stderr
         return Finished(process.returncode, stdout, stderr)
 
     def evaluate(self, *arguments: str, **environ: str) -> tuple[Finished, Record]:

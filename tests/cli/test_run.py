@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -610,3 +611,13 @@ def test_the_record_can_be_read_back_and_is_complete(project: Project) -> None:
     assert [len(case.trials) for case in record.cases] == [1, 1, 1]
     assert record.stopped is None
     assert Path(record.suite.file) == Path("agent.yaml")
+
+
+def test_a_file_whose_name_no_results_file_can_hold_is_refused(project: Project) -> None:
+    project.numbered(1)
+    odd = os.fsdecode(b"agent\xff.yaml")
+    (project.folder / odd).write_bytes((project.folder / "agent.yaml").read_bytes())
+    for arguments in (["run", odd], ["run", "agent?.yaml"], ["run", "--target", "recorded:" + odd]):
+        finished = project.run(*arguments)
+        assert finished.code == 2
+        assert "not UTF-8 text; rename" in finished.stderr

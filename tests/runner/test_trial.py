@@ -1,0 +1,66 @@
+"""One trial as a value: trouble of any kind ends in its record."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from holodeck_action.agents.base import Reply
+from holodeck_action.evaluators.scoring import Answer
+from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.record import ToolAssertion, ToolInvocation
+from holodeck_action.results.redaction import Redactor
+from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
+from holodeck_action.suite.loader import load_suite
+from holodeck_action.suite.values import Case, Turn
+
+
+class Echo:
+    """An agent that repeats what it is asked, and its own session."""
+
+    notices = ()
+
+    async def open(self, case: Case, trial: int) -> Echo:
+        return self
+
+    async def send(self, turn: Turn) -> Reply:
+        return Reply(turn.input)
+
+    async def close(self) -> None:
+        pass
+
+
+class Broken:
+    """A scorer with a defect."""
+
+    async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
+        raise RuntimeError("a defect")
+
+    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...]) -> tuple[ToolAssertion, ...]:
+        return ()
+
+    def pending(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
+        return ()
+
+
+def test_a_defect_in_scoring_is_the_case_s_error(tmp_path: Path) -> None:
+    suite = {
+        "name": "s",
+        "model": {"provider": "openai", "name": "gpt-4o"},
+        "instructions": {"inline": "Answer."},
+        "evaluations": {"metrics": [{"type": "standard", "metric": "equality"}]},
+        "test_cases": [{"name": "a", "input": "1", "ground_truth": "1"}],
+    }
+    (tmp_path / "agent.yaml").write_text(json.dumps(suite))
+    [case] = load_suite(tmp_path / "agent.yaml", environ={}, home=None).cases
+    clock = Clock(lambda: datetime.now(UTC), time.monotonic)
+    runner = TrialRunner(Echo(), Broken(), Deadlines(60, 60), clock, Redactor(()))
+    trial = asyncio.run(runner.run(case, 0, contextlib.nullcontext()))
+    [turn] = trial.turns
+    assert turn.response == "1"
+    assert turn.error is not None
+    assert turn.error.message == "the answer could not be graded: RuntimeError: a defect"
