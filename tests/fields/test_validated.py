@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from holodeck_action.suite.values import Suite
-from tests.fields import agent_blocks, policy_blocks
+from tests.fields import agent_blocks, policy_blocks, runner_blocks, tool_blocks
 from tests.fields.blocks import Block, each
 from tests.suite.folders import complaints, load
 
-BLOCKS = (*agent_blocks.BLOCKS, *policy_blocks.BLOCKS)
+BLOCKS = (*agent_blocks.BLOCKS, *tool_blocks.BLOCKS, *runner_blocks.BLOCKS, *policy_blocks.BLOCKS)
 FIELDS = {f"{block.model}.{name}": (block, name) for block, name in each(BLOCKS)}
 KEPT = {key: (block, name) for key, (block, name) in FIELDS.items() if block.fields[name].good}
 
@@ -44,7 +44,7 @@ HONOURED = ("max_turns", "allowed_tools", "disallowed_tools", "permissions", "ef
 @pytest.mark.parametrize(
     ("block", "name"),
     [
-        *each((agent_blocks.CLAUDE, agent_blocks.OPENAI)),
+        *each((runner_blocks.CLAUDE, runner_blocks.OPENAI)),
         (agent_blocks.AGENT, "deployment"),
         (agent_blocks.PROJECT[0], "deployment"),
     ],
