@@ -27,12 +27,12 @@ _COMMAND = re.compile(r"^([^\w\n:]*):(?=:)", re.MULTILINE)
 def one_line(text: str, limit: int = 300) -> str:
     """Return text as one printable line of at most `limit` characters, cut with the number of characters left out.
 
-    Line breaks become `⏎`, hidden characters disappear, and `##[`, which GitHub's runner reads as a command anywhere in
-    a line, is taken apart. Callers put it behind text of their own, so that it never starts a line.
+    Line breaks become `⏎`, hidden characters disappear, and what GitHub's runner would read as a command in a log is
+    taken apart: `##[` anywhere, `::` at the start, as the line may come to stand at the start of one.
     """
     shown = _BREAKS.sub(" ⏎ ", text[: 4 * limit])
     shown = " ".join(_visible(shown.replace("\t", " ")).split())
-    shown = shown.replace("##[", "# #[")
+    shown = _COMMAND.sub(r"\1: ", shown).replace("##[", "# #[")
     if len(shown) > limit or len(text) > 4 * limit:
         shown = f"{shown[:limit]} … ({len(text):,} characters)"
     return shown

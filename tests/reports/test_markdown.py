@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holodeck_action.reports.budget import CHECK, COMMENT, JOB_SUMMARY, Budget, cut
@@ -128,6 +129,9 @@ LINES = st.sampled_from((
 
 
 @given(st.lists(LINES, max_size=40).map("".join), st.integers(100, 600))
+@example("<details>\n```\n<details open>\n\n" + "text\n" * 100, 300)
+@example("<details>\n\n```text\n" + "text\n" * 100, 300)
+@example("`<details>`\n" + "text\n" * 100, 300)
 def test_a_cut_closes_what_is_open(text: str, size: int) -> None:
     budget = Budget(size, size)
     shown = cut(text, budget, "end")
@@ -136,6 +140,12 @@ def test_a_cut_closes_what_is_open(text: str, size: int) -> None:
         # What was open is closed: the last sentence is a paragraph of its own, in neither a fence nor <details>.
         assert [token.type for token in tokens[-3:]] == ["paragraph_open", "inline", "paragraph_close"]
         assert tokens[-2].content == f"_{CUT}: end_"
+        depth = 0
+        for slash in re.findall(
+            "<(/?)details", "".join(t.content for t in leaves(tokens) if t.type.startswith("html"))
+        ):
+            depth = max(0, depth - 1) if slash else depth + 1
+        assert depth == 0
 
 
 def test_a_cut_counts_bytes_and_characters() -> None:

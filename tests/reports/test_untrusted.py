@@ -22,7 +22,7 @@ def test_plain_text_has_no_hidden_character_and_is_no_command(text: str) -> None
     assert not {unicodedata.category(character) for character in line} & INVISIBLE
     assert {unicodedata.category(character) for character in lines} & INVISIBLE <= {"Cc"}
     assert not set(lines) & {chr(code) for code in range(32) if chr(code) not in "\t\n"}
-    assert read_log(f"answer: {line}\n{lines}".encode()).commands == ()
+    assert read_log(f"{line}\n{lines}".encode()).commands == ()
     assert len(line.split("\n")) == 1
 
 
