@@ -111,8 +111,8 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
         elif mark and not (mark[1][0] == "`" and "`" in mark[2]):
             fence = mark[1]
         else:
-            # Until the next blank line everything is HTML, what looks like a fence, too.
+            # Until the next blank line everything is HTML, what looks like a fence or a code span, too.
             html = bool(line.strip()) and (html or bool(_HTML_BLOCK.match(line)))
-            for slash in _DETAILS.findall(_CODE_SPAN.sub("", line)):
+            for slash in _DETAILS.findall(line if html else _CODE_SPAN.sub("", line)):
                 depth = max(0, depth - 1) if slash else depth + 1
         yield line, (f"{fence}\n" if fence else "") + "\n</details>" * depth

@@ -131,6 +131,7 @@ LINES = st.sampled_from((
 @given(st.lists(LINES, max_size=40).map("".join), st.integers(100, 600))
 @example("<details>\n```\n<details open>\n\n" + "text\n" * 100, 300)
 @example("<details>\n\n```text\n" + "text\n" * 100, 300)
+@example("<details>\n`<details>`\n" + "text\n" * 100, 300)
 @example("`<details>`\n" + "text\n" * 100, 300)
 def test_a_cut_closes_what_is_open(text: str, size: int) -> None:
     budget = Budget(size, size)
