@@ -65,7 +65,8 @@ class Project:
         self.policy(target="recorded:answers.jsonl")
 
     def environ(self, **more: str) -> dict[str, str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("HOLODECK_", "GITHUB_", "INPUT_"))}
+        foreign = ("CI", "HOLODECK_", "GITHUB_", "INPUT_")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
         return {**kept, "HOME": str(self.folder / "home"), **more}
 
     def start(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
