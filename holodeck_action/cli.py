@@ -13,7 +13,7 @@ import click
 
 from holodeck_action import __version__
 from holodeck_action.failures import EXIT_CONFIGURATION, EXIT_INTERNAL, explained
-from holodeck_action.reports.plain import line_start, one_line
+from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.streams import lasting_streams
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def validate(suites: tuple[str, ...], allow_empty: bool, env_file: Path | None) 
     for suite in (loaded.suite for loaded in suites_loaded):
         place = suite_place(suite, around.cwd)
         turns = sum(len(case.turns) for case in suite.cases)
-        click.echo(f"{line_start(place, 1000)}: valid: {len(suite.cases)} cases, {turns} turns")
+        click.echo(f"{one_line(place, 1000)}: valid: {len(suite.cases)} cases, {turns} turns")
         for notice in suite.notices:
             click.echo(f"note: {one_line(notice, 1000)}", err=True)
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holodeck_action.reports.plain import line_start, one_line
+from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.wording import VERDICTS, call_text, counts_text, place
 from holodeck_action.results.verdict import GateVerdict
 from holodeck_action.results.views import CaseView, MetricView, Report, TurnView
@@ -83,7 +83,7 @@ def _turn(turn: TurnView, folder: str, *, numbered: bool) -> Iterator[str]:
 
 
 def _metrics(metrics: Sequence[MetricView]) -> Iterator[str]:
-    names = [line_start(metric.name, 60) for metric in metrics]
+    names = [one_line(metric.name, 60) for metric in metrics]
     width = max(len("metric"), *(len(name) for name in names))
     yield f"{'metric':<{width}}    mean  threshold   margin  passed  failed  error  skipped"
     for name, metric in zip(names, metrics, strict=True):

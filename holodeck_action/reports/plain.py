@@ -38,11 +38,6 @@ def one_line(text: str, limit: int = 300) -> str:
     return shown
 
 
-def line_start(text: str, limit: int = 300) -> str:
-    """Return text as `one_line` does, fit to begin a line: a leading `::`, which is a command there, is taken apart."""
-    return _COMMAND.sub(r"\1: ", one_line(text, limit))
-
-
 def lines_of(text: str, limit: int = 2000, *, wrapped: bool = False) -> str:
     """Return text in lines, at most `limit` characters of it, cut with the number of characters left out.
 

@@ -7,17 +7,21 @@ from datetime import date
 from typing import Any
 
 from holodeck_action.results.decide import expired
+from holodeck_action.suite.policy import Gates
 from holodeck_action.suite.values import Case, Suite
 
 _SHOWN = 10
 
 
-def conditions(suite: Suite, cases: Sequence[Case], filters: Mapping[str, Any], day: date) -> Iterator[str]:
-    """Yield one sentence each: cases left out or gone, quarantines that ended, cases that one lucky trial passes.
+def conditions(
+    suite: Suite, cases: Sequence[Case], gates: Gates, filters: Mapping[str, Any], day: date
+) -> Iterator[str]:
+    """Yield one sentence each: cases left out or gone, quarantines that ended, gates and trials that let much pass.
 
     Args:
         suite: the suite.
         cases: the chosen cases, with the trials that the command line asks for.
+        gates: the gates in force.
         filters: the case filters in force.
         day: the day of the run.
     """
@@ -31,6 +35,9 @@ def conditions(suite: Suite, cases: Sequence[Case], filters: Mapping[str, Any], 
         if entry.case in chosen and expired(entry, day):
             title = chosen[entry.case].name or entry.case
             yield f"the quarantine of {title!r} ended on {entry.expires} and it gates again (owner {entry.owner})"
+    of_answers = (gates.min_pass_rate, gates.min_pass_rate_lower_bound, gates.summary, gates.metrics or None)
+    if all(gate is None for gate in of_answers):
+        yield "no gate looks at the answers: cases that fail do not fail this run"
     # The suite's own notices name those that its policy makes so.
     written = {case.id for case in suite.cases if case.min_pass == 1 < case.repeat}
     lucky = sum(case.min_pass == 1 < case.repeat and case.id not in written for case in cases)

@@ -29,7 +29,9 @@ def run_identity(suite: Suite, target: AnyTarget, target_folder: Path) -> dict[s
         OSError: a file cannot be read.
     """
     # The described target leaves out options and queries, which may be secret: the digest tells them apart.
-    asked = hashlib.sha256(f"{target_folder} {target.model_dump_json()}".encode("utf-8", "surrogatepass"))
+    # Relative, so that a checkout elsewhere goes on as well.
+    folder = os.path.relpath(target_folder, suite.folder)
+    asked = hashlib.sha256(f"{folder} {target.model_dump_json()}".encode("utf-8", "surrogatepass"))
     code = hashlib.sha256()
     for file in _code(suite, target, target_folder):
         _feed(code, file)

@@ -114,7 +114,9 @@ async def run_suite(
             resumed_trials=len(resumed),
         ),
         stopped=outcome.stopped,
-        notices=redactor.value((*conditions(suite, plan.cases, plan.filters, started.date()), *suite.notices)),
+        notices=redactor.value(
+            (*conditions(suite, plan.cases, plan.gates, plan.filters, started.date()), *suite.notices)
+        ),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -33,6 +34,11 @@ class Project:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.out = folder / "out"
+
+    def copy_to(self, folder: Path) -> Project:
+        """Copy everything into another folder."""
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        return Project(folder)
 
     def write(self, name: str, content: str | bytes) -> Path:
         path = self.folder / name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +11,18 @@ import pytest
 from tests.cli.project import Project
 
 
-@pytest.fixture
-def judged(project: Project) -> Project:
-    """Ten cases, two of them wrong, in out/results.json."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = Project(tmp_path_factory.mktemp("made"))
     project.numbered(10, frozenset({3, 7}))
     assert project.run("run", "-o", "out").code == 1
     return project
+
+
+@pytest.fixture
+def judged(made: Project, tmp_path: Path) -> Project:
+    """Ten cases, two of them wrong, in out/results.json."""
+    return made.copy_to(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -420,8 +420,13 @@ def test_trials(project: Project, answers: str, min_pass: int, stop: bool, code:
     finished, record = project.evaluate()
     assert finished.code == code, finished.stdout
     assert len(record.cases[0].trials) == trials
-    flagged = project.run("run", "-o", "flagged", "--repeat", "3", "--min-pass", str(min_pass))
-    assert flagged.code == code
+
+
+def test_trials_of_flags(project: Project) -> None:
+    project.numbered(1)
+    project.answers([{"case": "case 0", "trial": n, "response": answer} for n, answer in enumerate("010")])
+    assert project.run("run", "--repeat", "3", "--min-pass", "2").code == 0
+    assert project.run("run", "--repeat", "3", "--min-pass", "3").code == 1
 
 
 def test_a_flag_that_makes_one_lucky_trial_enough_says_so(project: Project) -> None:
@@ -578,6 +583,21 @@ def test_a_summary_over_a_metric_that_was_lost_is_not_green(project: Project) ->
     finished = project.run("run")
     assert finished.code == 3
     assert "grade was evaluated on no case" in finished.stdout
+
+
+def test_a_run_without_a_gate_on_its_answers_says_so(project: Project) -> None:
+    project.numbered(2, frozenset({0, 1}))
+    note = "note: no gate looks at the answers: cases that fail do not fail this run"
+    project.policy(target="recorded:answers.jsonl", gates={"min_pass_rate": None})
+    finished = project.run("run")
+    assert finished.code == 0
+    assert note in finished.stdout
+    project.policy(
+        target="recorded:answers.jsonl", gates={"min_pass_rate": None, "metrics": {"equality": {"min_mean": 0.5}}}
+    )
+    gated = project.run("run")
+    assert gated.code == 1
+    assert note not in gated.stdout
 
 
 def test_trials_that_say_nothing_do_not_hide_the_ones_that_fail(project: Project) -> None:

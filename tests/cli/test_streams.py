@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.reports.plain import line_start, one_line
+from holodeck_action.reports.plain import one_line
 from tests.cli.project import COMMAND, Project
 
 FULL = Path("/dev/full")
@@ -37,17 +37,16 @@ def shell(project: Project, script: str, **environ: str) -> subprocess.Completed
 
 
 @pytest.mark.parametrize(
-    "script",
+    ("script", "wrong", "code"),
     [
-        "$RUN run -o out | true; exit ${PIPESTATUS[0]}",
-        "$RUN run -o out 2>&1 | true; exit ${PIPESTATUS[0]}",
-        "$RUN run -o out >&-",
-        "$RUN run -o out 2>&-",
-        "$RUN run -o out <&- >&- 2>&-",
-        "$RUN run -o out 2>/dev/full",
+        ("$RUN run -o out | true; exit ${PIPESTATUS[0]}", frozenset[int](), 0),
+        ("$RUN run -o out 2>&1 | true; exit ${PIPESTATUS[0]}", frozenset({1}), 1),
+        ("$RUN run -o out >&-", frozenset({1}), 1),
+        ("$RUN run -o out 2>&-", frozenset[int](), 0),
+        ("$RUN run -o out <&- >&- 2>&-", frozenset[int](), 0),
+        ("$RUN run -o out 2>/dev/full", frozenset[int](), 0),
     ],
 )
-@pytest.mark.parametrize(("wrong", "code"), [(frozenset[int](), 0), (frozenset({1}), 1)])
 def test_a_reader_who_leaves_changes_neither_verdict_nor_results(
     project: Project, script: str, wrong: frozenset[int], code: int
 ) -> None:
@@ -144,16 +143,12 @@ def test_a_log_gets_a_line_per_case_and_the_reasons(project: Project) -> None:
     assert "answer:   wrong" in finished.stdout
 
 
-# What hostile text would like to reach a terminal or a workflow runner's log.
+# What hostile text would like to reach a terminal or a workflow runner's log, at the start of a line if it can.
 HOSTILE = (
-    "::error file=a.py::forged",
-    "\n::error::forged",
-    "\r\n  ::add-mask::x",
-    "\u2028::error::forged",
-    "\x1b]0;title\x07\x1b[2J\x1b[31m",
-    "\u202eevil\u2066\u200b",
-    "##[group]forged\n##[error]forged",
-    "\x00\x08\x0b\x0c\x7f\x85\x9b31m",
+    "::error file=a.py::forged\u202e\u2066\u200b",
+    "\r\n  ::add-mask::x\x1b]0;title\x07\x1b[2J\x1b[31m",
+    "\u2028::error::forged\x00\x08\x0b\x0c\x7f\x85\x9b31m",
+    "##[group]forged\n##[error]forged\n::error::forged",
 )
 
 
@@ -213,9 +208,9 @@ def test_nothing_that_is_shown_is_obeyed(project: Project, hostile: str) -> None
     )
 
 
-@pytest.mark.parametrize("hostile", HOSTILE[:4])
+@pytest.mark.parametrize("hostile", HOSTILE[:3])
 def test_several_suites_and_their_folders_are_not_obeyed(project: Project, hostile: str) -> None:
-    folder = hostile.replace("/", "").replace("\r", "").strip("\n") or "x"
+    folder = hostile.strip().replace("\x00", "")
     project.numbered(1)
     project.suite([{"name": "a", "input": "q", "ground_truth": "q"}], name=hostile + " suite")
     for place in (folder, "plain"):
@@ -250,14 +245,13 @@ TEXTS = st.text() | st.lists(st.sampled_from([*HOSTILE, *BIDI, "a", " ", "\n", "
 
 
 @given(TEXTS, st.integers(1, 50))
-def test_one_line_is_one_visible_line(text: str, limit: int) -> None:
-    for shown in (one_line(text, limit), line_start(text, limit)):
-        assert len(shown.splitlines()) <= 1
-        assert "##[" not in shown
-        assert not any(unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"} or char in BIDI for char in shown)
-        kept = shown.removesuffix(f" … ({len(text):,} characters)")
-        assert len(kept) <= limit + (shown.startswith(": :"))
-    assert not line_start(text, limit).startswith("::")
+def test_one_line_is_one_visible_line_that_nothing_obeys(text: str, limit: int) -> None:
+    shown = one_line(text, limit)
+    assert len(shown.splitlines()) <= 1
+    assert "##[" not in shown
+    assert not shown.startswith("::")
+    assert not any(unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"} or char in BIDI for char in shown)
+    assert len(shown.removesuffix(f" … ({len(text):,} characters)")) <= limit
 
 
 def test_python_itself_is_the_program(project: Project) -> None:

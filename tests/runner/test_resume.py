@@ -94,9 +94,9 @@ def answer(messages):
 """
 
 
-@pytest.fixture
-def interrupted(project: Project) -> Project:
-    """A run of five cases that was killed while the last one was asked."""
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = Project(tmp_path_factory.mktemp("killed"))
     project.numbered(5)
     project.policy(target="python:agent:answer")
     project.write("agent.py", COUNTING)
@@ -106,6 +106,12 @@ def interrupted(project: Project) -> Project:
     process.communicate()
     (project.folder / "asked").unlink()
     return project
+
+
+@pytest.fixture
+def interrupted(killed: Project, tmp_path: Path) -> Project:
+    """A run of five cases that was killed while the last one was asked, in another place than it began."""
+    return killed.copy_to(tmp_path)
 
 
 def asked_again(project: Project) -> list[str]:
