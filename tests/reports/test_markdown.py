@@ -17,7 +17,7 @@ from tests.action.runner import read_log
 from tests.reports.hostile import FRAGMENTS, hostile_case, hostile_record, storable_texts
 from tests.reports.parsing import check_inert, leaves, parses, rows
 from tests.reports.shown import failing, passing, report_of, varied
-from tests.results.records import case, record
+from tests.results.records import case, case_of, evaluation, record, turn
 
 SENTINEL = "qzxq"
 CUT = "The report was cut here"
@@ -179,7 +179,14 @@ def test_the_whole_report_of_every_outcome() -> None:
         "$0.0100",
     ):
         assert part in text, part
+    assert "asserting nothing" not in text
     assert text.index("#### ❌") < text.index("#### ⚠️") < text.index("2 passing")
+
+
+def test_metrics_that_only_inform_are_named() -> None:
+    silent = evaluation(0.9, asserts=False, evaluator_name="tone")
+    text = markdown(report_of(record(case("P"), case_of(turn(silent, evaluation(0.9))))))
+    assert "Informational, asserting nothing: `tone`." in text
 
 
 def test_a_report_without_gates_metrics_and_cases() -> None:
