@@ -94,14 +94,15 @@ def test_a_score_on_another_scale_is_normalised_and_kept(tmp_path: Path) -> None
     low=st.floats(-1e6, 1e6),
     width=st.floats(1e-3, 1e6),
     part=st.floats(0, 1),
-    threshold=st.none() | st.floats(-1e6, 1e6),
+    needed=st.none() | st.floats(0, 1),
 )
 def test_normalising_keeps_the_order_and_the_verdict(
-    low: float, width: float, part: float, threshold: float | None
+    low: float, width: float, part: float, needed: float | None
 ) -> None:
     """The verdict compares on the grader's scale, whatever rounding the normalised score went through."""
     high = low + width
     raw = min(high, low + part * width)
+    threshold = None if needed is None else min(high, low + needed * width)
     config = CodeMetric(grader="checks:check", scale={"min": low, "max": high}, threshold=threshold)
     evaluator = CodeGraderEvaluator(config, WorkerPool(Path(), environ={}, size=1))
     result = evaluator._result({"kind": "bare", "score": raw}, "")
