@@ -37,7 +37,7 @@ from holodeck_action.results.verdict import (
     Verdict,
 )
 from holodeck_action.results.views import Report
-from holodeck_action.runner.commit import head_commit
+from holodeck_action.runner.commit import folder_in_repository, head_commit
 from holodeck_action.runner.identity import run_identity
 from holodeck_action.runner.journal import JOURNAL_FILE, Journal, JournalError, Resumed, read_for_resume, set_aside
 from holodeck_action.runner.run import RunPlan, resumable, run_suite
@@ -298,6 +298,7 @@ async def _evaluate(
         stop_when_decided=settings.stop_when_decided,
         filters=filters_of(flags),
         commit=head_commit(suite.folder),
+        folder=folder_in_repository(suite.folder),
     )
     progress = progress_for(output.stderr, len(item.cases), stop_when_decided=settings.stop_when_decided)
     with _stopping(stop, deadline, flags.run_timeout_s):

@@ -140,12 +140,21 @@ class SuiteIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What produced the record: tool version, target (kind and address without secrets), commit, case filters."""
+    """What produced the record.
+
+    Attributes:
+        tool_version: version of holodeck-action.
+        target: kind and address of who answered, without secrets.
+        commit: the commit that was checked out; None where it is not known.
+        filters: the case filters in force.
+        folder: the suite's folder in its repository, with `/`, empty for the root; None outside of a repository.
+    """
 
     tool_version: str
     target: str
     commit: str | None = None
     filters: Mapping[str, Any] = field(default_factory=dict)
+    folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

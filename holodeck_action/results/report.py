@@ -69,6 +69,7 @@ def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
         provenance=ReportProvenance(
             tool_version=record.provenance.tool_version,
             commit=record.provenance.commit,
+            folder=record.provenance.folder,
             suite_digest=record.suite.digest,
             record_digest=verdict.record_digest,
         ),

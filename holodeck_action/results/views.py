@@ -133,10 +133,19 @@ class Spend:
 
 @dataclass(frozen=True, slots=True)
 class ReportProvenance:
-    """What the report is about: tool version, commit, sha256 digests of the suite and of the canonical record."""
+    """What the report is about.
+
+    Attributes:
+        tool_version: version of holodeck-action that ran.
+        commit: the commit that was checked out; None where it is not known.
+        folder: the suite's folder in its repository, with `/`, empty for the root; None outside of a repository.
+        suite_digest: sha256 of the suite.
+        record_digest: sha256 of the canonical record.
+    """
 
     tool_version: str
     commit: str | None
+    folder: str | None
     suite_digest: str
     record_digest: str
 

@@ -1,4 +1,4 @@
-"""The commit that is evaluated, read from the checkout itself: the same in a workflow and on a laptop."""
+"""What is evaluated, read from the checkout itself: the same in a workflow and on a laptop."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ def head_commit(folder: Path) -> str | None:
             except (OSError, ValueError):
                 return None
             return found if found is not None and _HASH.fullmatch(found) else None
+    return None
+
+
+def folder_in_repository(folder: Path) -> str | None:
+    """Return a folder's path in the repository that holds it, with `/`, empty for its root; None outside of one."""
+    for parent in (folder, *folder.parents):
+        if (parent / ".git").exists():
+            path = folder.relative_to(parent).as_posix()
+            return "" if path == "." else path
     return None
 
 

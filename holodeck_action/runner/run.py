@@ -40,6 +40,7 @@ class RunPlan:
         stop_when_decided: run no trial beyond the deciding one.
         filters: the case filters in force, for provenance.
         commit: the commit that is evaluated, where known.
+        folder: the suite's folder in its repository, where known.
     """
 
     cases: Sequence[Case]
@@ -50,6 +51,7 @@ class RunPlan:
     stop_when_decided: bool
     filters: Mapping[str, object]
     commit: str | None
+    folder: str | None
 
 
 async def run_suite(
@@ -100,7 +102,9 @@ async def run_suite(
     return Record(
         schema_version=SCHEMA_VERSION,
         suite=SuiteIdentity(redactor.text(suite.name), suite.file, suite.digest),
-        provenance=redactor.value(Provenance(__version__, plan.target, plan.commit, dict(plan.filters))),
+        provenance=redactor.value(
+            Provenance(__version__, plan.target, plan.commit, dict(plan.filters), plan.folder),
+        ),
         gates=plan.gates,
         quarantine=_quarantine(suite, redactor),
         stop_when_decided=plan.stop_when_decided,
