@@ -1,4 +1,4 @@
-"""How a channel ends: what it published, or why it did not. No channel changes the verdict (GitHub reference, rule 6)."""
+"""How a channel ends: what it published, or why it did not. No channel changes the verdict."""
 
 from __future__ import annotations
 
