@@ -1,0 +1,307 @@
+"""The check run: in progress early, annotations in batches, concluded last (GitHub reference, rule 9)."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
+from holodeck_action.github.remote import ApiError, CheckRun, CheckState, Remote
+from holodeck_action.reports.untrusted import inline_code
+from holodeck_action.results.verdict import (
+    EXIT_INCOMPLETE,
+    EXIT_PASSED,
+    EXIT_STOPPED,
+    EXIT_VIOLATED,
+)
+
+Conclusion = Literal["success", "failure", "neutral", "cancelled"]
+
+BATCH = 50
+"""Annotations of one request (`maxItems` of GitHub's OpenAPI description)."""
+NAME_LIMIT = 100
+"""Characters of a check run's name that fit the places where it is shown."""
+TITLE_LIMIT = 255
+"""Characters of a title (GitHub's description of the Checks API)."""
+LOOKS_S = (1.0, 4.0)
+"""Seconds before each look for what GitHub may have done without saying so: it can take a moment to show."""
+
+_TRIES = 3
+_RUNNING = "The result will stand here."
+_PERSONAL = re.compile(r"gh[pou]_|github_pat_|[0-9a-f]{40}\Z")
+"""Tokens of a person: classic, OAuth, an App's on behalf of a user, fine-grained, and classic ones of before 2021."""
+
+
+def token_can_check(token: str) -> str | None:
+    """Return why a token cannot write check runs, in one sentence; None where it is to be tried."""
+    if _PERSONAL.match(token):
+        return (
+            "a check run can only be written by the job's own token or a GitHub App's, not by a personal access token: "
+            "leave `github-token` to its default, or switch the check off with `check: false`"
+        )
+    return None
+
+
+def conclusion_of(exit_code: int, fail_on: Literal["violation", "never"]) -> Literal["success", "failure", "neutral"]:
+    """Return how a check run is concluded.
+
+    | exit code | `violation` | `never` |
+    | --- | --- | --- |
+    | 0 passed | success | success |
+    | 1 failed, 3 incomplete, 4 stopped | failure | neutral |
+    | 2 invalid, any other | failure | failure |
+
+    Args:
+        exit_code: of the run (`results.verdict`).
+        fail_on: the input `check-fail-on`. As with `fail-on`, a configuration error fails whatever it says.
+    """
+    if exit_code == EXIT_PASSED:
+        return "success"
+    tolerated = fail_on == "never" and exit_code in (EXIT_VIOLATED, EXIT_INCOMPLETE, EXIT_STOPPED)
+    return "neutral" if tolerated else "failure"
+
+
+def start(
+    remote: Remote,
+    sha: str,
+    name: str,
+    external_id: str,
+    details_url: str | None,
+    *,
+    title: str = "The evaluation is running",
+    why: str = "",
+    pause: Callable[[float], None] = time.sleep,
+) -> CheckRun | Outcome:
+    """Make a check run that is in progress.
+
+    Args:
+        remote: GitHub.
+        sha: the commit it belongs to.
+        name: its name; at most 100 characters of it are used.
+        external_id: no other check run has it; by it a check run is found that GitHub made without saying so.
+        details_url: where "Details" leads.
+        title: headline until it is concluded.
+        why: one sentence on why the token cannot write, where that is to be expected.
+        pause: waits so many seconds.
+
+    Returns:
+        The check run for `conclude`, or how the channel ended without one.
+    """
+    state = CheckState(
+        status="in_progress",
+        title=_line(title, TITLE_LIMIT),
+        summary=_RUNNING,
+        details_url=details_url,
+    )
+    short = _line(name, NAME_LIMIT)
+    told = ""
+    for _ in range(_TRIES - 1):
+        try:
+            return remote.create_check(sha, short, external_id, state)
+        except ApiError as error:
+            if not error.accepted:
+                return _refused(error, "the check run could not be made", why)
+            told = _sentence(error)
+        try:
+            made = _made(remote, sha, short, external_id, pause)
+        except ApiError as error:
+            told = _sentence(error)
+            break
+        if made is not None:
+            return made
+    return Failed(f"whether the check run was made could not be told, so it was not asked for again: {told}")
+
+
+def conclude(
+    remote: Remote,
+    run: CheckRun,
+    *,
+    conclusion: Conclusion,
+    title: str,
+    summary: str,
+    annotations: Sequence[Mapping[str, Any]],
+    now: datetime,
+    why: str = "",
+    pause: Callable[[float], None] = time.sleep,
+) -> Outcome:
+    """Conclude a check run, with annotations.
+
+    Annotations that cannot be added do not keep it from being concluded: one that is in progress for ever would hold
+    up the merge without saying why.
+
+    Args:
+        remote: GitHub.
+        run: what `start` returned.
+        conclusion: how it ends.
+        title: headline; at most 255 characters of it are used.
+        summary: Markdown within `reports.budget.CHECK`.
+        annotations: all of them, as the API takes them.
+        now: when it ended, with its time zone.
+        why: one sentence on why the token cannot write, where that is to be expected.
+        pause: waits so many seconds.
+
+    Returns:
+        Published where it stands with all annotations.
+    """
+    ending = CheckState(
+        status="completed",
+        conclusion=conclusion,
+        title=_line(title, TITLE_LIMIT),
+        summary=summary,
+        completed_at=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    added, broken = _annotate(remote, run, ending, annotations, pause)
+    if broken is None:
+        count = len(annotations)
+        return Published(f"{conclusion}, {count} annotation{'' if count == 1 else 's'}", run.url)
+    try:
+        _end(remote, run, ending, pause)
+    except ApiError as error:
+        return _refused(error, f"the check run {run.url} could not be concluded and stays in progress", why)
+    missing = len(annotations) - added
+    if not missing:
+        return Published(f"{conclusion}, {added} annotations", run.url)
+    return Failed(
+        f"the check run {run.url} is concluded ({conclusion}), but {missing} of its {len(annotations)} annotations "
+        f"could not be added: {_sentence(broken)}"
+    )
+
+
+def abandon(
+    remote: Remote,
+    run: CheckRun,
+    reason: str,
+    *,
+    cancelled: bool,
+    now: datetime,
+    why: str = "",
+    pause: Callable[[float], None] = time.sleep,
+) -> Outcome:
+    """Conclude the check run of a run that came to no verdict.
+
+    Args:
+        remote: GitHub.
+        run: what `start` returned.
+        reason: what happened, untrusted text.
+        cancelled: it was stopped from outside; else it crashed, which is a failure.
+        now: when it ended, with its time zone.
+        why: one sentence on why the token cannot write, where that is to be expected.
+        pause: waits so many seconds.
+    """
+    title = "The evaluation was cancelled" if cancelled else "The evaluation broke off"
+    return conclude(
+        remote,
+        run,
+        conclusion="cancelled" if cancelled else "failure",
+        title=title,
+        summary=f"{title} before there was a verdict: this commit is not evaluated.\n\n{inline_code(reason, 2000)}",
+        annotations=(),
+        now=now,
+        why=why,
+        pause=pause,
+    )
+
+
+def _annotate(
+    remote: Remote,
+    run: CheckRun,
+    ending: CheckState,
+    annotations: Sequence[Mapping[str, Any]],
+    pause: Callable[[float], None],
+) -> tuple[int, ApiError | None]:
+    """Add annotations, the last of them with the end.
+
+    A request appends, so that sending it twice shows its annotations twice: after one of which GitHub did not say
+    whether it was done, what stands there is counted and only what is missing is sent.
+
+    Returns:
+        How many stand there as far as it is known, and what kept the end from being written, if anything.
+    """
+    added = tries = 0
+    while True:
+        batch = annotations[added : added + BATCH]
+        last = added + len(batch) >= len(annotations)
+        more = CheckState(
+            status="in_progress", title="The annotations are being added", summary=_RUNNING, annotations=batch
+        )
+        try:
+            remote.update_check(run.id, replace(ending, annotations=batch) if last else more)
+        except ApiError as error:
+            tries += 1
+            if not error.accepted:
+                return added, error
+            try:
+                count = _counted(remote, run, added, pause)
+            except ApiError:
+                return added, error
+            if count > added:
+                added, tries = min(count, len(annotations)), 0
+            elif count < added or tries == _TRIES:
+                # What stands there cannot be told, or the request fails for good.
+                return added, error
+        else:
+            added += len(batch)
+            tries = 0
+            if last:
+                return added, None
+
+
+def _end(remote: Remote, run: CheckRun, ending: CheckState, pause: Callable[[float], None]) -> None:
+    """Conclude without adding anything, which can be repeated."""
+    for seconds in (LOOKS_S[0], None):
+        try:
+            remote.update_check(run.id, ending)
+            return
+        except ApiError as error:
+            if seconds is None or not error.accepted:
+                raise
+        pause(seconds)
+
+
+def _counted(remote: Remote, run: CheckRun, known: int, pause: Callable[[float], None]) -> int:
+    """Return how many annotations were added, looked at until there are more than are known of.
+
+    Raises:
+        ApiError: it cannot be told.
+    """
+    count = known
+    for seconds in LOOKS_S:
+        pause(seconds)
+        count = remote.check(run.id).annotations - run.annotations
+        if count > known:
+            break
+    return count
+
+
+def _made(remote: Remote, sha: str, name: str, external_id: str, pause: Callable[[float], None]) -> CheckRun | None:
+    for seconds in LOOKS_S:
+        pause(seconds)
+        for run in remote.checks(sha, name):
+            if run.external_id == external_id:
+                return run
+    return None
+
+
+def _refused(error: ApiError, what: str, why: str) -> Outcome:
+    sentence = f"{what}: {_sentence(error)}"
+    if error.kind != "denied":
+        return Failed(_because(why, sentence))
+    if error.status == 401:
+        return Skipped(f"{sentence}; give `github-token` a token that is valid", asked=True)
+    return Skipped(_because(why, f"{sentence}; add `checks: write` to the `permissions:` of the job"), asked=True)
+
+
+def _line(text: str, limit: int) -> str:
+    return " ".join(text.split())[:limit].rstrip()
+
+
+def _sentence(error: ApiError) -> str:
+    return str(error).rstrip(".")
+
+
+def _because(why: str, sentence: str) -> str:
+    return f"{why.rstrip('.')}; {sentence}" if why else sentence

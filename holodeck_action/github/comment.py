@@ -1,0 +1,296 @@
+"""The sticky comment: one of each kind on a pull request, brought up to date for ever (GitHub reference, rule 8)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
+from holodeck_action.github.remote import ApiError, Comment, Ownership, Remote
+
+Mode = Literal["always", "changes", "failures", "off"]
+
+LOOKS_S = (1.0, 4.0)
+"""Seconds before each look for what GitHub may have done without saying so: it can take a moment to show."""
+
+_ID_LIMIT = 200
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/:-")
+_TRIES = 2
+_ASKED_AT_ONCE = 100
+"""Node ids of one GraphQL query: the most that `nodes` takes."""
+_LINE_END = re.compile("\r\n?|\n")
+
+
+def marker(comment_id: str) -> str:
+    """Return the first line of the comment that has an id; different ids never give the same line.
+
+    Args:
+        comment_id: any text. What is more than a letter, a digit, `.`, `_`, `/`, `:` or a single `-` is
+            percent-encoded, as `--` would end the HTML comment; of an id longer than 200 characters when encoded
+            stands the SHA-256 digest.
+    """
+    encoded = "".join(_encoded(comment_id))
+    if len(encoded) > _ID_LIMIT:
+        # No encoded id has a `=`.
+        encoded = f"sha256={hashlib.sha256(encoded.encode()).hexdigest()}"
+    return f"<!-- holodeck-action:report:{encoded} -->"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the comment is to say, and when.
+
+    The functions take the body of the comment that stands there, which is ours.
+
+    Attributes:
+        mode: `always`; `changes`: a comment that stands there is replaced where the result is another; `failures`: one
+            is made for a verdict that is not passed, and kept up to date from then on; `off`.
+        failed: the verdict is not passed.
+        render: makes the body, whose first line is the marker; None for the first comment.
+        changed: the body tells another result than ours.
+        clash: the body was written by another step of this run and attempt.
+        worse: the body tells a worse verdict than ours; only asked where there is a clash.
+    """
+
+    mode: Mode
+    failed: bool
+    render: Callable[[str | None], str]
+    changed: Callable[[str], bool]
+    clash: Callable[[str], bool]
+    worse: Callable[[str], bool]
+
+
+def publish_comment(
+    remote: Remote,
+    pull_number: int,
+    first_line: str,
+    wanted: Wanted,
+    *,
+    why: str = "",
+    app: bool = True,
+    pause: Callable[[float], None] = time.sleep,
+) -> Outcome:
+    """Make the comment of a pull request, or bring the one that stands there up to date.
+
+    Only comments that we wrote and that nobody has hidden count. A GitHub that does not tell (GraphQL) is taken at the
+    author's type: a bot's is ours, a person's never.
+
+    Args:
+        remote: GitHub.
+        pull_number: the pull request.
+        first_line: the `marker` by which the comment is found.
+        wanted: what it is to say.
+        why: one sentence on why the token cannot write, where that is to be expected.
+        app: whether the token is the job's own or another GitHub App's, whose comments are a bot's.
+        pause: waits so many seconds.
+    """
+    if wanted.mode == "off":
+        return Skipped("the comment is switched off", asked=False)
+    sticky = _Sticky(remote, pull_number, first_line, wanted, why, app, pause)
+    try:
+        return sticky.publish()
+    except _Stopped as stopped:
+        return stopped.outcome
+
+
+class _Stopped(Exception):  # noqa: N818 - not an error: how the channel ends
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _Sticky:
+    remote: Remote
+    number: int
+    first_line: str
+    wanted: Wanted
+    why: str
+    app: bool
+    pause: Callable[[float], None]
+
+    def publish(self) -> Outcome:
+        try:
+            ours = self._ours()
+        except ApiError as error:
+            raise _Stopped(self._unread(error)) from error
+        text = None
+        for index, comment in enumerate(ours):
+            text = self._rendered(comment.body)
+            outcome = self._replace(comment, text)
+            if outcome is not None:
+                return _with_others(outcome, len(ours) - index)
+        if text is None:
+            if self.wanted.mode == "failures" and not self.wanted.failed:
+                return Skipped("nothing failed, and the comment is for failures only", asked=False)
+            text = self._rendered(None)
+        return self._create(text)
+
+    def _rendered(self, previous: str | None) -> str:
+        text = self.wanted.render(previous)
+        if _first_line(text) != self.first_line:
+            raise ValueError("the comment does not start with its marker: it would never be found again")
+        return text
+
+    def _replace(self, comment: Comment, text: str) -> Outcome | None:
+        """Bring a comment up to date; None where it is gone."""
+        if _same(comment.body, text):
+            return Published("unchanged", comment.url)
+        clash = self.wanted.clash(comment.body)
+        if clash and self.wanted.worse(comment.body):
+            return self._clashed(comment)
+        if not clash and self.wanted.mode == "changes" and not self.wanted.changed(comment.body):
+            return Published("unchanged", comment.url)
+        try:
+            written = self.remote.update_comment(comment.id, text)
+        except ApiError as error:
+            if error.kind == "not_found":
+                return None
+            found = self._looked_up(text) if error.accepted else None
+            if found is None or not _same(found.body, text):
+                raise _Stopped(self._unwritten(error)) from error
+            written = found
+        return self._clashed(written) if clash else Published("updated", written.url)
+
+    def _create(self, text: str) -> Outcome:
+        error: ApiError | None = None
+        for _ in range(_TRIES):
+            try:
+                return Published("created", self.remote.create_comment(self.number, text).url)
+            except ApiError as refused:
+                if not refused.accepted:
+                    raise _Stopped(self._unwritten(refused)) from refused
+                error = refused
+            found = self._looked_up(text)
+            if found is not None:
+                if _same(found.body, text):
+                    return Published("created", found.url)
+                # Somebody else's of the same name: another step made it in the meantime.
+                outcome = self._replace(found, self._rendered(found.body))
+                if outcome is not None:
+                    return outcome
+        assert error is not None
+        return Failed(
+            f"{_sentence(error)}; whether the comment was made could not be told, so it was not sent again: the next "
+            "run brings it up to date"
+        )
+
+    def _looked_up(self, text: str) -> Comment | None:
+        """Return our comment, preferably with this text, after a write of which GitHub did not say whether it was done.
+
+        Raises:
+            _Stopped: it cannot be told: writing again could make a second comment.
+        """
+        found: Comment | None = None
+        for seconds in LOOKS_S:
+            self.pause(seconds)
+            try:
+                ours = self._ours()
+            except ApiError as error:
+                raise _Stopped(
+                    Failed(
+                        f"{_sentence(error)}; whether the comment was written could not be told, so it was not sent "
+                        "again: the next run brings it up to date"
+                    )
+                ) from error
+            found = next((comment for comment in ours if _same(comment.body, text)), ours[0] if ours else None)
+            if found is not None and _same(found.body, text):
+                break
+        return found
+
+    def _ours(self) -> Sequence[Comment]:
+        """Return our comments with the marker that are not hidden, the newest first."""
+        marked = [comment for comment in self.remote.comments(self.number) if self._marked(comment)]
+        marked.sort(key=lambda comment: comment.id, reverse=True)
+        # Anybody can write the marker any number of times: the newest that are ours end the search.
+        for start in range(0, len(marked), _ASKED_AT_ONCE):
+            some = marked[start : start + _ASKED_AT_ONCE]
+            ours = self._own(some)
+            if ours:
+                return ours
+        return ()
+
+    def _marked(self, comment: Comment) -> bool:
+        return _first_line(comment.body) == self.first_line
+
+    def _own(self, marked: Sequence[Comment]) -> Sequence[Comment]:
+        try:
+            known = self.remote.ownership([comment.node_id for comment in marked])
+        except ApiError as error:
+            bots = [comment for comment in marked if comment.author_type == "Bot"]
+            if self.app:
+                return bots
+            if len(bots) < len(marked):
+                raise _Stopped(
+                    Failed(
+                        f"{_sentence(error)}; so it could not be told whether a comment with our marker is ours: give "
+                        "the job's own token, whose comments are a bot's"
+                    )
+                ) from error
+            return ()
+        unknown = Ownership(own=False, minimized=False)
+        owned = ((comment, known.get(comment.node_id, unknown)) for comment in marked)
+        return [comment for comment, is_ in owned if is_.own and not is_.minimized]
+
+    def _clashed(self, comment: Comment) -> Outcome:
+        return Failed(
+            f"two steps of this run write the same comment ({comment.url}), which shows the worse verdict of the two: "
+            "give each step its own `comment-id`"
+        )
+
+    def _unread(self, error: ApiError) -> Outcome:
+        if error.kind == "denied":
+            return self._denied("the comments could not be read", "pull-requests: read", error)
+        return Failed(_because(self.why, f"the comments could not be read: {_sentence(error)}"))
+
+    def _unwritten(self, error: ApiError) -> Outcome:
+        if error.kind == "denied":
+            return self._denied("the comment could not be written", "pull-requests: write", error)
+        return Failed(_because(self.why, f"the comment could not be written: {_sentence(error)}"))
+
+    def _denied(self, what: str, permission: str, error: ApiError) -> Outcome:
+        if error.status == 401:
+            return Skipped(f"{what}: {_sentence(error)}; give `github-token` a token that is valid", asked=True)
+        needed = f"add `{permission}` to the `permissions:` of the job"
+        if permission.endswith("read"):
+            needed += " (`pull-requests: write` to write the comment)"
+        return Skipped(_because(self.why, f"{what}: {_sentence(error)}; {needed}"), asked=True)
+
+
+def _encoded(text: str) -> Iterator[str]:
+    before = ""
+    for character in text:
+        if character in _PLAIN and not (character == before == "-"):
+            yield character
+            before = character
+        else:
+            yield "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
+            before = ""
+
+
+def _first_line(body: str) -> str:
+    return _LINE_END.split(body, maxsplit=1)[0].rstrip()
+
+
+def _same(stored: str, text: str) -> bool:
+    """Compare as GitHub stores: line ends and the white space at the end may be others."""
+    return _LINE_END.sub("\n", stored).rstrip() == _LINE_END.sub("\n", text).rstrip()
+
+
+def _with_others(outcome: Outcome, count: int) -> Outcome:
+    if count < 2 or not isinstance(outcome, Published):
+        return outcome
+    detail = f"{outcome.detail}; {count} comments have this marker, of which this is the newest: delete the others"
+    return Published(detail, outcome.url)
+
+
+def _sentence(error: ApiError) -> str:
+    return str(error).rstrip(".")
+
+
+def _because(why: str, sentence: str) -> str:
+    return f"{why.rstrip('.')}; {sentence}" if why else sentence
