@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holodeck_action.github.remote import Pull
+
 
 @dataclass(frozen=True, slots=True)
 class ByNumber:
@@ -55,6 +57,7 @@ class Target:
         why: one sentence that explains `write` when it is False, with the way out; empty otherwise.
         fork: whether the code at `sha` is a fork's; None where only the pull request tells it.
         privileged: whether secrets and a token that can write are at hand although `sha` may be anybody's code.
+        pull: the pull request as the event describes it; None where GitHub has to be asked.
     """
 
     event: str
@@ -68,3 +71,4 @@ class Target:
     why: str
     fork: bool | None
     privileged: bool
+    pull: Pull | None = None

@@ -1,0 +1,129 @@
+"""From a target to its pull requests, and what must hold before something is evaluated or published for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from holodeck_action.github import event
+from holodeck_action.github.remote import Pull, Remote
+from holodeck_action.github.target import ByCommit, ByHead, ByNumber, NoPull, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a target turned out to be.
+
+    Attributes:
+        sha: the commit that the check run belongs to; None where there is none.
+        pulls: the pull requests to write to, by number.
+        reason: one sentence that says why there are none; empty where there are.
+    """
+
+    sha: str | None
+    pulls: tuple[Pull, ...]
+    reason: str
+
+
+def find(target: Target, remote: Remote) -> Found:
+    """Find the pull requests of a target, with one call at most and none where the event tells it all.
+
+    Only those whose head is the commit that was evaluated are written to: one with a newer head has a run of its own.
+
+    Raises:
+        ApiError: GitHub could not be asked.
+    """
+    if isinstance(target.lookup, NoPull):
+        return Found(target.sha, (), target.lookup.reason)
+    if not target.comments:
+        return Found(target.sha, (), _QUEUED)
+    if target.pull is not None:
+        return Found(target.pull.head_sha, (target.pull,), "")
+    match target.lookup:
+        case ByNumber(number):
+            pull = remote.pull(number)
+            return _at_head((pull,), target.sha or pull.head_sha)
+        case ByCommit(sha):
+            return _at_head(_open(remote.pulls_of_commit(sha), target.repository), sha)
+        case ByHead(owner, branch, sha):
+            return _at_head(_open(remote.pulls_of_head(owner, branch), target.repository), sha)
+
+
+def refusal(target: Target, found: Found | None, *, allowed: bool) -> str | None:
+    """Tell why a pull request's code must not be evaluated here; None where it may.
+
+    Args:
+        target: what the event is about.
+        found: its pull requests; None when GitHub could not be asked, which is refused where it could be a fork's.
+        allowed: whether the workflow's author has taken the responsibility (input `allow-unsafe-forks`).
+    """
+    if allowed or not target.privileged or target.fork is not None:
+        return event.refusal(target, allowed=allowed)
+    if found is None or not found.pulls:
+        return (
+            f"{target.event} has the secrets and a token that can write, and it cannot be told whether the pull "
+            "request is a fork's, so nothing was evaluated: run it again with `permissions: pull-requests: read`, or "
+            "read docs/security.md and set the input `allow-unsafe-forks: true`"
+        )
+    return event.refusal_of_fork(target) if any(map(event.is_fork, found.pulls)) else None
+
+
+def check_evaluated(target: Target, found: Found, commit: str | None) -> str | None:
+    """Tell why a run says nothing about the target's commit; None where it does.
+
+    Without this, a workflow of the default branch that forgets to check the pull request out would turn it green.
+
+    Args:
+        target: what the event is about.
+        found: its commit and pull requests.
+        commit: the commit that was evaluated, as the record has it; None when it is not known.
+
+    Returns:
+        One sentence with what to give actions/checkout, for a target whose head is not checked out by itself and a
+        commit that is neither its head nor the test merge commit of it.
+    """
+    if target.checks_out_head:
+        return None
+    merged = {pull.merge_sha for pull in found.pulls} - {None}
+    if found.sha is not None and commit is not None and commit in {found.sha, *merged, *target.standing_for}:
+        return None
+    evaluated = f"commit {commit[:12]} was evaluated" if commit else "it is not known which commit was evaluated"
+    numbers = ", ".join(f"#{pull.number}" for pull in found.pulls)
+    subject = f"the pull request {numbers}" if numbers else "the commit of the event"
+    expected = f"commit {found.sha[:12]}" if found.sha else "another"
+    return (
+        f"{evaluated}, but {subject} is at {expected}, so nothing is published for it: "
+        f"{_CHECKOUT.get(target.event, _CHECKOUT_SHA)}"
+    )
+
+
+def _open(pulls: Iterable[Pull], repository: str) -> tuple[Pull, ...]:
+    """Return those that are open in a repository, by number; GitHub lists those of forks' own repositories, too."""
+    here = repository.casefold()
+    known = {pull.number: pull for pull in pulls if pull.state == "open" and pull.base_repository.casefold() == here}
+    return tuple(known[number] for number in sorted(known))
+
+
+def _at_head(pulls: tuple[Pull, ...], sha: str) -> Found:
+    current = tuple(pull for pull in pulls if pull.head_sha == sha)
+    if current:
+        return Found(sha, current, "")
+    if pulls:
+        numbers = ", ".join(f"#{pull.number}" for pull in pulls)
+        return Found(sha, (), f"the pull request {numbers} has a newer head, its own run will report")
+    return Found(sha, (), f"no open pull request has commit {sha[:12]} as its head")
+
+
+_QUEUED = "a merge queue checks a commit of its own, and the pull request keeps the comment of its own run"
+
+_CHECKOUT_SHA = "give actions/checkout the `ref:` of the commit to evaluate"
+_CHECKOUT = {
+    "pull_request": "give actions/checkout `ref: ${{ github.event.pull_request.head.sha }}`",
+    "pull_request_target": "give actions/checkout `ref: ${{ github.event.pull_request.head.sha }}`",
+    "workflow_run": (
+        "give actions/checkout of the workflow that evaluates `ref: ${{ github.event.pull_request.head.sha }}`, or "
+        "`ref: ${{ github.event.workflow_run.head_sha }}` where it is this one"
+    ),
+    "issue_comment": "give actions/checkout `ref: refs/pull/${{ github.event.issue.number }}/head`",
+    "workflow_dispatch": "give actions/checkout `ref: refs/pull/${{ inputs.pr-number }}/head`",
+}
