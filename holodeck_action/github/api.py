@@ -1,0 +1,238 @@
+"""The calls of `remote.Remote`, made to GitHub's REST and GraphQL APIs."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, urlsplit
+
+from holodeck_action.github import values
+from holodeck_action.github.remote import (
+    ApiError,
+    ChangedFile,
+    CheckRun,
+    CheckState,
+    Comment,
+    ErrorKind,
+    InlineComment,
+    Ownership,
+    Pull,
+    Review,
+)
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from holodeck_action.github.transport import Answer, Transport
+
+TIMEOUT_S = 15.0
+"""Seconds for a connection, and for each piece of an answer."""
+
+MOST_NODES = 100
+"""Ids of one GraphQL query (GitHub, node limit)."""
+
+_T = TypeVar("_T")
+_REPOSITORY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+")
+_TOKEN = re.compile(r"[!-~]+")
+_GRAPHQL_KINDS: dict[str, ErrorKind] = {
+    "FORBIDDEN": "denied",
+    "INSUFFICIENT_SCOPES": "denied",
+    "RATE_LIMITED": "rate_limited",
+    "RATE_LIMIT": "rate_limited",
+    "NOT_FOUND": "not_found",
+}
+
+
+def connect(
+    token: str,
+    api_url: str,
+    repository: str,
+    *,
+    pause: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.time,
+    timeout_s: float = TIMEOUT_S,
+) -> Api:
+    """Return the calls to one repository. Nothing is asked yet.
+
+    Args:
+        token: that signs them.
+        api_url: of the REST API, as the runner gives it in `GITHUB_API_URL`, such as `https://api.github.com`.
+        repository: `owner/name`.
+        pause: waits for seconds, before a request is repeated.
+        clock: seconds since the epoch.
+        timeout_s: seconds for a connection, and for each piece of an answer.
+
+    Raises:
+        ApiError: one of these cannot be one.
+    """
+    if not _TOKEN.fullmatch(token):
+        raise ApiError("the GitHub token is empty or has characters that no token has", "denied", None)
+    if not _is_api_url(api_url):
+        raise ApiError("GITHUB_API_URL is not the address of an API, such as https://api.github.com", "invalid", None)
+    if not _REPOSITORY.fullmatch(repository) or repository.split("/")[1] in (".", ".."):
+        raise ApiError("the repository is not given as owner/name", "invalid", None)
+    from holodeck_action.github.transport import Transport
+
+    return Api(Transport(token, api_url, pause=pause, clock=clock, timeout_s=timeout_s), repository)
+
+
+class Api:
+    """The calls to one repository, as `remote.Remote` describes them; close it when done.
+
+    Lists are complete when they are returned. Anything that is not GitHub's described answer is an `ApiError`.
+    """
+
+    def __init__(self, transport: Transport, repository: str) -> None:
+        self._transport = transport
+        self._root = f"/repos/{repository}"
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def pull(self, number: int) -> Pull:
+        """Return a pull request."""
+        return self._one("GET", f"/pulls/{number:d}", values.pull)
+
+    def pulls_of_commit(self, sha: str) -> Sequence[Pull]:
+        """Return the pull requests, of any state, that a commit belongs to."""
+        return self._all(f"/commits/{_part(sha)}/pulls", values.pull)
+
+    def pulls_of_head(self, owner: str, branch: str) -> Sequence[Pull]:
+        """Return the open pull requests from a branch of `owner`, perhaps a fork's."""
+        return self._all("/pulls", values.pull, {"head": f"{owner}:{branch}", "state": "open"})
+
+    def comments(self, number: int) -> Sequence[Comment]:
+        """Return the comments on a pull request, oldest first."""
+        return self._all(f"/issues/{number:d}/comments", values.comment)
+
+    def ownership(self, node_ids: Sequence[str]) -> Mapping[str, Ownership]:
+        """Tell of each comment or review whether it is ours and hidden; ids that are not known are left out."""
+        known: dict[str, Ownership] = {}
+        asked = tuple(dict.fromkeys(node_ids))
+        for start in range(0, len(asked), MOST_NODES):
+            known |= self._ownership(asked[start : start + MOST_NODES])
+        return known
+
+    def create_comment(self, number: int, body: str) -> Comment:
+        """Comment on a pull request."""
+        return self._one("POST", f"/issues/{number:d}/comments", values.comment, {"body": body})
+
+    def update_comment(self, comment_id: int, body: str) -> Comment:
+        """Replace a comment's text."""
+        return self._one("PATCH", f"/issues/comments/{comment_id:d}", values.comment, {"body": body})
+
+    def create_check(self, sha: str, name: str, external_id: str, state: CheckState) -> CheckRun:
+        """Make a check run on a commit."""
+        body = {"name": name, "head_sha": sha, "external_id": external_id, **values.check_body(state, name=name)}
+        return self._one("POST", "/check-runs", values.check_run, body)
+
+    def update_check(self, check_id: int, state: CheckState) -> CheckRun:
+        """Change a check run; its annotations are added to those it has."""
+        return self._one("PATCH", f"/check-runs/{check_id:d}", values.check_run, values.check_body(state))
+
+    def check(self, check_id: int) -> CheckRun:
+        """Return a check run."""
+        return self._one("GET", f"/check-runs/{check_id:d}", values.check_run)
+
+    def checks(self, sha: str, name: str) -> Sequence[CheckRun]:
+        """Return the check runs of a name on a commit, also those that newer ones replaced."""
+        parameters = {"check_name": name, "filter": "all"}
+        return self._all(f"/commits/{_part(sha)}/check-runs", values.check_run, parameters, key="check_runs")
+
+    def files(self, number: int) -> Sequence[ChangedFile]:
+        """Return the files of a pull request's diff, the first 3,000 as GitHub gives them."""
+        return self._all(f"/pulls/{number:d}/files", values.changed_file)
+
+    def reviews(self, number: int) -> Sequence[Review]:
+        """Return the reviews of a pull request, oldest first."""
+        return self._all(f"/pulls/{number:d}/reviews", values.review)
+
+    def review_comments(self, number: int) -> Sequence[Comment]:
+        """Return the inline comments of a pull request's reviews."""
+        return self._all(f"/pulls/{number:d}/comments", values.inline_comment)
+
+    def create_review(self, number: int, sha: str, body: str, comments: Sequence[InlineComment]) -> Review:
+        """Make a review with event COMMENT."""
+        return self._one("POST", f"/pulls/{number:d}/reviews", values.review, values.review_body(sha, body, comments))
+
+    def update_review(self, number: int, review_id: int, body: str) -> Review:
+        """Replace a review's text."""
+        return self._one("PUT", f"/pulls/{number:d}/reviews/{review_id:d}", values.review, {"body": body})
+
+    def update_review_comment(self, comment_id: int, body: str) -> Comment:
+        """Replace an inline comment's text."""
+        return self._one("PATCH", f"/pulls/comments/{comment_id:d}", values.inline_comment, {"body": body})
+
+    def _one(self, method: str, path: str, read: Callable[[Any], _T], body: Mapping[str, Any] | None = None) -> _T:
+        path = self._root + path
+        answer = self._transport.call(method, path, body=body)
+        with self._shaped(method, path, answer):
+            return read(answer.data)
+
+    def _all(
+        self, path: str, read: Callable[[Any], _T], parameters: Mapping[str, Any] | None = None, key: str | None = None
+    ) -> tuple[_T, ...]:
+        path = self._root + path
+        found: dict[_T, None] = {}
+        for answer in self._transport.pages(path, parameters or {}):
+            with self._shaped("GET", path, answer):
+                page = dict.fromkeys(values.listed(answer.data, read, key))
+                if page and page.keys() <= found.keys() and answer.more:
+                    raise values.ShapeError("it repeats a page")
+            # What moved to the next page while we read stands there again.
+            found |= page
+        return tuple(found)
+
+    def _ownership(self, asked: Sequence[str]) -> dict[str, Ownership]:
+        answer = self._transport.query(values.OWNERSHIP, {"ids": list(asked)})
+        with self._shaped("POST", "/graphql", answer):
+            if not isinstance(answer.data, dict):
+                raise values.ShapeError("it is no object")
+            self._refuse_errors(answer.data, answer.status)
+            return values.ownerships(answer.data.get("data"), asked)
+
+    def _refuse_errors(self, data: Mapping[str, Any], status: int) -> None:
+        errors = data.get("errors")
+        for error in errors if isinstance(errors, list) else []:
+            kind = error.get("type") if isinstance(error, dict) else None
+            # An id that is gone is told of as an error, and as a null among the nodes.
+            if kind == "NOT_FOUND" and data.get("data"):
+                continue
+            message = error.get("message") if isinstance(error, dict) else None
+            shown = message if isinstance(message, str) else "no reason given"
+            found = _GRAPHQL_KINDS.get(kind, "invalid") if isinstance(kind, str) else "invalid"
+            raise self._transport.refusal("POST", "/graphql", status, found, shown)
+
+    @contextmanager
+    def _shaped(self, method: str, path: str, answer: Answer) -> Iterator[None]:
+        try:
+            yield
+        except values.ShapeError as error:
+            raise self._transport.unusable(method, path, answer.status, str(error)) from None
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _is_api_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return (
+            parts.scheme in ("https", "http") and bool(parts.hostname) and (parts.port or 1) > 0 and text.isprintable()
+        )
+    except ValueError:
+        return False
