@@ -1,0 +1,488 @@
+"""Every event, as GitHub sends it, to what it is about."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holodeck_action.github.event import EventError, is_fork, read_event, refusal, resolve
+from holodeck_action.github.payload import PAYLOAD_LIMIT
+from holodeck_action.github.remote import Pull
+from holodeck_action.github.target import ByCommit, ByHead, ByNumber, NoPull, Target
+from tests.github import events
+from tests.github.events import AFTER, BASE, HEAD, MERGE
+
+PLAIN = Target(
+    event="",
+    repository="octo/shop",
+    sha=HEAD,
+    lookup=ByNumber(7),
+    comments=True,
+    standing_for=frozenset(),
+    checks_out_head=True,
+    write=True,
+    why="",
+    fork=False,
+    privileged=False,
+)
+"""What a target is where nothing else is said; `event` and `why` are compared apart."""
+
+OWN = Pull(7, "open", HEAD, "octo/shop", "octo/shop", None)
+TESTED = frozenset({MERGE})
+FORKED = dataclasses.replace(OWN, head_repository="mallory/shop")
+ANOTHERS: dict[str, Any] = {"checks_out_head": False, "privileged": True}
+CHOSEN: dict[str, Any] = {**ANOTHERS, "sha": None, "fork": None}
+
+TABLE: dict[str, dict[str, Any]] = {
+    "pull_request": {"standing_for": TESTED, "pull": dataclasses.replace(OWN, merge_sha=MERGE)},
+    # What the payload calls its merge commit is that of the push before.
+    "pull_request.synchronize": {"standing_for": TESTED, "pull": dataclasses.replace(OWN, merge_sha=MERGE)},
+    "pull_request.fork": {
+        "standing_for": TESTED,
+        "pull": dataclasses.replace(FORKED, merge_sha=MERGE),
+        "fork": True,
+        "write": False,
+    },
+    "pull_request.deleted-fork": {
+        "standing_for": TESTED,
+        "pull": dataclasses.replace(OWN, head_repository=None, merge_sha=MERGE),
+        "fork": True,
+        "write": False,
+    },
+    "pull_request.enterprise": {
+        "standing_for": TESTED,
+        "pull": dataclasses.replace(FORKED, merge_sha=MERGE),
+        "fork": True,
+        "write": False,
+    },
+    "pull_request.dependabot": {
+        "standing_for": TESTED,
+        "pull": dataclasses.replace(OWN, merge_sha=MERGE),
+        "write": False,
+    },
+    "pull_request.closed": {
+        "standing_for": TESTED,
+        "pull": dataclasses.replace(OWN, state="closed", merge_sha=MERGE),
+    },
+    "pull_request.merged": {
+        "standing_for": frozenset({AFTER}),
+        "checks_out_head": False,
+        "pull": dataclasses.replace(OWN, state="closed", merge_sha=AFTER),
+    },
+    "pull_request_review.fork": {
+        "standing_for": TESTED,
+        "pull": dataclasses.replace(FORKED, merge_sha=MERGE),
+        "fork": True,
+        "write": False,
+    },
+    "pull_request_target": {**ANOTHERS, "pull": OWN},
+    "pull_request_target.fork": {**ANOTHERS, "pull": FORKED, "fork": True},
+    "push": {"lookup": ByCommit(HEAD)},
+    "push.new-branch": {"lookup": ByCommit(HEAD)},
+    "push.tag": {"sha": AFTER, "lookup": NoPull("refs/tags/v1.2.0 is a tag, which belongs to no pull request")},
+    "push.deleted": {
+        "sha": BASE,
+        "lookup": NoPull("the push deleted refs/heads/topic: there is no pull request of it"),
+    },
+    "merge_group": {"sha": AFTER, "comments": False},
+    "workflow_run": ANOTHERS,
+    "workflow_run.fork": {**ANOTHERS, "lookup": ByHead("mallory", "topic", HEAD), "fork": True},
+    "workflow_run.deleted-fork": {**ANOTHERS, "lookup": ByCommit(HEAD), "fork": True},
+    "issue_comment": CHOSEN,
+    "issue_comment.issue": {
+        "sha": BASE,
+        "lookup": NoPull("the comment is one of issue #7, which is no pull request"),
+    },
+    "schedule": {"sha": BASE, "lookup": NoPull("schedule belongs to no pull request")},
+    "workflow_dispatch": {"sha": BASE, "lookup": NoPull("workflow_dispatch was given no input `pr-number`")},
+    "workflow_dispatch.pull-request": CHOSEN,
+    "release": {"sha": AFTER, "lookup": NoPull("release belongs to no pull request")},
+    "repository_dispatch": {"sha": BASE, "lookup": NoPull("repository_dispatch belongs to no pull request")},
+}
+
+
+def resolved(name: str, overrides: Mapping[str, Any] | None = None, **more: str) -> Target:
+    return resolve(events.event_of(name), events.payload(name, overrides), {**events.variables(name), **more})
+
+
+def wrong(name: str, overrides: Mapping[str, Any], **more: str) -> str:
+    with pytest.raises(EventError) as raised:
+        resolved(name, overrides, **more)
+    return str(raised.value)
+
+
+def test_the_table_has_every_payload() -> None:
+    assert sorted(TABLE) == events.names()
+
+
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_each_event_leads_to_its_target(name: str) -> None:
+    target = resolved(name)
+    expected = dataclasses.replace(PLAIN, **{"event": events.event_of(name), "why": target.why, **TABLE[name]})
+    assert target == expected
+    assert target.write == (target.why == "")
+
+
+@pytest.mark.parametrize("name", ["pull_request.fork", "pull_request.deleted-fork", "pull_request_review.fork"])
+def test_a_fork_is_told_the_way_out(name: str) -> None:
+    assert resolved(name).why == (
+        f"the token of a {events.event_of(name)} run for a fork can only read: publish from a second workflow "
+        "(docs/github.md#pull-requests-from-forks)"
+    )
+
+
+def test_dependabot_is_told_the_way_out_where_its_token_only_reads() -> None:
+    why = resolved("pull_request.dependabot").why
+    assert why == (
+        "the token of a pull_request run that Dependabot caused can only read: publish from a second workflow, as for "
+        "forks (docs/github.md#pull-requests-from-forks)"
+    )
+    assert "Dependabot" in resolved("push", GITHUB_ACTOR="dependabot[bot]").why
+    # Who pushed again or ran it again, is the actor or is not; only the actor counts.
+    assert resolved("pull_request.dependabot", GITHUB_ACTOR="alice").write
+    # Without the runner's variable, it is the sender.
+    assert "Dependabot" in resolved("pull_request.dependabot", GITHUB_ACTOR="").why
+    for name in ("pull_request_target", "workflow_run", "merge_group", "schedule", "issue_comment"):
+        assert resolved(name, GITHUB_ACTOR="dependabot[bot]").write
+
+
+def test_the_merge_commit_of_another_pull_request_stands_for_none() -> None:
+    target = resolved("pull_request", GITHUB_REF="refs/pull/70/merge")
+    assert target.standing_for == frozenset()
+    assert target.pull == OWN
+    assert resolved("pull_request", GITHUB_SHA="").standing_for == frozenset()
+    assert resolved("pull_request", GITHUB_SHA=HEAD).standing_for == frozenset()
+
+
+def test_a_renamed_base_repository_has_no_fork_by_its_letters_case() -> None:
+    assert resolved("pull_request", {"pull_request.head.repo.full_name": "Octo/Shop"}).fork is False
+    assert resolved("workflow_run", {"workflow_run.head_repository.full_name": "Octo/Shop"}).fork is False
+    assert is_fork(FORKED)
+    assert not is_fork(OWN)
+
+
+def test_the_repository_is_the_runners_or_the_payloads() -> None:
+    assert resolved("schedule", GITHUB_REPOSITORY="octo/renamed").repository == "octo/renamed"
+    assert resolved("schedule", GITHUB_REPOSITORY="").repository == "octo/shop"
+    for name in ("octo/..", "octo/shop/pulls", "octo shop/x", "octo/shop\n", "/shop", "octo/" + "x" * 200, "octo/é"):
+        assert resolved("schedule", {"repository.full_name": name}, GITHUB_REPOSITORY=name).repository == ""
+
+
+def test_a_push_without_the_runners_commit() -> None:
+    assert resolved("push", GITHUB_SHA="").sha == HEAD
+    # `after` of an annotated tag is no commit.
+    assert resolved("push.tag", GITHUB_SHA="").sha == AFTER
+    assert resolved("push", {"head_commit": None}, GITHUB_SHA="no hash").lookup == ByCommit(HEAD)
+    assert "after is not a commit's hash" in wrong("push", {"head_commit": None, "after": "0" * 40}, GITHUB_SHA="")
+    assert resolved("push.deleted", GITHUB_SHA="0" * 40).sha is None
+    assert resolved("push", GITHUB_SHA="1" * 64).sha == "1" * 64
+
+
+@pytest.mark.parametrize(
+    ("ref", "lookup"),
+    [
+        (f"refs/heads/gh-readonly-queue/release/1.x/pr-31-{BASE}", ByNumber(31)),
+        (f"refs/heads/gh-readonly-queue/pr-1-{BASE}/pr-32-{BASE}", ByNumber(32)),
+        (f"refs/heads/gh-readonly-queue/main/pr-0-{BASE}", None),
+        (f"refs/heads/gh-readonly-queue/main/pr-{'9' * 40}-{BASE}", None),
+        (f"refs/heads/gh-readonly-queue/main/pr-7-{BASE}/more", None),
+        ("refs/heads/main", None),
+        (None, None),
+        (7, None),
+    ],
+)
+def test_the_pull_request_of_a_merge_queue(ref: object, lookup: ByNumber | None) -> None:
+    found = resolved("merge_group", {"merge_group.head_ref": ref}).lookup
+    assert found == (lookup or NoPull("the merge queue's branch names no pull request"))
+
+
+BY_HEAD = ByHead("octo", "topic", HEAD)
+
+
+def listed(**changes: Any) -> dict[str, Any]:
+    entry = events.payload("workflow_run")["workflow_run"]["pull_requests"][0]
+    return events.changed(entry, {name.replace("__", "."): value for name, value in changes.items()})
+
+
+@pytest.mark.parametrize(
+    ("entries", "lookup"),
+    [
+        ([listed()], ByNumber(7)),
+        ([listed(), listed()], ByNumber(7)),
+        ([listed(number=8), listed(base__repo__id=1)], ByNumber(8)),
+        # A pull request of the fork's own repository, or one whose head has moved on.
+        ([listed(base__repo__id=1)], BY_HEAD),
+        ([listed(head__sha=AFTER)], BY_HEAD),
+        # The same branch into two others: both are looked for.
+        ([listed(), listed(number=8)], BY_HEAD),
+        ([], BY_HEAD),
+        (None, BY_HEAD),
+        ([None, 7, {"number": 7}, listed(number="7"), listed(number=True), listed(number=10**30)], BY_HEAD),
+    ],
+)
+def test_the_pull_request_of_a_workflow_run(entries: object, lookup: ByNumber | ByHead) -> None:
+    assert resolved("workflow_run", {"workflow_run.pull_requests": entries}).lookup == lookup
+
+
+def test_a_workflow_run_without_a_branch_is_found_by_its_commit() -> None:
+    target = resolved("workflow_run.fork", {"workflow_run.head_branch": None})
+    assert target.lookup == ByCommit(HEAD)
+
+
+def test_a_branchs_name_is_any_that_git_takes() -> None:
+    name = "fix/ü&a=b#?%2F 7"
+    assert resolved("workflow_run.fork", {"workflow_run.head_branch": name}).lookup == ByHead("mallory", name, HEAD)
+    for branch in ("", "a\nb", "a\x00", "\ud800", "x" * 2000, 7):
+        message = wrong("workflow_run.fork", {"workflow_run.head_branch": branch})
+        assert "workflow_run.head_branch is not a branch's name" in message
+
+
+@pytest.mark.parametrize(
+    ("inputs", "number"),
+    [
+        ({"pr-number": "7"}, 7),
+        ({"pr_number": " 12 "}, 12),
+        ({"pr-number": 7}, 7),
+        ({"pr-number": "7", "pr_number": "7"}, 7),
+        ({"pr-number": "", "pr_number": "8"}, 8),
+        ({"pr-number": "", "other": "8"}, None),
+        ({"pr-number": None}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_the_pull_request_that_was_chosen(inputs: object, number: int | None) -> None:
+    target = resolved("workflow_dispatch", {"inputs": inputs})
+    assert (target.lookup == ByNumber(number)) if number else isinstance(target.lookup, NoPull)
+    assert target.privileged == (number is not None)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "seven",
+        "0",
+        "-1",
+        "7.0",
+        "1e3",
+        "9" * 19,
+        "9" * 5000,
+        "٧",
+        0,
+        -7,
+        7.5,
+        True,
+        [],
+        {"a": 1},
+        pytest.param(10**5000, id="huge"),
+    ],
+)
+def test_a_chosen_number_that_is_none(value: object) -> None:
+    assert wrong("workflow_dispatch", {"inputs": {"pr-number": value}}) == (
+        "workflow_dispatch: the input `pr-number` is no pull request's number: give one such as `7`, or leave it empty "
+        "for a run that belongs to none"
+    )
+
+
+def test_two_chosen_numbers() -> None:
+    assert "pr-number" in wrong("workflow_dispatch", {"inputs": {"pr-number": "7", "pr_number": "8"}})
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value", "found"),
+    [
+        ("pull_request", "pull_request.head.sha", None, "missing"),
+        ("pull_request", "pull_request.head.sha", "a" * 39, "not a commit's hash"),
+        ("pull_request", "pull_request.head.sha", "A" * 40, "not a commit's hash"),
+        ("pull_request", "pull_request.head.sha", "0" * 40, "not a commit's hash"),
+        ("pull_request", "pull_request.head.sha", 7, "not a commit's hash"),
+        ("pull_request", "pull_request.number", "7", "not a number"),
+        ("pull_request", "pull_request.number", True, "not a number"),
+        ("pull_request", "pull_request.number", 10**40, "not a number"),
+        ("pull_request", "pull_request.number", 0, "not a number"),
+        ("pull_request", "pull_request.head.repo", "octo/shop", "not an object"),
+        ("pull_request", "pull_request.head.repo.full_name", "octo/../x", "not a repository's owner/name"),
+        ("pull_request_target", "pull_request.base.repo.full_name", None, "missing"),
+        ("merge_group", "merge_group.head_sha", [], "not a commit's hash"),
+        ("workflow_run", "workflow_run.head_sha", "main", "not a commit's hash"),
+        ("workflow_run.fork", "workflow_run.head_repository.owner.login", "a:b", "not an account's name"),
+        ("workflow_run", "repository.full_name", None, "missing"),
+        ("issue_comment", "issue.number", None, "missing"),
+        ("issue_comment", "issue.pull_request", True, "not an object"),
+        ("workflow_dispatch", "inputs", [], "not an object"),
+    ],
+)
+def test_an_unusable_payload_is_named(name: str, path: str, value: object, found: str) -> None:
+    assert wrong(name, {path: value}) == (
+        f"the payload of the event {events.event_of(name)}: {path} is {found}: leave GITHUB_EVENT_NAME and "
+        "GITHUB_EVENT_PATH as GitHub's runner sets them"
+    )
+
+
+def test_outside_of_a_workflow_nothing_is_known() -> None:
+    target = resolve("", {}, {})
+    assert target == dataclasses.replace(
+        PLAIN, repository="", sha=None, lookup=NoPull("this is no workflow run"), event=""
+    )
+
+
+def test_a_reusable_workflow_has_its_callers_event() -> None:
+    inputs = {"inputs": {"pr-number": "9"}}
+    assert resolve("pull_request", {**events.payload("pull_request"), **inputs}, {}).lookup == ByNumber(7)
+
+
+JUNK = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from([HEAD, 10**400, "7", "x" * 300]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return every place in a document, from its top to its leaves."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [at, *(place for key, item in inner for place in places(item, (*at, key)))]
+
+
+@given(data=st.data())
+def test_a_mangled_payload_is_an_event_error_or_a_target(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(events.names()))
+    payload = events.payload(name)
+    for _ in range(data.draw(st.integers(1, 3))):
+        # Most of a payload is never read: every other time, one of the places that may be.
+        known = [at for at in places(payload) if at]
+        read = [at for at in known if len(at) <= 4 and not any(str(key) in ("user", "sender") for key in at)]
+        *parents, last = data.draw(st.sampled_from(read if data.draw(st.booleans()) else known))
+        holder: Any = payload
+        for key in parents:
+            holder = holder[key]
+        if isinstance(holder, dict) and data.draw(st.booleans()):
+            del holder[last]
+        else:
+            holder[last] = data.draw(JUNK)
+    variables = {**events.variables(name), "GITHUB_SHA": data.draw(st.sampled_from(["", HEAD, "junk"]))}
+    check_total(events.event_of(name), payload, variables)
+
+
+@given(
+    payload=st.dictionaries(st.text(), JUNK), name=st.sampled_from([*events.names(), "x\n::error::"]), text=st.text()
+)
+def test_any_payload_is_an_event_error_or_a_target(payload: dict[str, Any], name: str, text: str) -> None:
+    check_total(events.event_of(name), payload, {"GITHUB_SHA": text, "GITHUB_REPOSITORY": text, "GITHUB_REF": text})
+
+
+def check_total(event: str, payload: Mapping[str, Any], variables: Mapping[str, str]) -> None:
+    """Whatever is mangled, what comes out is well-formed, and is never less careful than the event demands."""
+    try:
+        target = resolve(event, payload, variables)
+    except EventError as error:
+        sentence = str(error)
+    else:
+        check_careful(event, target)
+        sentence = target.why
+    assert sentence.isprintable()
+
+
+def check_careful(event: str, target: Target) -> None:
+    assert target.event == event
+    for commit in (target.sha, *target.standing_for):
+        assert commit is None or (len(commit) in (40, 64) and set(commit) <= set("0123456789abcdef"))
+    assert target.repository == "" or target.repository.count("/") == 1
+    assert target.write == (target.why == "")
+    match target.lookup:
+        case ByNumber(number):
+            assert 0 < number < 2**63
+        case NoPull(reason):
+            assert reason
+            assert reason.isprintable()
+        case ByHead(owner, branch, sha):
+            f"{owner}:{branch}".encode()
+            assert sha == target.sha
+    if event in ("pull_request_target", "workflow_run"):
+        assert target.privileged
+        assert not target.checks_out_head
+    assert not (target.checks_out_head and target.sha is None and not isinstance(target.lookup, NoPull))
+
+
+@pytest.mark.parametrize("name", ["pull_request_target.fork", "workflow_run.fork", "workflow_run.deleted-fork"])
+def test_a_forks_code_beside_secrets_is_refused(name: str) -> None:
+    target = resolved(name)
+    assert refusal(target, allowed=False) == (
+        f"{events.event_of(name)} would give a fork's code the secrets and a token that can write, so nothing was "
+        "evaluated: evaluate on pull_request and publish in a second workflow "
+        "(docs/github.md#pull-requests-from-forks), or read docs/security.md and set the input "
+        "`allow-unsafe-forks: true`"
+    )
+    assert refusal(target, allowed=True) is None
+
+
+@pytest.mark.parametrize("name", sorted(set(TABLE) - {"pull_request_target.fork", "workflow_run.fork"}))
+def test_all_else_is_not_refused_by_the_event_alone(name: str) -> None:
+    if name != "workflow_run.deleted-fork":
+        assert refusal(resolved(name), allowed=False) is None
+
+
+def test_the_event_is_read_from_the_runners_file(tmp_path: Path) -> None:
+    environ = events.event_environ("push", tmp_path, overrides={"ref": "refs/heads/ü"}, GITHUB_RUN_ATTEMPT="2")
+    name, payload = read_event(environ)
+    assert name == "push"
+    assert payload == events.payload("push", {"ref": "refs/heads/ü"})
+    assert environ["GITHUB_RUN_ATTEMPT"] == "2"
+
+
+def test_without_an_events_name_there_is_no_event() -> None:
+    assert read_event({}) == ("", {})
+    assert read_event({"GITHUB_EVENT_NAME": " ", "GITHUB_EVENT_PATH": "/nowhere"}) == ("", {})
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "GITHUB_EVENT_PATH holds no JSON: "),
+        (b"{", "GITHUB_EVENT_PATH holds no JSON: "),
+        (b'{"a": "\xff"}', "GITHUB_EVENT_PATH holds no JSON: "),
+        (b'{"a":' * 100_000, "GITHUB_EVENT_PATH holds no JSON: "),
+        (b'{"a": ' + b"9" * 10_000 + b"}", "GITHUB_EVENT_PATH holds no JSON: "),
+        (b"[]", "GITHUB_EVENT_PATH holds no JSON object: "),
+        (b"null", "GITHUB_EVENT_PATH holds no JSON object: "),
+        (b"{}" + b" " * PAYLOAD_LIMIT, "GITHUB_EVENT_PATH is larger than the 26,214,400 bytes GitHub sends: "),
+    ],
+    ids=["empty", "cut", "no text", "deep", "huge number", "list", "null", "large"],
+)
+def test_a_file_that_is_no_payload(tmp_path: Path, content: bytes, sentence: str) -> None:
+    file = tmp_path / "event.json"
+    file.write_bytes(content)
+    assert failing(GITHUB_EVENT_PATH=str(file)).startswith(sentence)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    assert "is push, but GITHUB_EVENT_PATH is not set" in failing()
+    assert "No such file" in failing(GITHUB_EVENT_PATH=str(tmp_path / "none"))
+    assert "Is a directory" in failing(GITHUB_EVENT_PATH=str(tmp_path))
+    assert "this is no path" in failing(GITHUB_EVENT_PATH="a\x00b")
+
+
+def failing(**environ: str) -> str:
+    with pytest.raises(EventError) as raised:
+        read_event({"GITHUB_EVENT_NAME": "push", **environ})
+    assert str(raised.value).endswith("leave GITHUB_EVENT_NAME and GITHUB_EVENT_PATH as GitHub's runner sets them")
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("name", events.names())
+def test_the_payloads_are_of_one_repository(name: str) -> None:
+    text = json.dumps(events.payload(name))
+    assert "octo/shop" in text
+    assert "Codertocat" not in text
