@@ -1,0 +1,135 @@
+"""Our workflows and those to copy are valid, pinned, unprivileged and the same in the documentation."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from holodeck_action.github.inputs import read_inputs
+from tests.workflows.files import ACTION, EXAMPLES, OWN, ROOT, jobs, load, steps
+
+ALL = [*OWN, *EXAMPLES]
+DEPENDABOT = ROOT / ".github" / "dependabot.yml"
+PINS = yaml.safe_load((ROOT / "tests" / "workflows" / "pins.yaml").read_text(encoding="utf-8"))
+PAGE = (ROOT / "docs" / "github.md").read_text(encoding="utf-8")
+EVALUATES = {"contents": "read", "pull-requests": "write", "checks": "write"}
+
+each = pytest.mark.parametrize("file", ALL, ids=lambda file: str(file.relative_to(ROOT)))
+
+
+def _check(program: str, *arguments: str | Path) -> None:
+    command = [str(Path(sys.executable).with_name(program)), *map(str, arguments)]
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+def test_they_fit_githubs_schemas() -> None:
+    _check("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *ALL)
+    _check("check-jsonschema", "--builtin-schema", "vendor.dependabot", DEPENDABOT)
+
+
+def test_they_are_safe() -> None:
+    config = ROOT / "tests" / "workflows" / "zizmor.yml"
+    _check("zizmor", "--offline", "--strict-collection", "--config", config, *ALL, DEPENDABOT, ROOT / "action.yml")
+
+
+def test_everything_they_use_is_pinned_to_the_table() -> None:
+    used = set()
+    for file in ALL:
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+            if "uses:" not in line:
+                continue
+            if file in OWN and line.split()[-1] in ("./", "./.github/workflows/ci.yml"):
+                continue
+            if file in EXAMPLES and line.endswith(f"uses: {ACTION}@v1"):
+                continue
+            found = re.search(r"uses: ([\w.-]+/[\w./-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)$", line)
+            assert found, f"{file.name}:{number}: {line.strip()}"
+            assert PINS[found[1]] == {"version": found[3], "commit": found[2]}, f"{file.name}:{number}"
+            used.add(found[1])
+    assert used == set(PINS)
+
+
+@each
+def test_no_job_may_do_more_than_it_says(file: Path) -> None:
+    workflow = load(file)
+    assert workflow["permissions"] == {}
+    assert workflow["concurrency"]["group"]
+    for name, job in workflow["jobs"].items():
+        assert isinstance(job["permissions"], dict), name
+        assert "uses" in job or job["timeout-minutes"] <= 120, name
+    for step in steps(file):
+        if str(step.get("uses")).startswith("actions/checkout@"):
+            assert step["with"]["persist-credentials"] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "permissions"),
+    [
+        ("evaluate.yml", EVALUATES),
+        ("evaluate-fork.yml", {"contents": "read"}),
+        ("publish-fork.yml", {**EVALUATES, "actions": "read"}),
+        ("matrix.yml", EVALUATES),
+        ("comment-command.yml", EVALUATES),
+    ],
+)
+def test_an_example_asks_for_what_its_job_needs(name: str, permissions: dict[str, str]) -> None:
+    [job] = jobs(ROOT / "examples" / "workflows" / name).values()
+    assert job["permissions"] == permissions
+
+
+@each
+def test_no_expression_stands_in_a_script(file: Path) -> None:
+    assert not [step["run"] for step in steps(file) if "${{" in step.get("run", "")]
+
+
+@each
+def test_scripts_are_sound(file: Path, tmp_path: Path) -> None:
+    for number, step in enumerate(steps(file)):
+        if "run" in step:
+            script = tmp_path / f"{number}.sh"
+            script.write_text(f"#!/bin/bash\n{step['run']}\n", encoding="utf-8")
+            checks = [["bash", "-n"]] + ([["shellcheck"]] if shutil.which("shellcheck") else [])
+            for check in checks:
+                finished = subprocess.run([*check, str(script)], capture_output=True, text=True, check=False)
+                assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+@each
+def test_the_action_takes_the_inputs_it_is_given(file: Path) -> None:
+    declared = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["inputs"]
+    for step in steps(file):
+        if step.get("uses") in ("./", f"{ACTION}@v1"):
+            # YAML's true and off reach the runner as other texts than they are written as.
+            assert all(isinstance(value, str) for value in step["with"].values()), step
+            assert not step["with"].keys() - declared.keys()
+            read_inputs({f"INPUT_{name.upper()}": value for name, value in step["with"].items()})
+
+
+def test_the_second_stage_reads_what_the_first_one_uploads() -> None:
+    first, second = (ROOT / "examples" / "workflows" / f"{name}-fork.yml" for name in ("evaluate", "publish"))
+    assert load(second)["on"]["workflow_run"]["workflows"] == [load(first)["name"]]
+    _, evaluated, uploaded = (step["with"] for step in steps(first))
+    _, downloaded, published = (step["with"] for step in steps(second))
+    assert uploaded["path"] == evaluated["output-dir"]
+    assert downloaded["name"] == uploaded["name"]
+    assert published["publish"] == downloaded["path"]
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: str(file.name))
+def test_the_documentation_shows_the_file(file: Path) -> None:
+    shown = f"`examples/workflows/{file.name}`"
+    assert shown in PAGE
+    assert f"```yaml fragment\n{file.read_text(encoding='utf-8')}```\n" in PAGE, f"copy {file.name} into docs/github.md"
+
+
+def test_the_documentation_shows_no_other_workflow() -> None:
+    blocks = re.findall(r"^```yaml fragment\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    whole = {block for block in blocks if re.search(r"^jobs:", block, re.MULTILINE)}
+    assert whole == {file.read_text(encoding="utf-8") for file in EXAMPLES}

@@ -1,0 +1,87 @@
+"""Scripts of workflows, run with what they get from GitHub and from the step before."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.action.step import Step
+from tests.cli.project import Project
+from tests.workflows.files import ROOT, bash, script, steps
+
+CI = ROOT / ".github" / "workflows" / "ci.yml"
+ON_DEMAND = ROOT / "examples" / "workflows" / "comment-command.yml"
+UNPUBLISHED = {"comment": "off", "check": "false"}
+
+
+def _inputs(step: dict[str, Any]) -> dict[str, str]:
+    return {name.replace("-", "_"): value for name, value in {**step["with"], **UNPUBLISHED}.items()}
+
+
+def test_ci_expects_what_the_examples_give(project: Project) -> None:
+    shutil.copytree(ROOT / "examples", project.folder / "examples")
+    every, expected, passing = [
+        step for step in steps(CI) if step.get("uses") == "./" or step.get("name") == "What the examples gave"
+    ]
+    runner = Step(project)
+    ended = runner.run(_inputs(every))
+    assert ended.code == 0, ended.text
+    given = re.sub(
+        r"\$\{\{ steps\.evaluate\.outputs\.([\w-]+) \}\}", lambda it: ended.outputs[it[1]], expected["env"]["GIVEN"]
+    )
+    assert bash(expected["run"], project.folder, {"GIVEN": given}).returncode == 0, given
+    assert bash(expected["run"], project.folder, {"GIVEN": given.replace("failed", "passed")}).returncode == 1
+    runner.output_file.unlink()
+    ended = runner.run(_inputs(passing))
+    assert (ended.code, ended.outputs["passed"], ended.outputs["failed"]) == (0, "2", "0"), ended.text
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq, as the runner has it")
+@pytest.mark.parametrize(
+    ("permission", "head", "says"),
+    [
+        ("admin", "octo/shop", None),
+        ("write", "octo/shop", None),
+        ("read", "octo/shop", "::error::alice may not write to this repository"),
+        ("none", "octo/shop", "::error::alice may not write to this repository"),
+        ("write", "mallory/shop", "::error::the branch is not in this repository"),
+        ("write", None, "::error::the branch is not in this repository"),
+    ],
+)
+def test_only_those_who_may_write_evaluate_only_branches_of_the_repository(
+    tmp_path: Path, permission: str, head: str | None, says: str | None
+) -> None:
+    """`gh` is stood in for: it answers as GitHub's API does, through jq as the real one."""
+    sha = "a" * 40
+    answers = {
+        "repos/octo/shop/collaborators/alice/permission": {"permission": permission, "user": {"login": "alice"}},
+        "repos/octo/shop/pulls/7": {"head": {"sha": sha, "repo": head and {"full_name": head}}},
+    }
+    for place, answer in answers.items():
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(json.dumps(answer), encoding="utf-8")
+    (tmp_path / "gh").write_text('#!/bin/sh\ntest "$1 $3" = "api --jq" && exec jq -r "$4" "$2"\n', encoding="utf-8")
+    (tmp_path / "gh").chmod(0o755)
+    output = tmp_path / "output"
+    environ = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "GITHUB_REPOSITORY": "octo/shop",
+        "GITHUB_OUTPUT": str(output),
+        "LOGIN": "alice",
+        "PULL": "7",
+    }
+    # Without `shell:`, the runner's default is without pipefail.
+    text = script(ON_DEMAND, "asked")
+    ended = subprocess.run(
+        ["bash", "-e", "-c", text], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+    assert ended.stdout.strip() == (says or "")
+    assert ended.returncode == (1 if says else 0)
+    assert (output.read_text(encoding="utf-8") if output.exists() else "") == ("" if says else f"sha={sha}\n")
