@@ -1,0 +1,452 @@
+"""The calls that the fake carries out, after they were found to be right and permitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from tests.github.fake.contract import Operation, example
+from tests.github.fake.limits import Problem, body_problems, check_problems, review_problems
+from tests.github.fake.permissions import COMMENT, NOT_ACCESSIBLE, Token
+from tests.github.fake.records import CheckRun, Comment, Pull, Review, ReviewComment
+from tests.github.fake.repository import Repository, of_pull
+from tests.github.fake.shapes import Shapes, public_user
+
+DOCUMENTATION = "https://docs.github.com/rest"
+PER_PAGE = 30
+MOST_PER_PAGE = 100
+_REPO = "/repos/{owner}/{repo}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is answered; a body of None is none."""
+
+    status: int
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class RefusedError(Exception):
+    """GitHub does not do it; `problems` are what the request does wrong, none where it is right as such."""
+
+    def __init__(self, answer: Answer, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(answer.body)
+        self.answer = answer
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request that is right by the description.
+
+    Attributes:
+        operation: what it is.
+        api: where the client calls the API.
+        path: its path there.
+        query: the first value of each parameter.
+        body: its JSON.
+        token: who asks.
+        repositories: all there are, by name.
+    """
+
+    operation: Operation
+    api: str
+    path: str
+    query: Mapping[str, str]
+    body: Mapping[str, Any]
+    token: Token
+    repositories: Mapping[str, Repository]
+
+    @property
+    def repository(self) -> Repository:
+        """The repository of the path."""
+        names = self.operation.variables
+        found = self.repositories.get(f"{names['owner']}/{names['repo']}")
+        if found is None:
+            raise not_found()
+        return found
+
+    @property
+    def shapes(self) -> Shapes:
+        """What makes its JSON."""
+        return Shapes(self.api, self.repository.name)
+
+    def number(self, name: str) -> int:
+        """Return a number of the path."""
+        return int(self.operation.variables[name])
+
+
+def carry_out(request: Request) -> Answer:
+    """Do what is asked for.
+
+    Raises:
+        RefusedError: GitHub would not.
+    """
+    return _OPERATIONS[request.operation.method, request.operation.template](request)
+
+
+def served() -> frozenset[tuple[str, str]]:
+    """Return the method and path template of each call that is carried out."""
+    return frozenset(_OPERATIONS)
+
+
+def message(status: int, text: str, **more: Any) -> Answer:
+    """Return an answer that says what is wrong."""
+    return Answer(status, {"message": text, "documentation_url": DOCUMENTATION, "status": str(status), **more})
+
+
+def not_found() -> RefusedError:
+    """Return what is answered where there is nothing."""
+    return RefusedError(message(404, "Not Found"))
+
+
+def invalid(resource: str, problems: Iterable[Problem]) -> None:
+    """Refuse a request that has problems.
+
+    Raises:
+        RefusedError: there are any.
+    """
+    if found := list(problems):
+        errors = [
+            {"resource": resource, "code": "unprocessable", "field": item.field, "message": item.message}
+            for item in found
+        ]
+        raise RefusedError(message(422, "Validation Failed", errors=errors), found)
+
+
+def invalid_review(problems: Iterable[Problem]) -> None:
+    """Refuse a review that has problems: GitHub says only what is wrong, not where.
+
+    Raises:
+        RefusedError: there are any.
+    """
+    if found := list(problems):
+        errors = sorted({item.message for item in found})
+        raise RefusedError(message(422, "Unprocessable Entity", errors=errors), found)
+
+
+def _page(request: Request, items: Sequence[Any], shape: Callable[[Any], Any]) -> tuple[list[Any], dict[str, str]]:
+    size = int(request.query.get("per_page", PER_PAGE))
+    page = int(request.query.get("page", 1))
+    last = max(1, -(-len(items) // size))
+    links = {"prev": page - 1, "next": page + 1, "last": last, "first": 1}
+    wanted = [name for name in links if (name in ("next", "last")) == (page < last) or name in ("prev", "first")]
+    wanted = [name for name in wanted if page > 1 or name in ("next", "last")]
+    header = ", ".join(
+        f'<{request.api}{request.path}?{urlencode({**request.query, "page": links[name]})}>; rel="{name}"'
+        for name in wanted
+        if not (name in ("next", "last") and page >= last)
+    )
+    shown = items[(page - 1) * size : page * size]
+    return [shape(item) for item in shown], {"Link": header} if header else {}
+
+
+def _listed(request: Request, items: Sequence[Any], shape: Callable[[Any], Any]) -> Answer:
+    return Answer(200, *_page(request, items, shape))
+
+
+def _meta(request: Request) -> Answer:
+    return Answer(200, {"verifiable_password_authentication": False})
+
+
+def _user(request: Request) -> Answer:
+    return Answer(200, public_user(request.api, request.token.login))
+
+
+def _rate_limit(request: Request) -> Answer:
+    return Answer(200, example("rate-limit-overview"))
+
+
+def _repository(request: Request) -> Answer:
+    return Answer(200, request.shapes.repository())
+
+
+# Pull requests.
+
+
+def _pull_of(request: Request, name: str = "pull_number") -> Pull:
+    pull = request.repository.pulls.get(request.number(name))
+    if pull is None:
+        raise not_found()
+    return pull
+
+
+def _pull(request: Request) -> Answer:
+    pull = _pull_of(request)
+    repository = request.repository
+    lines = [line for file in pull.files for line in (file.get("patch") or "").split("\n")]
+    counts = {
+        "comments": len(list(of_pull(repository.all_comments, pull.number))),
+        "review_comments": len(list(of_pull(repository.all_review_comments, pull.number))),
+        "additions": sum(line.startswith("+") for line in lines),
+        "deletions": sum(line.startswith("-") for line in lines),
+    }
+    return Answer(200, request.shapes.pull(pull, counts))
+
+
+def _pulls(request: Request) -> Answer:
+    state = request.query.get("state", "open")
+    head = request.query.get("head", "")
+    base = request.query.get("base", "")
+    found = [
+        pull
+        for pull in reversed(request.repository.pulls.values())
+        if state in ("all", pull.state)
+        # GitHub passes over a head that names no owner.
+        and (":" not in head or head == f"{pull.head_owner}:{pull.branch}")
+        and base in ("", pull.base)
+    ]
+    return _listed(request, found, request.shapes.pull)
+
+
+def _pulls_of_commit(request: Request) -> Answer:
+    sha = request.operation.variables["commit_sha"]
+    name = request.repository.name
+    found = [
+        (repository.name, pull)
+        for repository in request.repositories.values()
+        for pull in repository.pulls.values()
+        # Those of the repositories that it was forked from, too.
+        if sha in pull.commits and name in (repository.name, pull.head_repository)
+    ]
+    return _listed(request, found, lambda item: Shapes(request.api, item[0]).pull(item[1]))
+
+
+def _files(request: Request) -> Answer:
+    pull = _pull_of(request)
+    return _listed(request, pull.files[:3000], lambda file: request.shapes.file(file, pull.head_sha))
+
+
+# Comments.
+
+
+def _issue_of(request: Request) -> Pull:
+    if not request.repository.issues:
+        # The permission for issues is gone with them; who has none learns no more.
+        if request.token.can("read", COMMENT[0]):
+            raise RefusedError(message(410, "Issues are disabled for this repo"))
+        raise RefusedError(message(403, NOT_ACCESSIBLE[request.token.kind]))
+    return _pull_of(request, "issue_number")
+
+
+def _issue(request: Request) -> Answer:
+    pull = _issue_of(request)
+    return Answer(200, request.shapes.issue(pull, len(list(of_pull(request.repository.all_comments, pull.number)))))
+
+
+def _comments(request: Request) -> Answer:
+    pull = _issue_of(request)
+    since = request.query.get("since", "")
+    found = [item for item in of_pull(request.repository.all_comments, pull.number) if item.updated_at >= since]
+    return _listed(request, found, request.shapes.comment)
+
+
+def _create_comment(request: Request) -> Answer:
+    pull = _issue_of(request)
+    text = request.body["body"]
+    invalid("IssueComment", body_problems(text))
+    comment = request.repository.write_comment(pull.number, request.token.login, request.token.author_type, text)
+    shape = request.shapes.comment(comment)
+    return Answer(201, shape, {"Location": shape["url"]})
+
+
+def _comment_of(request: Request) -> Comment:
+    comment = request.repository.all_comments.get(request.number("comment_id"))
+    if comment is None:
+        raise not_found()
+    return comment
+
+
+def _comment(request: Request) -> Answer:
+    return Answer(200, request.shapes.comment(_comment_of(request)))
+
+
+def _update_comment(request: Request) -> Answer:
+    comment = _comment_of(request)
+    invalid("IssueComment", body_problems(request.body["body"]))
+    comment.body = request.body["body"]
+    comment.updated_at = request.repository.ledger.now()
+    return Answer(200, request.shapes.comment(comment))
+
+
+def _delete_comment(request: Request) -> Answer:
+    del request.repository.all_comments[_comment_of(request).id]
+    return Answer(204)
+
+
+# Check runs.
+
+
+def _check_shape(request: Request, run: CheckRun) -> dict[str, Any]:
+    return request.shapes.check_run(run, request.repository.pulls_with_head(run.head_sha))
+
+
+def _set_check(run: CheckRun, body: Mapping[str, Any], now: str) -> None:
+    for name in ("name", "status", "conclusion", "details_url", "external_id", "started_at", "completed_at"):
+        if name in body:
+            setattr(run, name, body[name])
+    if "conclusion" in body:
+        run.status = "completed"
+        run.completed_at = body.get("completed_at", now)
+    elif "status" in body:
+        run.conclusion = run.completed_at = None
+    if output := body.get("output"):
+        run.output |= {name: output[name] for name in ("title", "summary", "text") if name in output}
+        # An update adds to the annotations that there are.
+        run.annotations += output.get("annotations", [])
+
+
+def _create_check(request: Request) -> Answer:
+    invalid("CheckRun", check_problems(request.body, create=True))
+    now = request.repository.ledger.now()
+    run = CheckRun(
+        id=request.repository.ledger.id(),
+        name=request.body["name"],
+        head_sha=request.body["head_sha"],
+        app=request.token.login,
+        status="queued",
+        conclusion=None,
+        started_at=now,
+        completed_at=None,
+        details_url=None,
+        external_id=None,
+    )
+    _set_check(run, request.body, now)
+    request.repository.all_check_runs[run.id] = run
+    return Answer(201, _check_shape(request, run))
+
+
+def _check_of(request: Request) -> CheckRun:
+    run = request.repository.all_check_runs.get(request.number("check_run_id"))
+    if run is None:
+        raise not_found()
+    return run
+
+
+def _check(request: Request) -> Answer:
+    return Answer(200, _check_shape(request, _check_of(request)))
+
+
+def _update_check(request: Request) -> Answer:
+    run = _check_of(request)
+    if run.app != request.token.login:
+        text = "Invalid app_id `15368` - check run can only be modified by the GitHub App that created it."
+        raise RefusedError(message(403, text))
+    invalid("CheckRun", check_problems(request.body, create=False))
+    _set_check(run, request.body, request.repository.ledger.now())
+    return Answer(200, _check_shape(request, run))
+
+
+def _annotations(request: Request) -> Answer:
+    run = _check_of(request)
+    return _listed(request, run.annotations, lambda item: request.shapes.annotation(item, run.head_sha))
+
+
+def _checks(request: Request) -> Answer:
+    ref, query = request.operation.variables["ref"], request.query
+    found = [
+        run
+        for run in reversed(request.repository.all_check_runs.values())
+        if run.head_sha == ref
+        and query.get("check_name", run.name) == run.name
+        and query.get("status", run.status) == run.status
+    ]
+    if query.get("filter", "latest") == "latest":
+        found = list({run.name: run for run in reversed(found)}.values())[::-1]
+    shown, headers = _page(request, found, lambda run: _check_shape(request, run))
+    return Answer(200, {"total_count": len(found), "check_runs": shown}, headers)
+
+
+# Reviews.
+
+
+def _reviews(request: Request) -> Answer:
+    return _listed(request, of_pull(request.repository.all_reviews, _pull_of(request).number), request.shapes.review)
+
+
+def _create_review(request: Request) -> Answer:
+    pull = _pull_of(request)
+    invalid_review(review_problems(request.body, pull))
+    review = request.repository.write_review(pull.number, request.token, request.body)
+    return Answer(200, request.shapes.review(review))
+
+
+def _review_of(request: Request) -> Review:
+    review = request.repository.all_reviews.get(request.number("review_id"))
+    if review is None or review.number != request.number("pull_number"):
+        raise not_found()
+    return review
+
+
+def _review(request: Request) -> Answer:
+    return Answer(200, request.shapes.review(_review_of(request)))
+
+
+def _update_review(request: Request) -> Answer:
+    review = _review_of(request)
+    invalid_review(body_problems(request.body["body"]))
+    review.body = request.body["body"]
+    return Answer(200, request.shapes.review(review))
+
+
+def _review_comments(request: Request) -> Answer:
+    found = of_pull(request.repository.all_review_comments, _pull_of(request).number)
+    return _listed(request, found, request.shapes.review_comment)
+
+
+def _review_comment_of(request: Request) -> ReviewComment:
+    comment = request.repository.all_review_comments.get(request.number("comment_id"))
+    if comment is None:
+        raise not_found()
+    return comment
+
+
+def _review_comment(request: Request) -> Answer:
+    return Answer(200, request.shapes.review_comment(_review_comment_of(request)))
+
+
+def _update_review_comment(request: Request) -> Answer:
+    comment = _review_comment_of(request)
+    invalid("PullRequestReviewComment", body_problems(request.body["body"]))
+    comment.body = request.body["body"]
+    comment.updated_at = request.repository.ledger.now()
+    return Answer(200, request.shapes.review_comment(comment))
+
+
+def _delete_review_comment(request: Request) -> Answer:
+    del request.repository.all_review_comments[_review_comment_of(request).id]
+    return Answer(204)
+
+
+_OPERATIONS: Mapping[tuple[str, str], Callable[[Request], Answer]] = {
+    ("GET", "/meta"): _meta,
+    ("GET", "/user"): _user,
+    ("GET", "/rate_limit"): _rate_limit,
+    ("GET", _REPO): _repository,
+    ("POST", f"{_REPO}/check-runs"): _create_check,
+    ("GET", f"{_REPO}/check-runs/{{check_run_id}}"): _check,
+    ("PATCH", f"{_REPO}/check-runs/{{check_run_id}}"): _update_check,
+    ("GET", f"{_REPO}/check-runs/{{check_run_id}}/annotations"): _annotations,
+    ("GET", f"{_REPO}/commits/{{ref}}/check-runs"): _checks,
+    ("GET", f"{_REPO}/commits/{{commit_sha}}/pulls"): _pulls_of_commit,
+    ("GET", f"{_REPO}/issues/{{issue_number}}"): _issue,
+    ("GET", f"{_REPO}/issues/{{issue_number}}/comments"): _comments,
+    ("POST", f"{_REPO}/issues/{{issue_number}}/comments"): _create_comment,
+    ("GET", f"{_REPO}/issues/comments/{{comment_id}}"): _comment,
+    ("PATCH", f"{_REPO}/issues/comments/{{comment_id}}"): _update_comment,
+    ("DELETE", f"{_REPO}/issues/comments/{{comment_id}}"): _delete_comment,
+    ("GET", f"{_REPO}/pulls"): _pulls,
+    ("GET", f"{_REPO}/pulls/{{pull_number}}"): _pull,
+    ("GET", f"{_REPO}/pulls/{{pull_number}}/files"): _files,
+    ("GET", f"{_REPO}/pulls/{{pull_number}}/reviews"): _reviews,
+    ("POST", f"{_REPO}/pulls/{{pull_number}}/reviews"): _create_review,
+    ("GET", f"{_REPO}/pulls/{{pull_number}}/reviews/{{review_id}}"): _review,
+    ("PUT", f"{_REPO}/pulls/{{pull_number}}/reviews/{{review_id}}"): _update_review,
+    ("GET", f"{_REPO}/pulls/{{pull_number}}/comments"): _review_comments,
+    ("GET", f"{_REPO}/pulls/comments/{{comment_id}}"): _review_comment,
+    ("PATCH", f"{_REPO}/pulls/comments/{{comment_id}}"): _update_review_comment,
+    ("DELETE", f"{_REPO}/pulls/comments/{{comment_id}}"): _delete_review_comment,
+}
