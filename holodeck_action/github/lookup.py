@@ -89,12 +89,9 @@ def check_evaluated(target: Target, found: Found, commit: str | None) -> str | N
         return None
     evaluated = f"commit {commit[:12]} was evaluated" if commit else "it is not known which commit was evaluated"
     numbers = ", ".join(f"#{pull.number}" for pull in found.pulls)
-    subject = f"the pull request {numbers}" if numbers else "the commit of the event"
-    expected = f"commit {found.sha[:12]}" if found.sha else "another"
-    return (
-        f"{evaluated}, but {subject} is at {expected}, so nothing is published for it: "
-        f"{_CHECKOUT.get(target.event, _CHECKOUT_SHA)}"
-    )
+    head = f"commit {found.sha[:12]}" if found.sha else "one that is not known"
+    expected = f"the pull request {numbers} is at {head}" if numbers else f"the event is about {head}"
+    return f"{evaluated}, but {expected}, so nothing is published for it: {_CHECKOUT.get(target.event, _CHECKOUT_SHA)}"
 
 
 def _open(pulls: Iterable[Pull], repository: str) -> tuple[Pull, ...]:
