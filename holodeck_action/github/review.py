@@ -1,0 +1,287 @@
+"""The review: failing cases as inline comments, where the diff shows their lines (GitHub reference, section 5)."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from holodeck_action.github.annotations import Annotation, passing_keys
+from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
+from holodeck_action.github.comment import LOOKS_S
+from holodeck_action.github.diff import commentable_lines
+from holodeck_action.github.remote import ApiError, Comment, InlineComment, Remote, Review
+from holodeck_action.github.review_texts import Markers, failing_text, is_passing_text, passing_text, review_text, same
+from holodeck_action.results.views import Report
+
+MOST_INLINE = 20
+"""Inline comments on a pull request that tell of a failure (GitHub reference, section 5)."""
+
+_ASKED_AT_ONCE = 100
+"""Node ids of one GraphQL query: the most that `nodes` takes."""
+_ASKED = 1000
+"""Comments that are asked about: anybody can write our marker, ours are among the newest."""
+_TRIES = 2
+
+_Written = TypeVar("_Written", Comment, Review)
+
+
+def publish_review(
+    remote: Remote,
+    pull_number: int,
+    sha: str,
+    review_id: str,
+    reports: Sequence[Report],
+    marks: Sequence[Annotation],
+    *,
+    why: str = "",
+    app: bool = True,
+    pause: Callable[[float], None] = time.sleep,
+) -> Outcome:
+    """Show what fails on the lines of the diff, and bring earlier inline comments of ours up to date.
+
+    What fails and has no inline comment yet gets one, the worst first, all of them in one review. One that has is
+    edited; where it holds now, the comment says so. What was not judged this time keeps its comment as it is: nobody
+    knows that it holds. Only comments that we wrote count; one that somebody has hidden stays hidden.
+
+    Args:
+        remote: GitHub.
+        pull_number: the pull request.
+        sha: its head, which was evaluated.
+        review_id: tells the reviews of several steps apart; any text.
+        reports: the suites' reports.
+        marks: their annotations, worst first.
+        why: one sentence on why the token cannot write, where that is to be expected.
+        app: whether the token is the job's own or another GitHub App's, whose comments are a bot's.
+        pause: waits so many seconds.
+    """
+    if not reports:
+        return Skipped("nothing was evaluated: the review stays as it is", asked=False)
+    channel = _Channel(remote, pull_number, sha, Markers(review_id), why, app, pause)
+    try:
+        return channel.publish(reports, marks)
+    except _Stopped as stopped:
+        return stopped.outcome
+
+
+class _Stopped(Exception):  # noqa: N818 - not an error: how the channel ends
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is to be done; what fails is worst first.
+
+    Attributes:
+        shown: what fails and has an inline comment.
+        new: what fails on lines of the diff and gets one.
+        rest: what fails on lines of the diff beyond `MOST_INLINE`.
+        elsewhere: how much fails on other lines.
+        edits: inline comments of ours with the body they are to have, and whether what they are about holds now.
+    """
+
+    shown: tuple[Annotation, ...]
+    new: tuple[Annotation, ...]
+    rest: tuple[Annotation, ...]
+    elsewhere: int
+    edits: tuple[tuple[Comment, str, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Channel:
+    remote: Remote
+    number: int
+    sha: str
+    markers: Markers
+    why: str
+    app: bool
+    pause: Callable[[float], None]
+
+    def publish(self, reports: Sequence[Report], marks: Sequence[Annotation]) -> Outcome:
+        try:
+            ours = self._inline_comments()
+            plan = self._plan(ours, _failing(marks), passing_keys(reports))
+            # Without one to make, the newest review tells how it stands.
+            newest = None if plan.new else self._newest_review()
+        except ApiError as error:
+            raise _Stopped(self._stopped("the review could not be read", "read", error)) from error
+        if not plan.new and not ours and newest is None:
+            return Skipped(
+                "no failing case stands on a line of the diff; the annotations show those that fail", asked=False
+            )
+        updated, passing = self._edit(plan.edits)
+        body = review_text(self.markers, reports, (*plan.shown, *plan.new), plan.rest, plan.elsewhere)
+        details = [(len(plan.new), "made"), (updated, "updated"), (passing, "marked as passing")]
+        url = None
+        if plan.new:
+            url = self._create(plan.new, body)
+        elif newest is not None:
+            url = newest.url
+            if not same(newest.body, body):
+                url = self._update_review(newest, body)
+                details.append((0, "review updated"))
+        else:
+            url = max((comment for comments in ours.values() for comment in comments), key=_age).url
+        return Published(_detail(details), url)
+
+    def _plan(
+        self, ours: Mapping[str, Sequence[Comment]], failing: Sequence[Annotation], passing: frozenset[str]
+    ) -> _Plan:
+        lines: Mapping[str, frozenset[int]] = {}
+        if any(annotation.key not in ours for annotation in failing):
+            files = {annotation.path for annotation in failing}
+            changed = (file for file in self.remote.files(self.number) if file.path in files and file.patch)
+            lines = {file.path: commentable_lines(file.patch or "") for file in changed}
+        shown = tuple(annotation for annotation in failing if annotation.key in ours)
+        others = [annotation for annotation in failing if annotation.key not in ours]
+        in_diff = [item for item in others if item.line in lines.get(item.path, frozenset())]
+        room = max(0, MOST_INLINE - len(shown))
+        wanted = {annotation.key: failing_text(self.markers, annotation) for annotation in shown}
+        edits: list[tuple[Comment, str, bool]] = []
+        for key, comments in ours.items():
+            for comment in comments:
+                if key in wanted and not same(comment.body, wanted[key]):
+                    edits.append((comment, wanted[key], False))
+                elif key not in wanted and key in passing and not is_passing_text(comment.body):
+                    edits.append((comment, passing_text(self.markers, key, self.sha), True))
+        return _Plan(shown, tuple(in_diff[:room]), tuple(in_diff[room:]), len(others) - len(in_diff), tuple(edits))
+
+    def _edit(self, edits: Sequence[tuple[Comment, str, bool]]) -> tuple[int, int]:
+        """Edit inline comments; return how many tell of a failure and how many of what holds now."""
+        done = [0, 0]
+        for comment, body, holds in edits:
+            try:
+                self.remote.update_review_comment(comment.id, body)
+            except ApiError as error:
+                # Somebody has deleted it since it was listed.
+                if error.kind == "not_found":
+                    continue
+                what = "an inline comment could not be updated"
+                if sum(done):
+                    what += f" ({sum(done)} of {len(edits)} were)"
+                raise _Stopped(self._stopped(what, "write", error)) from error
+            done[holds] += 1
+        return done[0], done[1]
+
+    def _create(self, new: Sequence[Annotation], body: str) -> str:
+        """Make a review and return where it is to be seen; never a second one."""
+        comments = [InlineComment(item.path, item.line, failing_text(self.markers, item)) for item in new]
+        keys = {annotation.key for annotation in new}
+        error: ApiError | None = None
+        for _ in range(_TRIES):
+            try:
+                return self.remote.create_review(self.number, self.sha, body, comments).url
+            except ApiError as refused:
+                if not refused.accepted:
+                    raise _Stopped(self._stopped("the review could not be made", "write", refused)) from refused
+                error = refused
+            found = self._looked_up(keys)
+            if found is not None:
+                return found.url
+        assert error is not None
+        raise _Stopped(Failed(f"{_sentence(error)}; {_UNTOLD}"))
+
+    def _looked_up(self, keys: set[str]) -> Comment | None:
+        """Return one of the inline comments that were to be made, once GitHub shows it."""
+        for seconds in LOOKS_S:
+            self.pause(seconds)
+            try:
+                ours = self._inline_comments()
+            except ApiError as error:
+                raise _Stopped(Failed(f"{_sentence(error)}; {_UNTOLD}")) from error
+            found = [comment for key in keys & ours.keys() for comment in ours[key]]
+            if found:
+                return max(found, key=_age)
+        return None
+
+    def _update_review(self, review: Review, body: str) -> str:
+        try:
+            return self.remote.update_review(self.number, review.id, body).url
+        except ApiError as error:
+            raise _Stopped(self._stopped("the review could not be updated", "write", error)) from error
+
+    def _inline_comments(self) -> Mapping[str, Sequence[Comment]]:
+        """Return our inline comments by what they are about."""
+        marked = [item for item in self.remote.review_comments(self.number) if self.markers.key_of(item.body)]
+        found: dict[str, list[Comment]] = defaultdict(list)
+        for comment in self._own(marked):
+            found[self.markers.key_of(comment.body) or ""].append(comment)
+        return dict(found)
+
+    def _newest_review(self) -> Review | None:
+        marked = [item for item in self.remote.reviews(self.number) if self.markers.is_review(item.body)]
+        return max(self._own(marked), key=_age, default=None)
+
+    def _own(self, marked: Iterable[_Written]) -> list[_Written]:
+        """Return those that we wrote: a marker alone proves nothing, anybody can write it."""
+        newest = sorted(marked, key=_age, reverse=True)[:_ASKED]
+        own: list[_Written] = []
+        for start in range(0, len(newest), _ASKED_AT_ONCE):
+            some = newest[start : start + _ASKED_AT_ONCE]
+            try:
+                known = self.remote.ownership([item.node_id for item in some])
+            except ApiError as error:
+                return self._by_type(newest, error)
+            own += [item for item in some if item.node_id in known and known[item.node_id].own]
+        return own
+
+    def _by_type(self, marked: Sequence[_Written], error: ApiError) -> list[_Written]:
+        """Go by who wrote it, where GitHub does not tell whether we did."""
+        bots = [item for item in marked if item.author_type == "Bot"]
+        if self.app:
+            return bots
+        if len(bots) < len(marked):
+            raise _Stopped(
+                Failed(
+                    f"{_sentence(error)}; so it could not be told whether inline comments with our marker are ours: "
+                    "give the job's own token, whose comments are a bot's"
+                )
+            ) from error
+        return []
+
+    def _stopped(self, what: str, permission: str, error: ApiError) -> Outcome:
+        sentence = f"{what}: {_sentence(error)}"
+        if error.status == 401:
+            return Skipped(f"{sentence}; give `github-token` a token that is valid", asked=True)
+        why = f"{self.why.rstrip('.')}; " if self.why else ""
+        if error.kind == "denied":
+            also = " (`pull-requests: write` to write the review)" if permission == "read" else ""
+            needed = f"add `pull-requests: {permission}` to the `permissions:` of the job{also}"
+            return Skipped(f"{why}{sentence}; {needed}", asked=True)
+        hint = "; there is no such pull request, or the token may not see it" if error.status == 404 else ""
+        return Failed(f"{why}{sentence}{hint}")
+
+
+_UNTOLD = "whether the review was made could not be told, so it was not sent again: the next run brings it up to date"
+
+
+def _failing(marks: Iterable[Annotation]) -> tuple[Annotation, ...]:
+    """Return what failed, each thing once."""
+    found: dict[str, Annotation] = {}
+    for annotation in marks:
+        if annotation.level == "failure":
+            found.setdefault(annotation.key, annotation)
+    return tuple(found.values())
+
+
+def _detail(counts: Iterable[tuple[int, str]]) -> str:
+    said = []
+    for count, what in counts:
+        if what == "review updated":
+            said.append(what)
+        elif count:
+            said.append(f"{count} inline {'comment' if count == 1 else 'comments'} {what}")
+    return ", ".join(said) or "unchanged"
+
+
+def _age(item: Comment | Review) -> int:
+    return item.id
+
+
+def _sentence(error: ApiError) -> str:
+    return re.sub(r"\.+$", "", str(error))

@@ -1,0 +1,44 @@
+"""Reports of suites whose cases stand on lines that a test chooses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from holodeck_action.results.decide import decide
+from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.record import CaseRecord, Provenance, TurnRecord
+from holodeck_action.results.report import build_report
+from holodeck_action.results.views import Report
+from holodeck_action.suite.marks import SourceMark
+from tests.results.records import case_of, evaluation, record, turn
+
+GLOBAL = SourceMark("agent.yaml", 900, 7)
+
+
+def at(line: int, column: int = 5, file: str = "agent.yaml") -> SourceMark:
+    """A position."""
+    return SourceMark(file, line, column)
+
+
+def metric(score: Any, threshold: float | None = 0.5, source: SourceMark | None = GLOBAL, **changes: Any) -> Evaluation:
+    """A metric of the suite, or of the case when its source lies in it."""
+    made = evaluation(score, threshold, **changes)
+    return replace(made, criteria=replace(made.criteria, source=source))
+
+
+def case_at(line: int, *evaluations: Evaluation, file: str = "agent.yaml", **changes: Any) -> CaseRecord:
+    """A case of one turn that stands on a line."""
+    asked: dict[str, Any] = {key: changes.pop(key) for key in ("input", "response", "ground_truth") if key in changes}
+    return placed(line, turn(*evaluations, source=at(line, file=file), **asked), file=file, **changes)
+
+
+def placed(line: int, *turns: TurnRecord, file: str = "agent.yaml", **changes: Any) -> CaseRecord:
+    """A case of the given turns that stands on a line."""
+    return case_of(*turns, source=at(line, file=file), **changes)
+
+
+def report_of(*cases: CaseRecord, folder: str | None = "shop", **changes: Any) -> Report:
+    """The report of a suite in a folder of its repository."""
+    made = record(*cases, provenance=Provenance("0.1.0", "recorded:answers.jsonl", folder=folder), **changes)
+    return build_report(made, decide(made))
