@@ -1,0 +1,393 @@
+"""What is asked again, how often, and after which waits: the rules of the GitHub reference, against a real server."""
+
+from __future__ import annotations
+
+import math
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holodeck_action.github.api import Api, connect
+from holodeck_action.github.remote import ApiError, CheckState
+from holodeck_action.github.retry import rate_limit_wait, repeatable, retry_after
+from tests.github.fake import FakeGitHub, Fault, Repository, Token
+from tests.github.raw import answer, serving
+
+TOKEN = "ghs_0123456789abcdef"
+SHA = "a" * 40
+NOW = 1_800_000_000.0
+SECONDARY = {"message": "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."}
+PRIMARY = {"message": "API rate limit exceeded for installation ID 1."}
+PATCH_FILE = {"filename": "agent.yaml", "status": "modified", "patch": "@@ -1,1 +1,2 @@\n a\n+b"}
+ANNOTATION = {"path": "agent.yaml", "start_line": 1, "end_line": 1, "annotation_level": "failure", "message": "low"}
+
+
+@dataclass
+class Stage:
+    """A pull request with a comment, a review and a check run of ours, and the waits that were asked for."""
+
+    hub: FakeGitHub
+    api: Api
+    waits: list[float]
+    repository: Repository
+    ids: dict[str, int] = field(default_factory=dict)
+    node: str = ""
+    made_before: int = 0
+
+    def calls(self, method: str) -> int:
+        return sum(call.method == method for call in self.hub.requests[self.made_before :])
+
+
+@pytest.fixture
+def stage(hub: FakeGitHub) -> Iterator[Stage]:
+    with staged(hub) as stage:
+        yield stage
+
+
+@contextmanager
+def staged(hub: FakeGitHub, timeout_s: float = 5.0) -> Iterator[Stage]:
+    everything = {"checks": "write", "pull_requests": "write", "issues": "write", "contents": "read"}
+    hub.add_token(TOKEN, Token(login="github-actions[bot]", kind="installation", permissions=everything))
+    repository = hub.add_repository("octo/shop")
+    repository.add_pull(7, head_sha=SHA, files=[PATCH_FILE])
+    waits: list[float] = []
+    with connect(TOKEN, hub.url, "octo/shop", pause=waits.append, clock=lambda: NOW, timeout_s=timeout_s) as api:
+        stage = Stage(hub, api, waits, repository)
+        comment = api.create_comment(7, "first")
+        stage.node = comment.node_id
+        stage.ids["comment"] = comment.id
+        stage.ids["review"] = api.create_review(7, SHA, "first", ()).id
+        stage.ids["check"] = api.create_check(SHA, "evaluation", "1", CheckState("in_progress")).id
+        stage.made_before = len(hub.requests)
+        yield stage
+
+
+@dataclass(frozen=True)
+class Operation:
+    method: str
+    path: str
+    run: Callable[[Stage], Any]
+    writes: bool
+
+
+REPEATABLE = {
+    "read": Operation("GET", r"/pulls/7$", lambda stage: stage.api.pull(7), False),
+    "list": Operation("GET", r"/issues/7/comments", lambda stage: stage.api.comments(7), False),
+    "query": Operation("POST", r"/graphql$", lambda stage: stage.api.ownership([stage.node]), False),
+    "edit": Operation(
+        "PATCH", r"/issues/comments/", lambda stage: stage.api.update_comment(stage.ids["comment"], "new"), True
+    ),
+    "edit review": Operation(
+        "PUT", r"/reviews/", lambda stage: stage.api.update_review(7, stage.ids["review"], "new"), True
+    ),
+}
+ONCE = {
+    "comment": Operation("POST", r"/issues/7/comments$", lambda stage: stage.api.create_comment(7, "new"), True),
+    "review": Operation("POST", r"/reviews$", lambda stage: stage.api.create_review(7, SHA, "new", ()), True),
+    "check": Operation(
+        "POST",
+        r"/check-runs$",
+        lambda stage: stage.api.create_check(SHA, "other", "2", CheckState("in_progress")),
+        True,
+    ),
+    "annotate": Operation(
+        "PATCH",
+        r"/check-runs/",
+        lambda stage: stage.api.update_check(
+            stage.ids["check"], CheckState("in_progress", title="t", summary="s", annotations=[ANNOTATION])
+        ),
+        True,
+    ),
+}
+ALL = REPEATABLE | ONCE
+
+
+def each(operations: dict[str, Operation]) -> Any:
+    return pytest.mark.parametrize("operation", operations.values(), ids=operations.keys())
+
+
+@each(REPEATABLE)
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_server_error_once(stage: Stage, operation: Operation, status: int) -> None:
+    stage.hub.fail(Fault(operation.method, operation.path, status=status, body="<html>Unicorn!</html>"))
+    operation.run(stage)
+    assert stage.waits == [1.0]
+    assert stage.calls(operation.method) == 2
+
+
+@each(REPEATABLE)
+def test_server_error_always(stage: Stage, operation: Operation) -> None:
+    stage.hub.fail(Fault(operation.method, operation.path, status=502, body="<html>Unicorn!</html>", times=None))
+    with pytest.raises(ApiError) as caught:
+        operation.run(stage)
+    assert (caught.value.kind, caught.value.status, caught.value.accepted) == ("unavailable", 502, operation.writes)
+    assert stage.waits == [1.0, 2.0, 4.0, 8.0]
+    assert stage.calls(operation.method) == 5
+    assert "Bad Gateway" in str(caught.value)
+
+
+@each(ONCE)
+@pytest.mark.parametrize("status", [500, 502, 503])
+def test_what_may_have_been_done_is_not_asked_again(stage: Stage, operation: Operation, status: int) -> None:
+    stage.hub.fail(Fault(operation.method, operation.path, status=status, body={"message": "Server Error"}))
+    with pytest.raises(ApiError) as caught:
+        operation.run(stage)
+    assert (caught.value.kind, caught.value.status, caught.value.accepted) == ("unavailable", status, True)
+    assert stage.waits == []
+    assert stage.calls(operation.method) == 1
+
+
+@each(ALL)
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "wait"),
+    [
+        (403, SECONDARY, {}, 60.0),
+        (403, SECONDARY, {"Retry-After": "7"}, 7.0),
+        (403, {"message": "no"}, {"Retry-After": "7"}, 7.0),
+        (403, "<html>busy</html>", {"Retry-After": "7"}, 7.0),
+        (403, PRIMARY, {}, 60.0),
+        (403, PRIMARY, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{NOW + 30:.0f}"}, 31.0),
+        (403, PRIMARY, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{NOW - 30:.0f}"}, 1.0),
+        (429, {"message": "slow down"}, {}, 60.0),
+        (429, SECONDARY, {"Retry-After": "7"}, 7.0),
+        (429, "<html>busy</html>", {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{NOW + 9:.0f}"}, 10.0),
+        (429, {"message": "slow down"}, {"Retry-After": "soon"}, 60.0),
+        (429, {"message": "slow down"}, {"Retry-After": "9" * 400}, 60.0),
+        (429, {"message": "slow down"}, {"Retry-After": "0"}, 1.0),
+        (429, {"message": "slow down"}, {"Retry-After": formatdate(NOW + 11, usegmt=True)}, 11.0),
+    ],
+)
+def test_refused_for_the_rate_once(
+    stage: Stage, operation: Operation, status: int, body: Any, headers: dict[str, str], wait: float
+) -> None:
+    stage.hub.fail(Fault(operation.method, operation.path, status=status, body=body, headers=headers))
+    operation.run(stage)
+    assert stage.waits == [wait]
+    assert stage.calls(operation.method) == 2
+
+
+@each(ALL)
+@pytest.mark.parametrize("status", [403, 429])
+def test_secondary_limit_always(stage: Stage, operation: Operation, status: int) -> None:
+    stage.hub.fail(Fault(operation.method, operation.path, status=status, body=SECONDARY, times=None))
+    with pytest.raises(ApiError, match=r"takes requests again at 08:04:00 UTC, in 240 seconds") as caught:
+        operation.run(stage)
+    assert (caught.value.kind, caught.value.status, caught.value.accepted) == ("rate_limited", status, False)
+    assert stage.waits == [60.0, 120.0]
+
+
+@pytest.mark.parametrize(
+    ("headers", "again"),
+    [
+        ({"Retry-After": "121"}, "at 08:02:01 UTC, in 121 seconds"),
+        ({"Retry-After": "9" * 30}, "in more than a day"),
+        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{NOW + 1800:.0f}"}, "at 08:30:01 UTC, in 1,801 seconds"),
+        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9" * 30}, "in more than a day"),
+    ],
+)
+def test_limit_longer_than_we_wait(stage: Stage, headers: dict[str, str], again: str) -> None:
+    stage.hub.fail(Fault("POST", r"/comments$", status=403, body=PRIMARY, headers=headers, times=None))
+    with pytest.raises(ApiError, match=again) as caught:
+        stage.api.create_comment(7, "new")
+    assert caught.value.kind == "rate_limited"
+    assert stage.waits == []
+    assert len(stage.repository.comments(7)) == 1
+
+
+def test_waits_of_a_call_together(stage: Stage) -> None:
+    stage.hub.fail(Fault("POST", r"/comments$", status=429, headers={"Retry-After": "100"}, times=None))
+    with pytest.raises(ApiError, match="in 100 seconds"):
+        stage.api.create_comment(7, "new")
+    assert stage.waits == [100.0]
+    with pytest.raises(ApiError, match="in 100 seconds"):
+        stage.api.create_comment(7, "a new call")
+    assert stage.waits == [100.0, 100.0]
+
+
+def test_waits_of_all_pages_together(stage: Stage) -> None:
+    for number in range(120):
+        stage.repository.add_comment(7, author="alice", body=f"comment {number}")
+    for page in (1, 2):
+        stage.hub.fail(Fault("GET", r"/comments$", query=rf"\bpage={page}", status=429, headers={"Retry-After": "100"}))
+    with pytest.raises(ApiError, match="rate limit"):
+        stage.api.comments(7)
+    assert stage.waits == [100.0]
+
+
+def test_repeats_are_counted_for_each_page(stage: Stage) -> None:
+    for number in range(120):
+        stage.repository.add_comment(7, author="alice", body=f"comment {number}")
+    for page in (1, 2):
+        stage.hub.fail(Fault("GET", r"/comments$", query=rf"\bpage={page}", status=502, times=4))
+    assert len(stage.api.comments(7)) == 121
+    assert stage.waits == [1.0, 2.0, 4.0, 8.0] * 2
+
+
+@each(ALL)
+@pytest.mark.parametrize("headers", [{}, {"Retry-After": "5"}, {"X-RateLimit-Remaining": "0"}])
+def test_missing_permission(stage: Stage, operation: Operation, headers: dict[str, str]) -> None:
+    body = {"message": "Resource not accessible by integration"}
+    stage.hub.fail(Fault(operation.method, operation.path, status=403, body=body, headers=headers, times=None))
+    with pytest.raises(ApiError, match="Resource not accessible by integration") as caught:
+        operation.run(stage)
+    assert (caught.value.kind, caught.value.status, caught.value.accepted) == ("denied", 403, False)
+    assert stage.waits == []
+    assert stage.calls(operation.method) == 1
+
+
+def test_retry_after_of_a_server_error(stage: Stage) -> None:
+    stage.hub.fail(Fault("GET", r"/pulls/7$", status=503, headers={"Retry-After": "20"}))
+    stage.api.pull(7)
+    assert stage.waits == [20.0]
+    stage.hub.fail(Fault("GET", r"/pulls/7$", status=503, headers={"Retry-After": "999"}))
+    with pytest.raises(ApiError) as caught:
+        stage.api.pull(7)
+    assert (caught.value.kind, stage.waits) == ("unavailable", [20.0])
+
+
+def test_not_yet_computed(stage: Stage) -> None:
+    stage.hub.fail(Fault("GET", r"/pulls/7$", status=202, body={}))
+    assert stage.api.pull(7).number == 7
+    assert stage.waits == [1.0]
+    stage.hub.fail(Fault("GET", r"/pulls/7$", status=202, body={}, times=None))
+    with pytest.raises(ApiError) as caught:
+        stage.api.pull(7)
+    assert (caught.value.kind, caught.value.status) == ("unavailable", 202)
+    assert stage.waits == [1.0, 1.0, 2.0, 4.0, 8.0]
+
+
+@each(REPEATABLE)
+@pytest.mark.parametrize("drop", ["before", "after"])
+def test_dropped_once(stage: Stage, operation: Operation, drop: Any) -> None:
+    stage.hub.fail(Fault(operation.method, operation.path, drop=drop))
+    operation.run(stage)
+    assert stage.waits == [1.0]
+
+
+@each(ONCE)
+@pytest.mark.parametrize("drop", ["before", "after"])
+def test_dropped_when_it_may_have_been_done(stage: Stage, operation: Operation, drop: Any) -> None:
+    stage.hub.fail(Fault(operation.method, operation.path, drop=drop))
+    with pytest.raises(ApiError, match="broke off") as caught:
+        operation.run(stage)
+    assert (caught.value.kind, caught.value.status, caught.value.accepted) == ("unavailable", None, True)
+    assert stage.waits == []
+    assert stage.calls(operation.method) == 1
+
+
+def test_annotations_are_never_added_twice(stage: Stage) -> None:
+    stage.hub.fail(Fault("PATCH", r"/check-runs/", drop="after"))
+    with pytest.raises(ApiError):
+        ONCE["annotate"].run(stage)
+    assert stage.api.check(stage.ids["check"]).annotations == 1
+
+
+@each(ALL)
+def test_timeout(hub: FakeGitHub, operation: Operation) -> None:
+    with staged(hub, timeout_s=0.15) as stage:
+        hub.fail(Fault(operation.method, operation.path, delay=0.4, times=None))
+        with pytest.raises(ApiError, match="did not come in time") as caught:
+            operation.run(stage)
+        repeated = operation in REPEATABLE.values()
+        assert (caught.value.kind, caught.value.accepted) == ("unavailable", operation.writes)
+        # No more than once: each timeout has been waited for already.
+        assert stage.waits == ([1.0] if repeated else [])
+        assert stage.calls(operation.method) == (2 if repeated else 1)
+
+
+@each(ALL)
+def test_nobody_listens(hub: FakeGitHub, operation: Operation) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    waits: list[float] = []
+    with connect(TOKEN, f"http://127.0.0.1:{port}", "octo/shop", pause=waits.append) as api:
+        ids = {"comment": 1, "review": 1, "check": 1}
+        stage = Stage(hub, api, waits, hub.add_repository("octo/shop"), ids, "IC_1")
+        with pytest.raises(ApiError, match="no connection could be made") as caught:
+            operation.run(stage)
+    assert (caught.value.kind, caught.value.status, caught.value.accepted) == ("unavailable", None, False)
+    assert waits == [1.0, 2.0, 4.0, 8.0]
+
+
+@pytest.mark.parametrize("encoded", [False, True], ids=["short", "no gzip"])
+def test_body_that_breaks_off(encoded: bool) -> None:
+    broken = answer("no gzip", "Content-Encoding: gzip") if encoded else answer('{"number": ', length=9999)
+    with serving(lambda count, text: [broken]) as (url, requests):
+        waits: list[float] = []
+        with connect(TOKEN, url, "octo/shop", pause=waits.append) as api:
+            with pytest.raises(ApiError) as read:
+                api.pull(7)
+            assert (read.value.kind, waits, len(requests)) == ("unavailable", [1.0, 2.0, 4.0, 8.0], 5)
+            with pytest.raises(ApiError) as written:
+                api.create_comment(7, "new")
+            assert (written.value.accepted, len(waits), len(requests)) == (True, 4, 6)
+
+
+def test_body_that_broke_off_once() -> None:
+    whole = answer([{"filename": "agent.yaml", "status": "added"}])
+    with serving(lambda count, text: [answer("[", length=99) if count == 0 else whole]) as (url, requests):
+        waits: list[float] = []
+        with connect(TOKEN, url, "octo/shop", pause=waits.append) as api:
+            assert [file.path for file in api.files(7)] == ["agent.yaml"]
+        assert (waits, len(requests)) == ([1.0], 2)
+
+
+def test_untrusted_certificate_is_no_passing_trouble() -> None:
+    import ssl
+
+    from urllib3.exceptions import SSLError
+
+    from holodeck_action.github.retry import Repeats, UnansweredError
+
+    waits: list[float] = []
+    error = SSLError(ssl.SSLCertVerificationError("self-signed certificate"))
+    with pytest.raises(UnansweredError, match="certificate") as caught:
+        Repeats(pause=waits.append).increment("GET", "/", error=error)
+    assert (caught.value.sent, waits) == (False, [])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/repos/o/r/check-runs/1", True),
+        ("HEAD", "/", True),
+        ("PUT", "/repos/o/r/pulls/1/reviews/2", True),
+        ("DELETE", "/repos/o/r/issues/comments/1", True),
+        ("PATCH", "/repos/o/r/issues/comments/1", True),
+        ("PATCH", "/api/v3/repos/o/r/check-runs/1", False),
+        ("POST", "/repos/o/r/check-runs", False),
+        ("POST", "/api/graphql", True),
+        ("POST", "/repos/graphql/r/issues/1/comments", False),
+    ],
+)
+def test_repeatable(method: str, path: str, expected: bool) -> None:
+    assert repeatable(method, path) is expected
+
+
+TEXTS = st.one_of(st.text(max_size=40), st.integers().map(str), st.floats().map(str), st.just("0"))
+
+
+@given(
+    status=st.sampled_from([403, 429]),
+    headers=st.dictionaries(st.sampled_from(["Retry-After", "X-RateLimit-Remaining", "X-RateLimit-Reset"]), TEXTS),
+    message=st.one_of(st.text(max_size=40), st.sampled_from([SECONDARY["message"], PRIMARY["message"]])),
+    before=st.integers(0, 4),
+)
+def test_any_header_gives_a_wait(status: int, headers: dict[str, str], message: str, before: int) -> None:
+    wait = rate_limit_wait(status, headers, message, NOW, before)
+    assert wait is None or (math.isfinite(wait) and wait >= 1.0)
+    if status == 429 and not message.lower().startswith("resource not accessible"):
+        assert wait is not None
+
+
+@given(TEXTS)
+def test_any_retry_after(value: str) -> None:
+    seconds = retry_after(value, NOW)
+    assert seconds is None or (math.isfinite(seconds) and seconds >= 0.0)
