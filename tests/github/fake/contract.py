@@ -156,6 +156,11 @@ def _digest(operation: Operation, status: int, body: Any) -> bytes:
     return hashlib.sha256(text.encode(errors="surrogatepass")).digest()
 
 
+def _short(text: str) -> str:
+    """Leave out the middle: a message begins with the value and ends with what is wrong with it."""
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} … {text[-_SHOWN // 2 :]}"
+
+
 def _sentences(error: BaseException) -> list[str]:
     """Return the schema errors inside an error, or what it says itself."""
     inner: BaseException | None = error
@@ -163,6 +168,6 @@ def _sentences(error: BaseException) -> list[str]:
         inner = inner.__cause__
     if inner is None:
         said = error.__cause__ or error
-        return [f"{said}"[:_SHOWN] or type(said).__name__]
+        return [_short(str(said)) or type(said).__name__]
     found = list(inner.schema_errors)  # type: ignore[attr-defined]
-    return [f"{'.'.join(map(str, item.absolute_path)) or 'body'}: {item.message[:_SHOWN]}" for item in found[:3]]
+    return [f"{'.'.join(map(str, item.absolute_path)) or 'body'}: {_short(item.message)}" for item in found[:3]]

@@ -2,81 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlencode
 
-from tests.github.fake.contract import Operation, example
-from tests.github.fake.limits import Problem, body_problems, check_problems, review_problems
-from tests.github.fake.permissions import COMMENT, NOT_ACCESSIBLE, Token
+from tests.github.fake.answers import (
+    Answer,
+    RefusedError,
+    Request,
+    invalid,
+    invalid_review,
+    listed,
+    message,
+    not_found,
+    page_of,
+)
+from tests.github.fake.contract import example
+from tests.github.fake.limits import body_problems, check_problems, review_problems
+from tests.github.fake.permissions import COMMENT, NOT_ACCESSIBLE
 from tests.github.fake.records import CheckRun, Comment, Pull, Review, ReviewComment
-from tests.github.fake.repository import Repository, of_pull
+from tests.github.fake.repository import of_pull
 from tests.github.fake.shapes import Shapes, public_user
 
-DOCUMENTATION = "https://docs.github.com/rest"
-PER_PAGE = 30
-MOST_PER_PAGE = 100
 _REPO = "/repos/{owner}/{repo}"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What is answered; a body of None is none."""
-
-    status: int
-    body: Any = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-class RefusedError(Exception):
-    """GitHub does not do it; `problems` are what the request does wrong, none where it is right as such."""
-
-    def __init__(self, answer: Answer, problems: Sequence[Problem] = ()) -> None:
-        super().__init__(answer.body)
-        self.answer = answer
-        self.problems = tuple(problems)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request that is right by the description.
-
-    Attributes:
-        operation: what it is.
-        api: where the client calls the API.
-        path: its path there.
-        query: the first value of each parameter.
-        body: its JSON.
-        token: who asks.
-        repositories: all there are, by name.
-    """
-
-    operation: Operation
-    api: str
-    path: str
-    query: Mapping[str, str]
-    body: Mapping[str, Any]
-    token: Token
-    repositories: Mapping[str, Repository]
-
-    @property
-    def repository(self) -> Repository:
-        """The repository of the path."""
-        names = self.operation.variables
-        found = self.repositories.get(f"{names['owner']}/{names['repo']}")
-        if found is None:
-            raise not_found()
-        return found
-
-    @property
-    def shapes(self) -> Shapes:
-        """What makes its JSON."""
-        return Shapes(self.api, self.repository.name)
-
-    def number(self, name: str) -> int:
-        """Return a number of the path."""
-        return int(self.operation.variables[name])
 
 
 def carry_out(request: Request) -> Answer:
@@ -91,61 +38,6 @@ def carry_out(request: Request) -> Answer:
 def served() -> frozenset[tuple[str, str]]:
     """Return the method and path template of each call that is carried out."""
     return frozenset(_OPERATIONS)
-
-
-def message(status: int, text: str, **more: Any) -> Answer:
-    """Return an answer that says what is wrong."""
-    return Answer(status, {"message": text, "documentation_url": DOCUMENTATION, "status": str(status), **more})
-
-
-def not_found() -> RefusedError:
-    """Return what is answered where there is nothing."""
-    return RefusedError(message(404, "Not Found"))
-
-
-def invalid(resource: str, problems: Iterable[Problem]) -> None:
-    """Refuse a request that has problems.
-
-    Raises:
-        RefusedError: there are any.
-    """
-    if found := list(problems):
-        errors = [
-            {"resource": resource, "code": "unprocessable", "field": item.field, "message": item.message}
-            for item in found
-        ]
-        raise RefusedError(message(422, "Validation Failed", errors=errors), found)
-
-
-def invalid_review(problems: Iterable[Problem]) -> None:
-    """Refuse a review that has problems: GitHub says only what is wrong, not where.
-
-    Raises:
-        RefusedError: there are any.
-    """
-    if found := list(problems):
-        errors = sorted({item.message for item in found})
-        raise RefusedError(message(422, "Unprocessable Entity", errors=errors), found)
-
-
-def _page(request: Request, items: Sequence[Any], shape: Callable[[Any], Any]) -> tuple[list[Any], dict[str, str]]:
-    size = int(request.query.get("per_page", PER_PAGE))
-    page = int(request.query.get("page", 1))
-    last = max(1, -(-len(items) // size))
-    links = {"prev": page - 1, "next": page + 1, "last": last, "first": 1}
-    wanted = [name for name in links if (name in ("next", "last")) == (page < last) or name in ("prev", "first")]
-    wanted = [name for name in wanted if page > 1 or name in ("next", "last")]
-    header = ", ".join(
-        f'<{request.api}{request.path}?{urlencode({**request.query, "page": links[name]})}>; rel="{name}"'
-        for name in wanted
-        if not (name in ("next", "last") and page >= last)
-    )
-    shown = items[(page - 1) * size : page * size]
-    return [shape(item) for item in shown], {"Link": header} if header else {}
-
-
-def _listed(request: Request, items: Sequence[Any], shape: Callable[[Any], Any]) -> Answer:
-    return Answer(200, *_page(request, items, shape))
 
 
 def _meta(request: Request) -> Answer:
@@ -199,7 +91,7 @@ def _pulls(request: Request) -> Answer:
         and (":" not in head or head == f"{pull.head_owner}:{pull.branch}")
         and base in ("", pull.base)
     ]
-    return _listed(request, found, request.shapes.pull)
+    return listed(request, found, request.shapes.pull)
 
 
 def _pulls_of_commit(request: Request) -> Answer:
@@ -212,12 +104,12 @@ def _pulls_of_commit(request: Request) -> Answer:
         # Those of the repositories that it was forked from, too.
         if sha in pull.commits and name in (repository.name, pull.head_repository)
     ]
-    return _listed(request, found, lambda item: Shapes(request.api, item[0]).pull(item[1]))
+    return listed(request, found, lambda item: Shapes(request.api, item[0]).pull(item[1]))
 
 
 def _files(request: Request) -> Answer:
     pull = _pull_of(request)
-    return _listed(request, pull.files[:3000], lambda file: request.shapes.file(file, pull.head_sha))
+    return listed(request, pull.files[:3000], lambda file: request.shapes.file(file, pull.head_sha))
 
 
 # Comments.
@@ -241,7 +133,7 @@ def _comments(request: Request) -> Answer:
     pull = _issue_of(request)
     since = request.query.get("since", "")
     found = [item for item in of_pull(request.repository.all_comments, pull.number) if item.updated_at >= since]
-    return _listed(request, found, request.shapes.comment)
+    return listed(request, found, request.shapes.comment)
 
 
 def _create_comment(request: Request) -> Answer:
@@ -342,7 +234,7 @@ def _update_check(request: Request) -> Answer:
 
 def _annotations(request: Request) -> Answer:
     run = _check_of(request)
-    return _listed(request, run.annotations, lambda item: request.shapes.annotation(item, run.head_sha))
+    return listed(request, run.annotations, lambda item: request.shapes.annotation(item, run.head_sha))
 
 
 def _checks(request: Request) -> Answer:
@@ -356,7 +248,7 @@ def _checks(request: Request) -> Answer:
     ]
     if query.get("filter", "latest") == "latest":
         found = list({run.name: run for run in reversed(found)}.values())[::-1]
-    shown, headers = _page(request, found, lambda run: _check_shape(request, run))
+    shown, headers = page_of(request, found, lambda run: _check_shape(request, run))
     return Answer(200, {"total_count": len(found), "check_runs": shown}, headers)
 
 
@@ -364,7 +256,7 @@ def _checks(request: Request) -> Answer:
 
 
 def _reviews(request: Request) -> Answer:
-    return _listed(request, of_pull(request.repository.all_reviews, _pull_of(request).number), request.shapes.review)
+    return listed(request, of_pull(request.repository.all_reviews, _pull_of(request).number), request.shapes.review)
 
 
 def _create_review(request: Request) -> Answer:
@@ -394,7 +286,7 @@ def _update_review(request: Request) -> Answer:
 
 def _review_comments(request: Request) -> Answer:
     found = of_pull(request.repository.all_review_comments, _pull_of(request).number)
-    return _listed(request, found, request.shapes.review_comment)
+    return listed(request, found, request.shapes.review_comment)
 
 
 def _review_comment_of(request: Request) -> ReviewComment:

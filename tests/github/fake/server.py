@@ -12,11 +12,12 @@ from threading import Event, RLock, Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.github.fake.answers import MOST_PER_PAGE, Answer, RefusedError, Request, message
 from tests.github.fake.contract import contract
 from tests.github.fake.faults import Fault, Faults
 from tests.github.fake.graphql import execute
 from tests.github.fake.limits import Problem, text_problems
-from tests.github.fake.operations import MOST_PER_PAGE, Answer, RefusedError, Request, carry_out, message, served
+from tests.github.fake.operations import carry_out, served
 from tests.github.fake.permissions import Token, denial
 from tests.github.fake.records import Ledger
 from tests.github.fake.repository import Repository
@@ -139,9 +140,9 @@ class FakeGitHub:
         with self._lock:
             self._violations.append(f"the fake failed: {error!r}")
 
-    def wait(self, seconds: float) -> None:
-        """Wait, but not longer than the hub lives."""
-        self._closing.wait(seconds)
+    def wait(self, seconds: float) -> bool:
+        """Wait; return whether the hub still answers then."""
+        return not self._closing.wait(seconds)
 
     def _judged(self, incoming: _Incoming) -> Request | Token | Answer:
         """Return the request that is to be carried out (the token for GraphQL) or its refusal."""
@@ -162,7 +163,7 @@ class FakeGitHub:
             return self._violated(incoming, message(404, "Not Found"), what)
         query = parse_qs(incoming.query, keep_blank_values=True)
         problems = contract().request_problems(operation, path, query, incoming.body, incoming.content_type)
-        problems += _page_problems(call.query)
+        problems = problems or _page_problems(call.query)
         if problems:
             return self._violated(incoming, message(422, "Invalid request.\n\n" + "\n".join(problems)), *problems)
         if token is None:
@@ -258,9 +259,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         answer, fault = self.server.hub.answer(self._incoming())
-        if fault is not None and fault.delay:
-            self.server.hub.wait(fault.delay)
-        if answer is None:
+        in_time = fault is None or not fault.delay or self.server.hub.wait(fault.delay)
+        if answer is None or not in_time:
             self.close_connection = True
             return
         data, kind = _encoded(answer.body)
