@@ -637,3 +637,9 @@ def test_lines_of_a_diff(hunks: list[tuple[int, list[str]]]) -> None:
         text.append("\\ No newline at end of file")
     assert places("\n".join(text)).keys() == expected
     assert places(None) == {}
+
+
+def test_positions_count_the_headers_of_later_hunks() -> None:
+    found = places(PATCH)
+    assert (found["RIGHT", 4].position, found["RIGHT", 21].position) == (5, 7)
+    assert found["RIGHT", 21].hunk == "@@ -20,2 +21,2 @@\n x"
