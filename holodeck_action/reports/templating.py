@@ -52,10 +52,10 @@ class Untrusted:
         return "Untrusted(…)"
 
     def __eq__(self, other: object) -> bool:
-        return self._text == _text(other) if isinstance(other, Untrusted | str) else NotImplemented
+        return self._text == text_of(other) if isinstance(other, Untrusted | str) else NotImplemented
 
     def __lt__(self, other: object) -> bool:
-        return self._text < _text(other) if isinstance(other, Untrusted | str) else NotImplemented
+        return self._text < text_of(other) if isinstance(other, Untrusted | str) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._text)
@@ -64,7 +64,7 @@ class Untrusted:
         return len(self._text)
 
     def __contains__(self, part: object) -> bool:
-        return _text(part) in self._text
+        return text_of(part) in self._text
 
 
 class Fields:
@@ -201,13 +201,14 @@ def _shown_in_html(value: Any) -> Any:
 
 def _filter(show: Callable[[str, int], str]) -> Callable[..., str]:
     def shown(value: Any, limit: int | None = None) -> str:
-        text = _text(value)
+        text = text_of(value)
         return show(text) if limit is None else show(text, limit)  # type: ignore[call-arg]
 
     return shown
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return the text of a value as templates see it, for filters and functions of ours that make it showable."""
     if isinstance(value, Untrusted):
         return value._text
     return UNKNOWN if value is None else str(value)
@@ -242,30 +243,30 @@ def usd(value: float | None) -> str:
 
 def sign(outcome: Any) -> str:
     """Return the sign of an outcome or a gate's state."""
-    return SIGNS[_text(outcome)]
+    return SIGNS[text_of(outcome)]
 
 
 def word(outcome: Any) -> str:
     """Return what an outcome or a gate's state is called."""
-    return WORDS[_text(outcome)]
+    return WORDS[text_of(outcome)]
 
 
 def place(source: Fields, folder: Any = "") -> Untrusted:
     """Return a source position as `folder/file:line`."""
-    file = _text(source["file"])
-    return Untrusted(f"{_text(folder)}/{file}:{source['line']}" if folder else f"{file}:{source['line']}")
+    file = text_of(source["file"])
+    return Untrusted(f"{text_of(folder)}/{file}:{source['line']}" if folder else f"{file}:{source['line']}")
 
 
 def required(gate: Fields) -> str:
     """Return what a gate requires, such as `≥ 0.9`."""
-    return f"{'≤' if _text(gate['name']).startswith('max_') else '≥'} {gate['required']:.4g}"
+    return f"{'≤' if text_of(gate['name']).startswith('max_') else '≥'} {gate['required']:.4g}"
 
 
 def call(tool_call: Fields, limit: int = 300) -> Untrusted:
     """Return a tool call as `name(arguments) → result`, arguments and result cut at `limit` characters."""
-    parts = [f"{_text(tool_call['name'])}({one_line(_text(tool_call['arguments']), limit)})"]
+    parts = [f"{text_of(tool_call['name'])}({one_line(text_of(tool_call['arguments']), limit)})"]
     if tool_call["error"] is not None:
-        parts.append(f"error: {one_line(_text(tool_call['error']), limit)}")
+        parts.append(f"error: {one_line(text_of(tool_call['error']), limit)}")
     elif tool_call["result"] is not None:
-        parts.append(one_line(_text(tool_call["result"]), limit))
+        parts.append(one_line(text_of(tool_call["result"]), limit))
     return Untrusted(" → ".join(parts))

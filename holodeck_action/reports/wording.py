@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holodeck_action.results.verdict import Counts
+from holodeck_action.results.verdict import Counts, VerdictOutcome
 from holodeck_action.results.views import ToolCallView
 from holodeck_action.suite.marks import SourceMark
 
@@ -46,6 +46,18 @@ def counts_text(counts: Counts) -> str:
         if number:
             parts.append(f"{number} {what}")
     return ", ".join(parts)
+
+
+def tally(outcome: VerdictOutcome, counts: Counts) -> str:
+    """Return how many of how many cases speak for a verdict, in a few words."""
+    total = counts.passed + counts.failed + counts.error + counts.skipped
+    if not total:
+        return "no case was judged"
+    told = [(counts.failed, "failed"), (counts.error, "in error"), (counts.skipped, "not run")]
+    against = [f"{number} {what}" for number, what in told if number]
+    if outcome == "passed" or not against:
+        return f"{counts.passed} of {total} {'case' if total == 1 else 'cases'} passed"
+    return f"{', '.join(against)}, of {total} {'case' if total == 1 else 'cases'}"
 
 
 def call_text(call: ToolCallView, limit: int = 300) -> str:

@@ -1,0 +1,316 @@
+"""The text of the comment on a pull request and of the check run: shorter than the job summary, with links to lines.
+
+Links lead only to the repository and the run that the caller names; the path in one is checked and percent-encoded.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from holodeck_action.reports import changes
+from holodeck_action.reports.budget import CHECK, COMMENT, Budget, Detail, cut, fit
+from holodeck_action.reports.changes import Change, State, compare, keys, worst
+from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
+from holodeck_action.reports.markdown import IN_THE_RECORD
+from holodeck_action.reports.plain import one_line
+from holodeck_action.reports.templating import Fields, markdown_environment, number, place, required, text_of, wrap
+from holodeck_action.reports.untrusted import cell, fence, inline_code
+from holodeck_action.reports.wording import SIGNS, VERDICTS, tally
+from holodeck_action.results.verdict import (
+    EXIT_CONFIGURATION,
+    EXIT_INCOMPLETE,
+    EXIT_PASSED,
+    EXIT_STOPPED,
+    EXIT_VIOLATED,
+    GateVerdict,
+)
+from holodeck_action.results.views import Report
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+TITLE_LIMIT = 255
+"""Characters of a check run's title (GitHub's description of the Checks API)."""
+
+_OUTCOMES = {EXIT_PASSED: "passed", EXIT_VIOLATED: "failed", EXIT_INCOMPLETE: "incomplete", EXIT_STOPPED: "stopped"}
+_NOTHING = {
+    EXIT_CONFIGURATION: ("❌", "the configuration cannot be used, nothing was evaluated"),
+    EXIT_STOPPED: ("⏹️", "the run was stopped"),
+}
+_NO_VERDICT = ("⚠️", "the evaluation could not run")
+
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_LAST_LINE = 2**31 - 1
+_LONGEST_PATH = 4096
+"""Bytes of a path (`PATH_MAX` of Linux)."""
+_GATES_TOLD = 3
+_PROBLEMS_SHOWN = 14_000
+"""Characters of problems, which take at most four bytes each."""
+_OVERVIEW = 20_000
+"""Bytes of the table of several suites."""
+_LEAST_SHARE = 1000
+"""Bytes below which a suite's own part says nothing that the table of the suites does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a text is published: trusted facts that its links are made of.
+
+    Attributes:
+        server: such as `https://github.com`, without a slash at the end.
+        repository: `owner/name`.
+        sha: the commit it is about; None where it is not known, which leaves links to lines out.
+        run_url: the workflow's run; None outside of one.
+    """
+
+    server: str
+    repository: str
+    sha: str | None
+    run_url: str | None
+
+
+def state_of(
+    reports: Sequence[Report], exit_code: int, sha: str | None, run: str, problems: Sequence[str] = ()
+) -> State:
+    """Return what a comment is to remember of a run; see `holodeck_action.reports.changes.state`."""
+    return changes.state(reports, problems, exit_code, sha, run)
+
+
+def render_comment(
+    reports: Sequence[Report],
+    marker: str,
+    at: Place,
+    now: State,
+    previous: State | None,
+    template: CustomTemplate | None,
+    note: Callable[[str], None],
+) -> str:
+    """Return the comment about suites that ran, within `budget.COMMENT`.
+
+    Args:
+        reports: of the suites.
+        marker: the first line, as it is.
+        at: where it is published.
+        now: what the comment is to remember; its commit is the one that links lead to.
+        previous: what the comment that stands there remembers; None for none.
+        template: the user's template, for what stands below the hidden lines; None for the built-in one.
+        note: takes the sentence that says why the user's template was not used.
+    """
+    now = now.following(previous)
+    text = _Text(Place(at.server, at.repository, now.sha, at.run_url), now.exit_code, template, note)
+    found = [compare(report, key, now.before) for report, key in zip(reports, keys(reports), strict=True)]
+    return _whole(f"{marker}\n{now.encode()}\n", lambda room: text.of(reports, found, room), COMMENT, text.rest)
+
+
+def render_problem(problems: Sequence[str], marker: str, at: Place, now: State, previous: State | None = None) -> str:
+    """Return the comment that replaces an older verdict when there is none: nothing was evaluated, and why.
+
+    Args:
+        problems: one sentence each.
+        marker: the first line, as it is.
+        at: where it is published.
+        now: what the comment is to remember.
+        previous: what the comment that stands there remembers; None for none.
+    """
+    now = now.following(previous)
+    text = _Text(Place(at.server, at.repository, now.sha, at.run_url), now.exit_code, None, lambda _: None)
+    return _whole(f"{marker}\n{now.encode()}\n", lambda _: text.problem(problems), COMMENT, text.rest)
+
+
+def render_check(
+    reports: Sequence[Report],
+    problems: Sequence[str],
+    at: Place,
+    template: CustomTemplate | None,
+    note: Callable[[str], None],
+    hidden: int = 0,
+    *,
+    exit_code: int | None = None,
+) -> tuple[str, str]:
+    """Return title and summary of a check run: a plain line of at most `TITLE_LIMIT`, Markdown within `budget.CHECK`.
+
+    Args:
+        reports: of the suites.
+        problems: why there are none, one sentence each.
+        at: where it is published.
+        template: the user's template, for the summary; None for the built-in one.
+        note: takes the sentence that says why the user's template was not used.
+        hidden: number of annotations that the check run does not show.
+        exit_code: of the run; None for the worst of the suites'.
+    """
+    nothing = bool(problems) or not reports
+    if exit_code is None:
+        exit_code = EXIT_CONFIGURATION if nothing else worst(report.exit_code for report in reports)
+    text = _Text(at, exit_code, template, note)
+    head = ""
+    if hidden > 0:
+        head = f"{hidden:,} more annotations are not shown: only the worst ones have room. See {text.run}.\n\n"
+    if nothing:
+        title = f"NO VERDICT: {_nothing(exit_code)[1]}"
+        summary = _whole(head, lambda _: text.problem(problems), CHECK, text.rest)
+    else:
+        title = _title(reports, exit_code)
+        summary = _whole(head, lambda room: text.of(reports, [None] * len(reports), room), CHECK, text.rest)
+    return title[:TITLE_LIMIT], summary
+
+
+def _whole(head: str, body: Callable[[int], str], budget: Budget, rest: str) -> str:
+    """Put a text together; the head always stays."""
+    text = head + body(budget.bytes - len(head.encode()))
+    return text if budget.holds(len(text), len(text.encode())) else cut(text, budget, rest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What all texts of one publication share."""
+
+    at: Place
+    exit_code: int
+    template: CustomTemplate | None
+    note: Callable[[str], None]
+
+    @property
+    def run(self) -> str:
+        return f"[the run]({self.at.run_url})" if self.at.run_url else "the run"
+
+    @property
+    def rest(self) -> str:
+        return f"for the rest see {self.run}" if self.at.run_url else IN_THE_RECORD
+
+    @property
+    def commit(self) -> str | None:
+        sha = self.at.sha
+        if sha is None or not _COMMIT.fullmatch(sha):
+            return None
+        return f"[`{sha[:7]}`]({self.at.server}/{self.at.repository}/commit/{sha})"
+
+    def problem(self, problems: Sequence[str]) -> str:
+        sign, what = _nothing(self.exit_code)
+        told = fence("\n".join(problems) or "see the log", _PROBLEMS_SHOWN)
+        return f"### {sign} NO VERDICT: {what}{told}{self._facts()}\n"
+
+    def of(self, reports: Sequence[Report], found: Sequence[Change | None], room: int) -> str:
+        """Return the text about suites in at most `room` bytes, each at the detail that its share of them allows."""
+        alone = len(reports) == 1 and reports[0].exit_code == self.exit_code
+        parts = [] if alone else [self._overview(reports)]
+        room -= sum(len(part.encode()) for part in parts)
+        for left, report, change in zip(range(len(reports), 0, -1), reports, found, strict=True):
+            share = room // left - 1
+            if share < _LEAST_SHARE:
+                parts.append(f"\n_There is no room for {left} more suite(s): {self.rest}._\n")
+                break
+            parts.append(self._suite(report, change, Budget(share, share), alone=alone) + "\n")
+            room -= len(parts[-1].encode())
+        return "".join(parts)
+
+    def _suite(self, report: Report, change: Change | None, budget: Budget, *, alone: bool) -> str:
+        if self.template is not None:
+            try:
+                return custom_markdown(self.template, report, budget, rest=self.rest)
+            except TemplateError as error:
+                self.note(f"{error}; the built-in report is used instead")
+        given = {
+            "report": wrap(report),
+            "verdict": VERDICTS[report.outcome],
+            "tally": tally(report.outcome, report.counts),
+            "alone": alone,
+            "change": change,
+            "commit": self.commit if alone else None,
+            "run": self.run if alone and self.at.run_url else None,
+            "linked": lambda source, in_cell=False: self._linked(report, source, in_cell),
+        }
+
+        def render(detail: Detail) -> Iterator[str]:
+            return _template().generate(detail=detail, **given)
+
+        return fit(render, budget, self.rest)
+
+    def _overview(self, reports: Sequence[Report]) -> str:
+        outcome = _OUTCOMES.get(self.exit_code)
+        sign, verdict = (SIGNS[outcome], VERDICTS[outcome]) if outcome else _NO_OUTCOME
+        passed = sum(report.outcome == "passed" for report in reports)
+        lines = [f"### {sign} {verdict}: {passed} of {len(reports)} suites passed", "", self._facts(), ""]
+        if worst(report.exit_code for report in reports) != self.exit_code:
+            lines += [f"**{_BEYOND}** See the log of {self.run}.", ""]
+        lines += ["| | Suite | Cases | Why |", "| :-: | --- | --- | --- |"]
+        room = _OVERVIEW
+        for index, report in enumerate(reports):
+            told = tally(report.outcome, report.counts)
+            row = f"| {SIGNS[report.outcome]} | {cell(report.suite, 80)} | {told} | {cell(report.reason, 200)} |"
+            room -= len(row.encode())
+            if room < 0:
+                lines += ["", f"… and {len(reports) - index} more suites."]
+                break
+            lines.append(row)
+        return "\n".join(lines) + "\n\n"
+
+    def _facts(self) -> str:
+        facts = [f"commit {self.commit}"] if self.commit else []
+        if self.at.run_url:
+            facts.append(self.run)
+        return " · ".join(facts)
+
+    def _linked(self, report: Report, source: Fields, in_cell: bool) -> str:
+        """Return where something stands, as a link to the line where there can be one."""
+        show = cell if in_cell else inline_code
+        file, line = text_of(source["file"]), source["line"]
+        path = _repository_path(report.provenance.folder, file, line)
+        if path is None:
+            return show(text_of(place(source, report.folder)), 100)
+        shown = show(f"{path}:{line}", 100)
+        sha = self.at.sha
+        if sha is None or not _COMMIT.fullmatch(sha):
+            return shown
+        return f"[{shown}]({self.at.server}/{self.at.repository}/blob/{sha}/{quote(path, safe='/')}#L{line})"
+
+
+_COUNTED = ("max_errors", "max_flaky")
+_NO_OUTCOME = ("⚠️", "NO VERDICT")
+_BEYOND = "The run did not end as its suites did: not all of them ran, or their results could not be written."
+
+
+@cache
+def _template() -> Template:
+    return markdown_environment().get_template("comment.md.j2")
+
+
+def _nothing(exit_code: int) -> tuple[str, str]:
+    return _NOTHING.get(exit_code, _NO_VERDICT)
+
+
+def _title(reports: Sequence[Report], exit_code: int) -> str:
+    outcome = _OUTCOMES.get(exit_code)
+    verdict = VERDICTS[outcome] if outcome else _NO_OUTCOME[1]
+    if len(reports) > 1:
+        passed = sum(report.outcome == "passed" for report in reports)
+        return f"{verdict}: {passed} of {len(reports)} suites passed"
+    report = reports[0]
+    broken = [gate for gate in report.gates if gate.state != "passed"]
+    told = [f"{verdict}: {tally(report.outcome, report.counts)}", *map(_gate, broken[:_GATES_TOLD])]
+    if report.exit_code != exit_code:
+        told.append("not all suites ran, or results could not be written")
+    return one_line("; ".join(told), TITLE_LIMIT - 30)
+
+
+def _gate(gate: GateVerdict) -> str:
+    actual = "unknown" if gate.actual is None else number(gate.actual, 0 if gate.name in _COUNTED else 4)
+    return f"{one_line(gate.name, 60)} is {actual}, {required(wrap(gate))} required"
+
+
+def _repository_path(folder: str | None, file: str, line: int) -> str | None:
+    """Return a file's path in the repository; None where it can be in none, as in a record that somebody invented."""
+    if folder is None or not file or not 1 <= line <= _LAST_LINE:
+        return None
+    written = f"{folder}/{file}"
+    if file.startswith("/") or folder.startswith("/") or "\\" in written or not written.isprintable():
+        return None
+    path = posixpath.normpath(posixpath.join(folder, file))
+    if path in (".", "..") or path.startswith("../") or len(path.encode()) > _LONGEST_PATH:
+        return None
+    return path
