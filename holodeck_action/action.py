@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from holodeck_action.failures import EXIT_INTERNAL, explained
-from holodeck_action.github.commands import commands_stopped, error_command, mask_commands
+from holodeck_action.github.channels import Channel, lines, table
+from holodeck_action.github.commands import annotation_commands, commands_stopped, error_command, mask_commands
 from holodeck_action.github.files import ChannelError, append_outputs, append_summary, summary_room
 from holodeck_action.github.inputs import InputError, read_action_inputs
+from holodeck_action.github.opening import open_publisher
 from holodeck_action.github.outputs import SuiteResult, step_outputs
+from holodeck_action.github.publisher import Findings, Publication, Publisher
+from holodeck_action.github.surfaces import Surfaces, surfaces_from
 from holodeck_action.pipeline import Done, Output, run_suites
 from holodeck_action.preflight import (
     ConfigurationError,
@@ -25,6 +32,7 @@ from holodeck_action.preflight import (
     prepare,
     template_of,
 )
+from holodeck_action.publication import read_runs
 from holodeck_action.reports.budget import Budget
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.files import REPORT_FILE, readable
@@ -33,8 +41,11 @@ from holodeck_action.reports.streams import lasting_streams
 from holodeck_action.reports.untrusted import fence
 from holodeck_action.request import Request, request_from
 from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE
-from holodeck_action.results.redaction import SHORTEST, environment_secrets
+from holodeck_action.results.redaction import SHORTEST, Redactor, environment_secrets
+from holodeck_action.runner.commit import head_commit
 from holodeck_action.usercode.environment import job_environment
+
+T = TypeVar("T")
 
 TITLE = "holodeck-action"
 _PROBLEMS_SHOWN = 50_000
@@ -43,11 +54,20 @@ _PROBLEMS_SHOWN = 50_000
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the inputs ask for, valid, and the suites they name, loaded."""
+    """What the inputs ask for, valid."""
 
     request: Request
     template: CustomTemplate | None
+    surfaces: Surfaces
+    publish: tuple[str, ...]
     summary: bool
+    workspace: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """The suites that the inputs name, loaded."""
+
     around: Surroundings
     loaded: tuple[Loaded, ...]
 
@@ -74,7 +94,7 @@ def main() -> None:
     sys.exit(code or (EXIT_INTERNAL if log.failure is not None else 0))
 
 
-def run_step(environ: Mapping[str, str], log: TextIO) -> int:
+def run_step(environ: Mapping[str, str], log: TextIO, pause: Callable[[float], None] = time.sleep) -> int:
     """Evaluate what the inputs ask for, and publish it.
 
     No text of a suite or an answer becomes a workflow command: commands are stopped from before the first line of the
@@ -83,54 +103,100 @@ def run_step(environ: Mapping[str, str], log: TextIO) -> int:
     Args:
         environ: the environment of the step.
         log: the only stream the step writes to.
+        pause: waits so many seconds, between calls to GitHub.
 
     Returns:
-        The exit code of the process: the run's (DESIGN §4), as the input `fail-on` wants it.
+        The exit code of the process: the run's (DESIGN §4), as the inputs `fail-on` and `require-publish` want it.
     """
-    asked = _ask(environ, log)
+    asked = _attempt(lambda: _ask(environ, log))
+    publisher: Publisher | None = None
+    ready: _Ready | Done | _Ended
+    if isinstance(asked, _Ended):
+        ready = asked
+    else:
+        opened = publisher = open_publisher(asked.surfaces, environ, pause, evaluates=not asked.publish)
+        ready = _attempt(lambda: _load(asked, opened, environ, log))
     with commands_stopped(log, secrets.token_hex(16)):
-        ended = _evaluate(asked, log) if isinstance(asked, _Asked) else asked
+        ended = _concluded(asked, ready, log)
         for problem in ended.problems:
             log.write(f"error: {problem}\n")
-        _publish(asked if isinstance(asked, _Asked) else None, ended, environ, log)
+        with _undisturbed():
+            published = _publish(asked, ended, publisher, environ, log)
     code = ended.exit_code
-    if isinstance(asked, _Asked) and ended.done is not None:
-        code = asked.request.process_exit_code(code)
+    if isinstance(asked, _Asked):
+        code = asked.request.process_exit_code(code) if ended.done is not None else code
+        code = asked.surfaces.process_exit_code(code, published.channels)
+    for command in annotation_commands(published.annotations, reserved=1 if code else 0):
+        log.write(command + "\n")
     if code:
-        log.write(error_command(TITLE, _why(ended)) + "\n")
+        log.write(error_command(TITLE, _why(ended, published)) + "\n")
     return code
 
 
-def _ask(environ: Mapping[str, str], log: TextIO) -> _Asked | _Ended:
-    """Read the inputs and load the suites; what is secret is hidden in the log before anything else is in it."""
+def _attempt(call: Callable[[], T]) -> T | _Ended:
+    """Return what a call returns, or how the step ends when it cannot."""
     try:
-        # The runner hides the job's own tokens itself.
-        _hide(environment_secrets(job_environment(environ)), log)
-        inputs = _inputs(environ)
-        _hide([inputs.get("github_token", "")], log)
-        workspace = _enter(environ.get("GITHUB_WORKSPACE") or ".")
-        request = request_from(inputs)
-        _check_inside(request.output_dir, workspace)
-        template = template_of(request.template)
-        around = Surroundings(environ, _home(environ), workspace, request.env_file)
-        loaded = load_all(find_suites(request.suites, workspace), around, allow_empty=request.allow_empty)
-        _hide({secret for item in loaded for secret in item.suite.secrets}, log)
-        return _Asked(request, template, inputs["summary"], around, loaded)
+        return call()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last resort: one sentence, no traceback
         code, problems = explained(error)
         return _Ended(code, problems=problems)
 
 
-def _evaluate(asked: _Asked, log: TextIO) -> _Ended:
-    request = asked.request
+def _ask(environ: Mapping[str, str], log: TextIO) -> _Asked:
+    """Read the inputs; what is secret is hidden in the log before anything else is in it."""
+    # The runner hides the job's own tokens itself.
+    _hide(environment_secrets(job_environment(environ)), log)
+    inputs = _inputs(environ)
+    _hide([inputs.get("github_token", "")], log)
+    workspace = _enter(environ.get("GITHUB_WORKSPACE") or ".")
+    request = request_from(inputs)
+    _check_inside(request.output_dir, workspace)
+    paths = inputs.get("publish", ())
+    return _Asked(
+        request=request,
+        template=template_of(request.template),
+        surfaces=surfaces_from(inputs, paths or request.suites, environ),
+        publish=paths,
+        summary=inputs["summary"],
+        workspace=workspace,
+    )
+
+
+def _load(asked: _Asked, publisher: Publisher, environ: Mapping[str, str], log: TextIO) -> _Ready | Done:
+    """Load the suites, or read the runs that are only to be published, and say on GitHub that this is under way."""
+    if asked.publish:
+        publisher.begin(None)
+        redactor = Redactor(environment_secrets(environ) | {asked.surfaces.token})
+        return read_runs(asked.publish, asked.workspace, redactor)
+    refused = publisher.refusal()
+    if refused is not None:
+        raise ConfigurationError([refused])
     try:
-        prepared = prepare(asked.loaded, request.flags, asked.around)
-        output = Output(log, log, request.output_dir, asked.template)
-        done = run_suites(prepared, request.flags, output, resume=request.resume)
-        return _Ended(done.exit_code, done)
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - as above
-        code, problems = explained(error)
-        return _Ended(code, problems=problems)
+        suites = find_suites(asked.request.suites, asked.workspace)
+    except ConfigurationError:
+        # A required check that never appears would hold up the merge without a reason.
+        publisher.begin([head_commit(asked.workspace)])
+        raise
+    publisher.begin([head_commit(suite.parent) for suite in suites])
+    around = Surroundings(environ, _home(environ), asked.workspace, asked.request.env_file)
+    loaded = load_all(suites, around, allow_empty=asked.request.allow_empty)
+    _hide({secret for item in loaded for secret in item.suite.secrets}, log)
+    return _Ready(around, loaded)
+
+
+def _concluded(asked: _Asked | _Ended, ready: _Ready | Done | _Ended, log: TextIO) -> _Ended:
+    if isinstance(asked, _Ended):
+        return asked
+    if isinstance(ready, _Ready):
+        return _attempt(lambda: _evaluate(asked, ready, log))
+    return _Ended(ready.exit_code, ready) if isinstance(ready, Done) else ready
+
+
+def _evaluate(asked: _Asked, ready: _Ready, log: TextIO) -> _Ended:
+    prepared = prepare(ready.loaded, asked.request.flags, ready.around)
+    output = Output(log, log, asked.request.output_dir, asked.template)
+    done = run_suites(prepared, asked.request.flags, output, resume=asked.request.resume)
+    return _Ended(done.exit_code, done)
 
 
 def _inputs(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -167,23 +233,50 @@ def _check_inside(folder: Path | None, workspace: Path) -> None:
         )
 
 
-def _publish(asked: _Asked | None, ended: _Ended, environ: Mapping[str, str], log: TextIO) -> None:
-    """Write outputs and job summary; one that cannot be written is a note and changes no verdict."""
+def _publish(
+    asked: _Asked | _Ended, ended: _Ended, publisher: Publisher | None, environ: Mapping[str, str], log: TextIO
+) -> Publication:
+    """Publish what was found; a channel that fails is told of in the log and the summary and changes no verdict."""
+
+    def note(sentence: str) -> None:
+        log.write(f"note: {one_line(sentence, 1000)}\n")
+
+    published = Publication((), ())
+    if isinstance(asked, _Asked) and publisher is not None:
+        reports = tuple(suite.report for suite in ended.done.suites) if ended.done is not None else ()
+        published = publisher.finish(Findings(ended.exit_code, reports, ended.problems, asked.template, note))
+        log.write("".join(f"{line}\n" for line in lines(published.channels)))
     file = environ.get("GITHUB_STEP_SUMMARY")
-    channels: list[Callable[[], None]] = [lambda: append_outputs(environ.get("GITHUB_OUTPUT"), _outputs(asked, ended))]
-    if asked is None or asked.summary:
-        channels.append(lambda: append_summary(file, _summary(asked, ended, summary_room(file))))
-    for publish in channels:
+    writers: list[Callable[[], None]] = [
+        lambda: append_outputs(environ.get("GITHUB_OUTPUT"), _outputs(asked, ended, published.channels))
+    ]
+    if isinstance(asked, _Ended) or asked.summary:
+        writers.append(lambda: append_summary(file, _summary(asked, ended, published.channels, summary_room(file))))
+    for write in writers:
         try:
-            publish()
+            write()
         except ChannelError as error:
-            log.write(f"note: {error}\n")
+            note(str(error))
         except Exception as error:  # noqa: BLE001 - no channel hides the verdict
-            log.write("".join(f"note: {sentence}\n" for sentence in explained(error)[1]))
+            for sentence in explained(error)[1]:
+                note(sentence)
+    return published
 
 
-def _outputs(asked: _Asked | None, ended: _Ended) -> dict[str, str]:
-    folder = asked.request.output_dir if asked is not None else None
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Publish to the end once the verdict stands: the runner cancels with SIGINT, then SIGTERM, then by killing."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _outputs(asked: _Asked | _Ended, ended: _Ended, channels: Sequence[Channel]) -> dict[str, str]:
+    # What was only published has no verdict.json of this step.
+    folder = asked.request.output_dir if isinstance(asked, _Asked) and not asked.publish else None
     done = ended.done.suites if ended.done is not None else ()
     suites = [
         SuiteResult(
@@ -195,7 +288,7 @@ def _outputs(asked: _Asked | None, ended: _Ended) -> dict[str, str]:
         )
         for suite in done
     ]
-    return step_outputs(ended.exit_code, suites, _written(folder, VERDICT_FILE) if suites else None)
+    return step_outputs(ended.exit_code, suites, _written(folder, VERDICT_FILE) if suites else None, channels)
 
 
 def _written(folder: Path | None, name: str) -> str | None:
@@ -204,10 +297,13 @@ def _written(folder: Path | None, name: str) -> str | None:
     return os.path.relpath(path) if path is not None and path.is_file() else None
 
 
-def _summary(asked: _Asked | None, ended: _Ended, room: int) -> str:
-    """Return the job summary of at most `room` bytes: every suite's report, or why there is none."""
-    if asked is None or ended.done is None:
-        return f"### {TITLE}: nothing was evaluated{fence(chr(10).join(ended.problems), _PROBLEMS_SHOWN)}"
+def _summary(asked: _Asked | _Ended, ended: _Ended, channels: Sequence[Channel], room: int) -> str:
+    """Return the job summary of at most `room` bytes: every suite's report, or why there is none, and the channels."""
+    where = table(channels)
+    room -= len(where.encode())
+    if isinstance(asked, _Ended) or ended.done is None:
+        problems = fence("\n".join(ended.problems), _PROBLEMS_SHOWN)
+        return f"### {TITLE}: nothing was evaluated{problems}{where}"
     texts: list[str] = []
     for left, suite in zip(range(len(ended.done.suites), 0, -1), ended.done.suites, strict=True):
         share = room // left - 1
@@ -215,10 +311,10 @@ def _summary(asked: _Asked | None, ended: _Ended, room: int) -> str:
         text = readable(suite.report, asked.template, lambda _: None, Budget(share, share))
         texts.append(text + "\n")
         room -= len(texts[-1].encode())
-    return "".join(texts)
+    return "".join(texts) + where
 
 
-def _why(ended: _Ended) -> str:
+def _why(ended: _Ended, published: Publication) -> str:
     """Say in plain lines why the step fails."""
     verdicts = [suite.verdict for suite in ended.done.suites] if ended.done is not None else []
     reasons = [
@@ -226,4 +322,6 @@ def _why(ended: _Ended) -> str:
         for verdict in verdicts
         if verdict.exit_code
     ]
-    return "\n".join((*(one_line(problem, 1000) for problem in ended.problems), *reasons)) or "see the log"
+    told = (*(one_line(problem, 1000) for problem in ended.problems), *reasons)
+    # Only `require-publish` fails a step that passed.
+    return "\n".join(told or lines(published.channels)) or "see the log"

@@ -28,6 +28,8 @@ Exit codes:
   4  stopped: deadline, budget or signal; a partial report was written
 """
 
+PUBLISH_EPILOG = f"{EPILOG}  5  passed, but --require-publish, and something could not be published\n"
+
 _SUITES = click.argument("suites", nargs=-1, metavar="[SUITE]...")
 
 
@@ -189,6 +191,59 @@ def report(results: Path, **showing: Any) -> int:
     from holodeck_action.rerender import Showing, rerender
 
     return rerender(results, Showing(**showing), sys.stdout, sys.stderr)
+
+
+@cli.command(epilog=PUBLISH_EPILOG)
+@click.argument("results", nargs=-1, required=True)
+@click.option("--repository", metavar="OWNER/NAME", help="Where to publish [default: GITHUB_REPOSITORY].")
+@click.option("--pull-request", type=_AT_LEAST_ONE, help="Publish to this pull request [default: the event's].")
+@click.option("--sha", metavar="COMMIT", help="The commit that was evaluated [default: the event's].")
+@click.option(
+    "--comment",
+    type=click.Choice(["always", "changes", "failures", "off"]),
+    help="When to write the comment [default: always].",
+)
+@click.option("--comment-id", help="Tells this comment from others on the same pull request.")
+@click.option("--check/--no-check", default=None, help="Write a check run [default: yes]; no personal token can.")
+@click.option("--check-name", help="Name of the check run.")
+@click.option(
+    "--check-fail-on",
+    type=click.Choice(["violation", "never"]),
+    help="When the check run fails: violation, for every verdict but passed [default], or never.",
+)
+@click.option(
+    "--review", type=click.Choice(["off", "failures"]), help="Review comments on changed lines [default: off]."
+)
+@click.option("--require-publish", is_flag=True, help="End with exit code 5 when something could not be published.")
+@click.option("--template", type=click.Path(path_type=Path), help="Make the comment with this Jinja template.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["violation", "never"]),
+    help="When to end with the verdict's exit code: violation [default], or never.",
+)
+def publish(results: tuple[str, ...], **options: Any) -> int:
+    """Publish RESULTS (results.json files, or folders of them) to GitHub, without running anything.
+
+    The token is taken from GITHUB_TOKEN.
+
+    \b
+    Examples:
+      holodeck-action publish holodeck-results
+      holodeck-action publish results.json --repository octo/shop --pull-request 7 --no-check
+    """
+    from holodeck_action.github.inputs import InputError, read_inputs
+    from holodeck_action.preflight import ConfigurationError
+    from holodeck_action.publication import publish_runs
+
+    try:
+        inputs = read_inputs(os.environ)
+    except InputError as error:
+        raise ConfigurationError(error.lines) from error
+    given = {**inputs, **{name: value for name, value in options.items() if value not in (None, False)}}
+    if options["check"] is not None:
+        given["check"] = options["check"]
+    given.setdefault("github_token", os.environ.get("GITHUB_TOKEN", ""))
+    return publish_runs(results, given, os.environ, sys.stdout, sys.stderr)
 
 
 @cli.command()

@@ -15,9 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from holodeck_action.github.positions import OwnMetrics, repository_path, usable
+from holodeck_action.github.positions import OwnMetrics
 from holodeck_action.reports.plain import lines_of, one_line
 from holodeck_action.reports.wording import call_text
+from holodeck_action.results.positions import repository_path, usable
 from holodeck_action.results.verdict import MetricVerdict, TrialVerdict, TurnVerdict
 from holodeck_action.results.views import CaseView, Report, TurnView
 from holodeck_action.suite.marks import SourceMark
@@ -141,7 +142,7 @@ def _findings(report: Report) -> Iterator[_Finding]:
         ):
             yield from _of_case(report, case, own)
     for case in skipped:
-        path = repository_path(report, case.source)
+        path = repository_path(report.provenance.folder, case.source)
         if path is not None:
             key = _key(report, case, None)
             yield _Finding(report, case, None, "skipped", case.source, path, (), (case.reason,), key, len(skipped))
@@ -151,13 +152,13 @@ def _findings(report: Report) -> Iterator[_Finding]:
 def _of_case(report: Report, case: CaseView, own: OwnMetrics) -> Iterator[_Finding]:
     verdicts = {turn.index: turn for turn in _telling_turns(case)}
     broken = [turn for turn in case.turns if turn.outcome in ("failed", "error") and turn.index in verdicts]
-    place = repository_path(report, case.source)
+    place = repository_path(report.provenance.folder, case.source)
     if not broken and place is not None:
         key = _key(report, case, None)
         outcome = _outcome(case, case.judged)
         yield _Finding(report, case, None, outcome, case.source, place, (), (case.reason,), key)
     for turn in broken:
-        source, path = turn.source, repository_path(report, turn.source)
+        source, path = turn.source, repository_path(report.provenance.folder, turn.source)
         if path is None:
             source, path = case.source, place
         yield from _of_turn(report, case, turn, verdicts[turn.index], own, source, path)
@@ -209,7 +210,7 @@ def _parts(report: Report, case: CaseView, turn: TurnView, verdict: TurnVerdict,
     rest: list[MetricVerdict] = []
     for metric, number in named:
         at = metric.source
-        path = None if at is None or not own.holds(case, at) else repository_path(report, at)
+        path = None if at is None or not own.holds(case, at) else repository_path(report.provenance.folder, at)
         if metric.outcome != "failed" or at is None or path is None:
             rest.append(metric)
         else:
@@ -328,7 +329,7 @@ def _message(finding: _Finding) -> Iterator[str]:
     if finding.outcome == "skipped":
         return
     if finding.outcome == "quarantined":
-        yield f"quarantined: {one_line(finding.case.reason, 200)}"
+        yield one_line(finding.case.reason, 200)
     if finding.case.repeats:
         yield f"trials: {one_line(finding.case.repeats)}{', flaky' if finding.case.flaky else ''}"
     turn = finding.turn
@@ -361,7 +362,7 @@ def _suggestions(finding: _Finding) -> Iterator[str]:
     if one_line(file, 200) == file and one_line(case, 200) == case and not file.startswith("-"):
         yield f"run it alone: holodeck-action run {shlex.quote(file)} --case={shlex.quote(case)}"
     for metric in finding.metrics[:_SHOWN_PROBLEMS]:
-        path = None if metric.source is None else repository_path(finding.report, metric.source)
+        path = None if metric.source is None else repository_path(finding.report.provenance.folder, metric.source)
         if metric.outcome == "failed" and metric.threshold is not None and path is not None:
             assert metric.source is not None
             where = f"{one_line(path, 200)}:{metric.source.line}"

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from holodeck_action.reports.plain import one_line
+from holodeck_action.reports.untrusted import cell
+
+_REASON_LIMIT = 1000
+# Addresses come from GitHub's answers: what could end a Markdown link is not made one.
+_ADDRESS = re.compile(r"https?://[\w.:/?=&#%~+-]{1,500}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +57,38 @@ class Channel:
 
     name: str
     outcome: Outcome
+
+
+def table(channels: Sequence[Channel]) -> str:
+    """Return the channels as a Markdown table, for the end of the job summary."""
+    rows = "".join(f"| {channel.name} | {_result(channel.outcome)} |\n" for channel in channels)
+    return f"\n### Published\n\n| Where | Result |\n| --- | --- |\n{rows}" if rows else ""
+
+
+def lines(channels: Sequence[Channel]) -> tuple[str, ...]:
+    """Return a line per channel, for the log."""
+    return tuple(_line(channel) for channel in channels)
+
+
+def missing(channels: Sequence[Channel]) -> bool:
+    """Tell whether something that was asked for is not published."""
+    outcomes = [channel.outcome for channel in channels]
+    return any(isinstance(outcome, Failed) or (isinstance(outcome, Skipped) and outcome.asked) for outcome in outcomes)
+
+
+def _result(outcome: Outcome) -> str:
+    if isinstance(outcome, Published):
+        known = outcome.url is not None and _ADDRESS.fullmatch(outcome.url)
+        return f"[{outcome.detail}]({outcome.url})" if known else outcome.detail
+    sign, word = ("❌", "failed") if isinstance(outcome, Failed) else ("⏭️", "skipped")
+    return f"{sign} {word}: {cell(outcome.reason, _REASON_LIMIT)}"
+
+
+def _line(channel: Channel) -> str:
+    outcome = channel.outcome
+    if isinstance(outcome, Published):
+        where = f": {one_line(outcome.url, 500)}" if outcome.url else ""
+        return f"{channel.name}: {outcome.detail}{where}"
+    word = "failed" if isinstance(outcome, Failed) else "skipped"
+    note = "note: " if missing([channel]) else ""
+    return f"{note}{channel.name} {word}: {one_line(outcome.reason, _REASON_LIMIT)}"

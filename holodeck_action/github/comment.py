@@ -245,12 +245,16 @@ class _Sticky:
     def _unread(self, error: ApiError) -> Outcome:
         if error.kind == "denied":
             return self._denied("the comments could not be read", "pull-requests: read", error)
-        return Failed(_because(self.why, f"the comments could not be read: {_sentence(error)}"))
+        return self._failed("the comments could not be read", error)
 
     def _unwritten(self, error: ApiError) -> Outcome:
         if error.kind == "denied":
             return self._denied("the comment could not be written", "pull-requests: write", error)
-        return Failed(_because(self.why, f"the comment could not be written: {_sentence(error)}"))
+        return self._failed("the comment could not be written", error)
+
+    def _failed(self, what: str, error: ApiError) -> Outcome:
+        hint = "; there is no such pull request, or the token may not see it" if error.status == 404 else ""
+        return Failed(_because(self.why, f"{what}: {_sentence(error)}{hint}"))
 
     def _denied(self, what: str, permission: str, error: ApiError) -> Outcome:
         if error.status == 401:

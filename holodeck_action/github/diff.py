@@ -38,14 +38,13 @@ def commentable_lines(patch: str) -> frozenset[int]:
             after_line = False
             continue
         sign = text[:1]
-        if sign not in ("+", "-", " ") or not sign:
+        if sign not in ("+", "-", " "):
             return frozenset()
         old -= sign != "+"
         new -= sign != "-"
-        if old < 0 or new < 0:
-            return frozenset()
         if sign != "-":
             lines.add(position)
             position += 1
         after_line = True
+    # Fewer or more lines than the header says.
     return frozenset() if old or new else frozenset(lines)

@@ -83,7 +83,7 @@ def read_action_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         InputError: misspelt names and values that are not allowed.
     """
-    problems = tuple(_misspelt(environ))
+    problems = (*_misspelt(environ), *_not_with_publish(environ))
     given = {name: value for name, value in environ.items() if value.strip()}
     try:
         settings = read_inputs({**{item.variable: item.default for item in INPUTS}, **given})
@@ -103,6 +103,16 @@ def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
         close = get_close_matches(name.replace("_", "-"), names, n=1, cutoff=0.8)
         if close and name != variable.lower():
             yield f"input {name}: there is no such input; did you mean {close[0]}?"
+
+
+def _not_with_publish(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for every input that only a run has a use for, where nothing is to be run."""
+    if not environ.get("INPUT_PUBLISH", "").strip():
+        return
+    for item in INPUTS:
+        value = environ.get(item.variable, "").strip()
+        if item.name not in _WITH_PUBLISH and value not in ("", item.default):
+            yield f"input {item.name}: does not go with publish, which runs nothing; leave one of them out"
 
 
 def _lines(text: str) -> tuple[str, ...]:
@@ -140,11 +150,18 @@ def _refuse() -> Any:
     raise ValueError
 
 
+COMMENT_MODES = ("always", "changes", "failures", "off")
+
 _COUNT = "a whole number, 0 or more"
 _AT_LEAST_ONE = "a whole number, 1 or more"
 _RATE = "a number from 0 to 1"
 _SECONDS = "a number of seconds above 0"
 _FLAG = "true, false"
+
+_WITH_PUBLISH = frozenset(
+    {"template", "fail-on", "summary", "comment", "comment-id", "check", "check-name", "check-fail-on", "review"}
+    | {"require-publish", "publish", "github-token"}
+)
 
 INPUTS: tuple[Input, ...] = (
     Input("suite", "suites", _lines, "files, folders or globs, one per line", default="agent.yaml"),
@@ -172,5 +189,14 @@ INPUTS: tuple[Input, ...] = (
     Input("template", "template", Path, "a file"),
     Input("fail-on", "fail_on", _choice("violation", "never"), "violation, never", default="violation"),
     Input("summary", "summary", _flag, _FLAG, default="true"),
+    Input("comment", "comment", _choice(*COMMENT_MODES), ", ".join(COMMENT_MODES), default="always"),
+    Input("comment-id", "comment_id", str, "a text"),
+    Input("check", "check", _flag, _FLAG, default="true"),
+    Input("check-name", "check_name", str, "a text"),
+    Input("check-fail-on", "check_fail_on", _choice("violation", "never"), "violation, never", default="violation"),
+    Input("review", "review", _choice("off", "failures"), "off, failures", default="off"),
+    Input("require-publish", "require_publish", _flag, _FLAG, default="false"),
+    Input("allow-unsafe-forks", "allow_unsafe_forks", _flag, _FLAG, default="false"),
+    Input("publish", "publish", _lines, "results.json files or folders of them, one per line"),
     Input("github-token", "github_token", str, "a token", secret=True),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from holodeck_action.github.channels import Channel, Published
 from holodeck_action.results.verdict import (
     EXIT_CONFIGURATION,
     EXIT_INCOMPLETE,
@@ -38,7 +39,9 @@ class SuiteResult:
     report: str | None
 
 
-def step_outputs(exit_code: int, suites: Sequence[SuiteResult], verdict: str | None) -> dict[str, str]:
+def step_outputs(
+    exit_code: int, suites: Sequence[SuiteResult], verdict: str | None, channels: Sequence[Channel]
+) -> dict[str, str]:
     """Return every output of the step; what is not known is empty.
 
     Args:
@@ -46,6 +49,7 @@ def step_outputs(exit_code: int, suites: Sequence[SuiteResult], verdict: str | N
         suites: the suites that ran; counts and costs are their sums, the pass rate the lowest of theirs, paths stand
             one per line.
         verdict: path of verdict.json as the workflow sees it.
+        channels: where it was published.
     """
     counts = [suite.counts for suite in suites]
     rates = [suite.pass_rate for suite in suites]
@@ -69,4 +73,10 @@ def step_outputs(exit_code: int, suites: Sequence[SuiteResult], verdict: str | N
         "results-path": "\n".join(suite.results for suite in suites if suite.results),
         "report-path": "\n".join(suite.report for suite in suites if suite.report),
         "verdict-path": verdict or "",
+        **{f"{name}-url": _urls(channels, name) for name in ("comment", "check", "review")},
     }
+
+
+def _urls(channels: Sequence[Channel], name: str) -> str:
+    ended = [channel.outcome for channel in channels if channel.name == name]
+    return "\n".join(outcome.url for outcome in ended if isinstance(outcome, Published) and outcome.url)

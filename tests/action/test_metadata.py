@@ -24,7 +24,13 @@ KINDS = {
     "a number of seconds above 0": "float",
     "true, false": "boolean",
     "violation, never": "enum",
+    "always, changes, failures, off": "enum",
+    "off, failures": "enum",
 }
+
+
+PUBLISHED = {item.name for item in INPUTS[[item.name for item in INPUTS].index("summary") :]}
+"""Inputs that say where the verdict is shown; the command line runs without."""
 
 
 def _table(heading: str) -> dict[str, list[str]]:
@@ -45,13 +51,18 @@ def test_the_code_reads_what_action_yml_declares() -> None:
 def test_every_input_is_a_flag_of_run_and_every_flag_an_input(project: Project) -> None:
     text = project.run("run", "--help").stdout
     flags = set(re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.M)) - {"help"}
-    assert flags == {item.name for item in INPUTS} - {"suite", "summary", "github-token"}
+    assert flags == {item.name for item in INPUTS} - {"suite"} - PUBLISHED
+    text = project.run("publish", "--help").stdout
+    flags = set(re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.M)) - {"help"}
+    assert flags - {"repository", "pull-request", "sha"} == (
+        PUBLISHED - {"summary", "github-token", "publish", "allow-unsafe-forks"} | {"template", "fail-on"}
+    )
 
 
 def test_an_input_sets_what_its_flag_sets() -> None:
     settings = {option.strip("-"): param.name for param in run.params for option in param.opts}
     for item in INPUTS:
-        if item.name not in ("summary", "github-token"):
+        if item.name not in PUBLISHED:
             assert item.setting == settings["suites" if item.name == "suite" else item.name]
 
 

@@ -1,0 +1,174 @@
+"""Finished runs published without running anything: what a `workflow_run` job does with the record of a fork's run.
+
+The record comes out of an artifact that a fork's code could write: it is read by size and schema, judged again here,
+and shown with this side's templates. Which pull request it is for says the event, never the record.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, TextIO
+
+from holodeck_action.github.channels import lines
+from holodeck_action.github.opening import given_target, open_publisher
+from holodeck_action.github.payload import is_hash, is_repository
+from holodeck_action.github.publisher import Findings
+from holodeck_action.github.surfaces import surfaces_from
+from holodeck_action.github.target import Target
+from holodeck_action.pipeline import Done, SuiteDone, combined_exit_code
+from holodeck_action.preflight import ConfigurationError, template_of
+from holodeck_action.reports.plain import one_line
+from holodeck_action.request import request_from
+from holodeck_action.results.decide import decide
+from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
+from holodeck_action.results.redaction import Redactor, environment_secrets
+from holodeck_action.results.report import build_report
+from holodeck_action.results.verdict import SuiteVerdict
+
+MOST_FILES = 100
+"""Suites of one publication."""
+MOST_BYTES = 64 * 1024 * 1024
+"""Bytes of all results files together: about 20,000 cases with long answers."""
+_MOST_ENTRIES = 10_000
+"""Files and folders looked at."""
+
+
+def publish_runs(
+    paths: Sequence[str], given: Mapping[str, Any], environ: Mapping[str, str], stdout: TextIO, stderr: TextIO
+) -> int:
+    """Publish finished runs where an event or the caller says, and say what became of it.
+
+    Args:
+        paths: as for `read_runs`.
+        given: value by setting of the inputs; beside them `repository`, `pull_request` and `sha`.
+        environ: the environment of the process.
+        stdout: takes a line per channel.
+        stderr: takes notes about the user's template.
+
+    Returns:
+        The exit code: the verdict's, as `fail_on` and `require_publish` want it.
+
+    Raises:
+        ConfigurationError: what is given cannot be used; nothing was published.
+    """
+    request = request_from({name: given.get(name) for name in ("template", "fail_on")})
+    template = template_of(request.template)
+    target = _target(given, environ)
+    surfaces = surfaces_from(given, paths, environ)
+    publisher = open_publisher(surfaces, environ, time.sleep, evaluates=False, target=target)
+    done = read_runs(paths, Path.cwd(), Redactor(environment_secrets(environ) | {surfaces.token}))
+    publisher.begin(None)
+    reports = tuple(suite.report for suite in done.suites)
+    findings = Findings(done.exit_code, reports, (), template, lambda text: _write(stderr, f"note: {text}"))
+    published = publisher.finish(findings)
+    for suite in done.suites:
+        _write(stdout, f"{suite.verdict.outcome}: {suite.verdict.suite} ({suite.verdict.reason})")
+    for line in lines(published.channels):
+        _write(stdout, line)
+    return surfaces.process_exit_code(request.process_exit_code(done.exit_code), published.channels)
+
+
+def _target(given: Mapping[str, Any], environ: Mapping[str, str]) -> Target | None:
+    """Return what the caller names; None where the event is to tell."""
+    pull, sha = given.get("pull_request"), given.get("sha")
+    repository = given.get("repository") or environ.get("GITHUB_REPOSITORY", "")
+    if pull is None and sha is None:
+        if environ.get("GITHUB_EVENT_NAME", ""):
+            return None
+        raise ConfigurationError(["publish: outside of a workflow, give --pull-request or --sha"])
+    if sha is not None and not is_hash(sha):
+        raise ConfigurationError([f"--sha {one_line(sha, 80)!r} is no commit: give all of its 40 characters"])
+    if not is_repository(repository):
+        raise ConfigurationError(["publish: give --repository as OWNER/NAME, or set GITHUB_REPOSITORY"])
+    return given_target(repository, pull, sha)
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(f"{one_line(text, 2000)}\n")
+
+
+def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Done:
+    """Read finished runs and judge them again, by the gates they were run with.
+
+    Args:
+        paths: results files, or folders in and below which they are.
+        start: what relative paths start at.
+        redactor: takes the secrets of this side out, should one be in a record.
+
+    Returns:
+        What a run of these suites would have returned.
+
+    Raises:
+        ConfigurationError: a path holds no results, too many or too large ones, a link, or something that is no record.
+    """
+    files = tuple(dict.fromkeys(file for path in paths for file in _results(start / path, path)))
+    if len(files) > MOST_FILES:
+        raise ConfigurationError(
+            [f"publish: {len(files)} results files are more than the {MOST_FILES} that one step takes"]
+        )
+    size = sum(file.lstat().st_size for file in files)
+    if size > MOST_BYTES:
+        raise ConfigurationError([f"publish: the results files hold {size:,} bytes, more than {MOST_BYTES:,}"])
+    suites: list[SuiteDone] = []
+    problems: list[str] = []
+    for file in files:
+        try:
+            suites.append(_judged(file, start, redactor))
+        except RecordError as error:
+            problems.append(f"publish: {redactor.text(str(error))}")
+    if problems:
+        raise ConfigurationError(problems)
+    return Done(combined_exit_code([suite.verdict.exit_code for suite in suites]), tuple(suites), ())
+
+
+def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
+    shown = os.path.relpath(file, start)
+    try:
+        record = redactor.value(read_record(file))
+        verdict = decide(record)
+        report = build_report(record, verdict, record.provenance.folder or "")
+    except RecordError as error:
+        raise RecordError(str(error).replace(str(file), shown)) from error
+    except Exception as error:  # a record that fits the schema may still contradict itself
+        raise RecordError(
+            f"{shown}: cannot be judged: {type(error).__name__}; use the results.json of a run"
+        ) from error
+    folder = file.parent if file.name == RESULTS_FILE else None
+    suite = SuiteVerdict(record.suite.name, None, verdict.outcome, verdict.exit_code, verdict.reason)
+    return SuiteDone(report, suite, folder, written=True)
+
+
+def _results(path: Path, given: str) -> Iterator[Path]:
+    """Yield the results files at a path; links are refused, as they could lead to what the runner keeps."""
+    if path.is_symlink() or not path.exists():
+        raise ConfigurationError(
+            [f"publish: {given}: there is no such file or folder; download the artifact of the run into it first"]
+        )
+    if not path.is_dir():
+        yield _regular(path, given)
+        return
+    found = entries = 0
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        entries += len(folders) + len(names)
+        if entries > _MOST_ENTRIES:
+            raise ConfigurationError(
+                [f"publish: {given}: holds more than {_MOST_ENTRIES:,} files; name the results.json"]
+            )
+        if RESULTS_FILE in names:
+            found += 1
+            yield _regular(Path(folder) / RESULTS_FILE, given)
+    if not found:
+        raise ConfigurationError(
+            [f"publish: {given}: holds no {RESULTS_FILE}; upload the output folder of the run as the artifact"]
+        )
+
+
+def _regular(file: Path, given: str) -> Path:
+    if not S_ISREG(file.lstat().st_mode):
+        raise ConfigurationError([f"publish: {given}: {file.name} is not a regular file"])
+    return file

@@ -1,0 +1,131 @@
+"""The workflows of docs/github.md, executed step by step as GitHub's runner does."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.action.step import Ended
+from tests.cli.project import Project
+from tests.github.events import BASE, HEAD, MERGE, event_of, payload
+from tests.github.fake import FakeGitHub
+from tests.github.life import FILES, latest_check, only_comment, ours, suite
+from tests.github.workflow import REPOSITORY, Start, Workflow
+
+WORKFLOWS = Path(__file__).parents[2] / "examples" / "workflows"
+OURS = "holodeck-action/holodeck-action"
+
+
+class Runner:
+    """Runs the jobs of the example workflows: checkouts, artifacts, and our step; nothing else is known."""
+
+    def __init__(self, hub: FakeGitHub, workspace: Project, start: Start, artifacts: Path) -> None:
+        self.workflow = Workflow(hub, workspace, start)
+        self.workspace = workspace
+        self.artifacts = artifacts
+
+    def run(self, file: str, event: str, checkout: str, overrides: Mapping[str, Any] | None = None) -> list[Ended]:
+        """Run the only job of a workflow; `checkout` is what actions/checkout takes without a `ref:`."""
+        document = yaml.safe_load((WORKFLOWS / file).read_text(encoding="utf-8"))
+        # YAML 1.1 reads `on` as true.
+        assert event_of(event) in document[True], f"{file} does not start on {event}"
+        (name, job), *others = document["jobs"].items()
+        assert others == []
+        given = payload(event, overrides)
+        ended: list[Ended] = []
+        for step in job["steps"]:
+            action, inputs = step["uses"].split("@")[0], self._inputs(step.get("with", {}), given)
+            if action == "actions/checkout":
+                self.workflow.check_out(inputs.get("ref", checkout))
+            elif action == "actions/upload-artifact":
+                shutil.copytree(self.workspace.folder / inputs["path"], self.artifacts / inputs["name"])
+            elif action == "actions/download-artifact":
+                assert inputs["run-id"] == str(given["workflow_run"]["id"])
+                shutil.copytree(self.artifacts / inputs["name"], self.workspace.folder / inputs["path"])
+            else:
+                assert action == OURS
+                ended.append(
+                    self.workflow.job(
+                        event,
+                        inputs,
+                        payload=overrides,
+                        checkout=None,
+                        permissions=self._permissions(job["permissions"], event, given),
+                        GITHUB_WORKFLOW=document["name"],
+                        GITHUB_JOB=name,
+                    )
+                )
+        return ended
+
+    @staticmethod
+    def _inputs(given: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, str]:
+        """Put in what `${{ github.event.… }}` stands for."""
+
+        def value(match: re.Match[str]) -> str:
+            if match[1] == "github.token":
+                return "ghs_token-of-the-job"
+            found: Any = event
+            for part in match[1].removeprefix("github.event.").split("."):
+                found = found[part]
+            return str(found)
+
+        texts = {key: str(text).lower() if isinstance(text, bool) else str(text) for key, text in given.items()}
+        return {key: re.sub(r"\$\{\{ (github\.[\w.]+) \}\}", value, text) for key, text in texts.items()}
+
+    @staticmethod
+    def _permissions(given: Mapping[str, str], event: str, about: Mapping[str, Any]) -> dict[str, str]:
+        """What the job's token gets: that of a fork's pull request can only read."""
+        permissions = {key.replace("-", "_"): level for key, level in given.items()}
+        head = about.get("pull_request", {}).get("head", {}).get("repo")
+        if event_of(event) == "pull_request" and (head is None or head["full_name"] != REPOSITORY):
+            permissions = dict.fromkeys(permissions, "read")
+        return permissions
+
+
+def evaluate_workflow(hub: FakeGitHub, project: Project, start: Start) -> None:
+    """evaluate.yml on a pull request of the repository's own."""
+    repository = hub.add_repository(REPOSITORY)
+    repository.add_pull(7, head_sha=HEAD, head_repository=REPOSITORY, branch="topic", merge_sha=MERGE, files=FILES)
+    workspace = Project(project.folder / "workspace")
+    suite(workspace, "refund")
+    runner = Runner(hub, workspace, start, project.folder / "artifacts")
+    (ended,) = runner.run("evaluate.yml", "pull_request", MERGE)
+
+    assert (ended.code, ended.outputs["verdict"]) == (1, "failed")
+    assert "refund" in only_comment(repository)
+    assert latest_check(repository, HEAD)["conclusion"] == "failure"
+    assert (project.folder / "artifacts" / "holodeck-results" / "results.json").is_file()
+
+
+def both_stages(hub: FakeGitHub, project: Project, start: Start) -> None:
+    """evaluate-fork.yml on a fork's pull request, then publish-fork.yml on the default branch."""
+    repository = hub.add_repository(REPOSITORY)
+    forked = payload("pull_request.fork")
+    sha, head = forked["pull_request"]["head"]["sha"], forked["pull_request"]["head"]["repo"]["full_name"]
+    branch = forked["pull_request"]["head"]["ref"]
+    repository.add_pull(forked["number"], head_sha=sha, head_repository=head, branch=branch, files=FILES)
+    fork, base = Project(project.folder / "fork"), Project(project.folder / "base")
+    suite(fork, "refund")
+    base.write("README.md", "The default branch has no suite.\n")
+    artifacts = project.folder / "artifacts"
+    (first,) = Runner(hub, fork, start, artifacts).run("evaluate-fork.yml", "pull_request.fork", MERGE)
+
+    assert (first.code, first.outputs["verdict"]) == (1, "failed")
+    assert ours(repository, forked["number"]) == []
+    assert [call for call in hub.requests if call.method != "GET"] == []
+
+    overrides = {"workflow_run.head_sha": sha, "workflow_run.head_branch": branch}
+    (second,) = Runner(hub, base, start, artifacts).run("publish-fork.yml", "workflow_run.fork", BASE, overrides)
+
+    assert (second.code, second.outputs["verdict"]) == (0, "failed"), second.text
+    body = only_comment(repository, forked["number"])
+    assert "refund" in body
+    assert f"/actions/runs/{payload('workflow_run.fork')['workflow_run']['id']}" in body
+    assert f"/blob/{sha}/agent.yaml#L" in body
+    (check,) = repository.check_runs(sha)
+    assert (check["status"], check["conclusion"], len(check["annotations"])) == ("completed", "failure", 1)

@@ -1,0 +1,16 @@
+"""The workflows of docs/github.md work as they stand there."""
+
+from __future__ import annotations
+
+from tests.cli.project import Project
+from tests.github.fake import FakeGitHub
+from tests.github.stages import both_stages, evaluate_workflow
+from tests.github.workflow import process
+
+
+def test_the_workflow_of_the_documentation(hub: FakeGitHub, project: Project) -> None:
+    evaluate_workflow(hub, project, process)
+
+
+def test_the_two_stages_of_the_documentation(hub: FakeGitHub, project: Project) -> None:
+    both_stages(hub, project, process)
