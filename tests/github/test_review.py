@@ -402,7 +402,8 @@ def test_markers_tell_their_id_and_key_and_no_other(review_id: str, key: str) ->
     assert other.key_of(markers.case(key)) is None
     assert markers.key_of(other.case(key)) is None
     assert not other.is_review(markers.review)
-    assert markers.key_of(f"text\n{markers.case(key)}") is None
+    for body in (f"text\n{markers.case(key)}", key, f"{key} -->", markers.case(key).removesuffix(" -->")):
+        assert markers.key_of(body) is None
     for line in (markers.review, markers.case(key)):
         assert "\n" not in line
         assert "--" not in line.removeprefix("<!--").removesuffix("-->")
