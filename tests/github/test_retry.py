@@ -211,6 +211,13 @@ def test_waits_of_a_call_together(stage: Stage) -> None:
     assert stage.waits == [100.0, 100.0]
 
 
+def test_each_call_has_its_own_waits(stage: Stage) -> None:
+    for _ in range(3):
+        stage.hub.fail(Fault("POST", r"/comments$", status=429, headers={"Retry-After": "100"}))
+        stage.api.create_comment(7, "new")
+    assert stage.waits == [100.0] * 3
+
+
 def test_waits_of_all_pages_together(stage: Stage) -> None:
     for number in range(120):
         stage.repository.add_comment(7, author="alice", body=f"comment {number}")
