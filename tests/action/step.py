@@ -33,6 +33,11 @@ class Ended:
         return "\n".join(self.log.text)
 
     @property
+    def report(self) -> str:
+        """The job summary without what it says of the channels."""
+        return self.summary.partition("\n### Published\n")[0].strip()
+
+    @property
     def meant(self) -> list[Command]:
         """The commands without those that only stop others."""
         return [command for command in self.log.commands if command.name != "stop-commands"]

@@ -81,6 +81,12 @@ def test_blank_inputs_leave_the_defaults() -> None:
         "allow_empty": False,
         "fail_on": "violation",
         "summary": True,
+        "comment": "always",
+        "check": True,
+        "check_fail_on": "violation",
+        "review": "off",
+        "require_publish": False,
+        "allow_unsafe_forks": False,
     }
     assert read_action_inputs({}) == defaults
     assert read_action_inputs({"INPUT_SUITE": "", "INPUT_FAIL-ON": " \n", "INPUT_TARGET": ""}) == defaults
