@@ -16,6 +16,7 @@ from holodeck_action.evaluators.base import (
     EvaluationError,
     EvaluationResult,
     ParamSpec,
+    compared_texts,
 )
 from holodeck_action.evaluators.result import check_threshold
 from holodeck_action.evaluators.wording import excerpt
@@ -45,12 +46,7 @@ class _Comparison(DeterministicEvaluator):
         Raises:
             EvaluationError: one of them is not a text (code `invalid_input`).
         """
-        response, expected = kwargs["response"], kwargs["ground_truth"]
-        for name, value in (("response", response), ("ground_truth", expected)):
-            if not isinstance(value, str):
-                raise EvaluationError(
-                    f"{self.name} compares texts, but {name} is of type {type(value).__name__}", code="invalid_input"
-                )
+        response, expected = compared_texts(self.name, kwargs, EvaluationError)
         holds, reasoning = self._compare(response, expected)
         return EvaluationResult(
             score=1.0 if holds else 0.0,

@@ -15,6 +15,7 @@ from holodeck_action.evaluators.base import (
     EvaluationResult,
     NLPMetricsError,
     ParamSpec,
+    compared_texts,
 )
 from holodeck_action.evaluators.options import one_of
 from holodeck_action.evaluators.result import check_threshold
@@ -47,12 +48,7 @@ class _TextEvaluator(DeterministicEvaluator):
         Raises:
             NLPMetricsError: one of them is not a text (code `invalid_input`).
         """
-        response, reference = kwargs["response"], kwargs["ground_truth"]
-        for name, value in (("response", response), ("ground_truth", reference)):
-            if not isinstance(value, str):
-                raise NLPMetricsError(
-                    f"{self.name} compares texts, but {name} is of type {type(value).__name__}", code="invalid_input"
-                )
+        response, reference = compared_texts(self.name, kwargs, NLPMetricsError)
         score, extras = self._score(response, reference)
         return EvaluationResult(
             score=score,
