@@ -156,18 +156,17 @@ def conclude(
     )
     added, broken = _annotate(remote, run, ending, annotations, pause)
     if broken is None:
-        count = len(annotations)
-        return Published(f"{conclusion}, {count} annotation{'' if count == 1 else 's'}", run.url)
+        return _published(conclusion, added, run)
     try:
         _end(remote, run, ending, pause)
     except ApiError as error:
-        return _refused(error, f"the check run {run.url} could not be concluded and stays in progress", why)
-    missing = len(annotations) - added
-    if not missing:
-        return Published(f"{conclusion}, {added} annotations", run.url)
+        return _refused(error, f"the check run {run.url} is not known to be concluded and may stay in progress", why)
+    if added == len(annotations):
+        return _published(conclusion, added, run)
+    # Of a request without an answer some more may stand there: only what is certain is claimed.
     return Failed(
-        f"the check run {run.url} is concluded ({conclusion}), but {missing} of its {len(annotations)} annotations "
-        f"could not be added: {_sentence(broken)}"
+        f"the check run {run.url} is concluded ({conclusion}), but only {added} of its {len(annotations)} annotations "
+        f"are certain to stand there: {_sentence(broken)}"
     )
 
 
@@ -284,6 +283,10 @@ def _made(remote: Remote, sha: str, name: str, external_id: str, pause: Callable
             if run.external_id == external_id:
                 return run
     return None
+
+
+def _published(conclusion: Conclusion, count: int, run: CheckRun) -> Outcome:
+    return Published(f"{conclusion}, {count} annotation{'' if count == 1 else 's'}", run.url)
 
 
 def _refused(error: ApiError, what: str, why: str) -> Outcome:
