@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
+from holodeck_action.github.channels import Failed, Outcome, Published
 from holodeck_action.github.remote import ApiError, CheckRun, CheckState, Remote
-from holodeck_action.reports.untrusted import inline_code
+from holodeck_action.github.writing import LOOKS_S, refused, sentence
 from holodeck_action.results.verdict import (
     EXIT_INCOMPLETE,
     EXIT_PASSED,
@@ -27,8 +27,6 @@ NAME_LIMIT = 100
 """Characters of a check run's name that fit the places where it is shown."""
 TITLE_LIMIT = 255
 """Characters of a title (GitHub's description of the Checks API)."""
-LOOKS_S = (1.0, 4.0)
-"""Seconds before each look for what GitHub may have done without saying so: it can take a moment to show."""
 
 _TRIES = 3
 _RUNNING = "The result will stand here."
@@ -104,12 +102,12 @@ def start(
             return remote.create_check(sha, short, external_id, state)
         except ApiError as error:
             if not error.accepted:
-                return _refused(error, "the check run could not be made", why)
-            told = _sentence(error)
+                return refused("the check run could not be made", "checks: write", error, why)
+            told = sentence(error)
         try:
             made = _made(remote, sha, short, external_id, pause)
         except ApiError as error:
-            told = _sentence(error)
+            told = sentence(error)
             break
         if made is not None:
             return made
@@ -160,48 +158,14 @@ def conclude(
     try:
         _end(remote, run, ending, pause)
     except ApiError as error:
-        return _refused(error, f"the check run {run.url} is not known to be concluded and may stay in progress", why)
+        left = f"the check run {run.url} is not known to be concluded and may stay in progress"
+        return refused(left, "checks: write", error, why)
     if added == len(annotations):
         return _published(conclusion, added, run)
     # Of a request without an answer some more may stand there: only what is certain is claimed.
     return Failed(
         f"the check run {run.url} is concluded ({conclusion}), but only {added} of its {len(annotations)} annotations "
-        f"are certain to stand there: {_sentence(broken)}"
-    )
-
-
-def abandon(
-    remote: Remote,
-    run: CheckRun,
-    reason: str,
-    *,
-    cancelled: bool,
-    now: datetime,
-    why: str = "",
-    pause: Callable[[float], None] = time.sleep,
-) -> Outcome:
-    """Conclude the check run of a run that came to no verdict.
-
-    Args:
-        remote: GitHub.
-        run: what `start` returned.
-        reason: what happened, untrusted text.
-        cancelled: it was stopped from outside; else it crashed, which is a failure.
-        now: when it ended, with its time zone.
-        why: one sentence on why the token cannot write, where that is to be expected.
-        pause: waits so many seconds.
-    """
-    title = "The evaluation was cancelled" if cancelled else "The evaluation broke off"
-    return conclude(
-        remote,
-        run,
-        conclusion="cancelled" if cancelled else "failure",
-        title=title,
-        summary=f"{title} before there was a verdict: this commit is not evaluated.\n\n{inline_code(reason, 2000)}",
-        annotations=(),
-        now=now,
-        why=why,
-        pause=pause,
+        f"are certain to stand there: {sentence(broken)}"
     )
 
 
@@ -289,22 +253,5 @@ def _published(conclusion: Conclusion, count: int, run: CheckRun) -> Outcome:
     return Published(f"{conclusion}, {count} annotation{'' if count == 1 else 's'}", run.url)
 
 
-def _refused(error: ApiError, what: str, why: str) -> Outcome:
-    sentence = f"{what}: {_sentence(error)}"
-    if error.kind != "denied":
-        return Failed(_because(why, sentence))
-    if error.status == 401:
-        return Skipped(f"{sentence}; give `github-token` a token that is valid", asked=True)
-    return Skipped(_because(why, f"{sentence}; add `checks: write` to the `permissions:` of the job"), asked=True)
-
-
 def _line(text: str, limit: int) -> str:
     return " ".join(text.split())[:limit].rstrip()
-
-
-def _sentence(error: ApiError) -> str:
-    return str(error).rstrip(".")
-
-
-def _because(why: str, sentence: str) -> str:
-    return f"{why.rstrip('.')}; {sentence}" if why else sentence

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
-from holodeck_action.github.remote import ApiError, Comment, Ownership, Remote
+from holodeck_action.github.remote import ApiError, Comment, Remote
+from holodeck_action.github.writing import (
+    LOOKS_S,
+    NO_PULL,
+    TRIES,
+    Stopped,
+    first_line,
+    ownership,
+    refused,
+    same,
+    sentence,
+)
 
 Mode = Literal["always", "changes", "failures", "off"]
 
-LOOKS_S = (1.0, 4.0)
-"""Seconds before each look for what GitHub may have done without saying so: it can take a moment to show."""
-
 _ID_LIMIT = 200
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/:-")
-_TRIES = 2
 _ASKED_AT_ONCE = 100
 """Node ids of one GraphQL query: the most that `nodes` takes."""
-_LINE_END = re.compile("\r\n?|\n")
 
 
 def marker(comment_id: str) -> str:
@@ -93,14 +98,8 @@ def publish_comment(
     sticky = _Sticky(remote, pull_number, first_line, wanted, why, app, pause)
     try:
         return sticky.publish()
-    except _Stopped as stopped:
+    except Stopped as stopped:
         return stopped.outcome
-
-
-class _Stopped(Exception):  # noqa: N818 - not an error: how the channel ends
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__()
-        self.outcome = outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ class _Sticky:
         try:
             ours = self._ours()
         except ApiError as error:
-            raise _Stopped(self._unread(error)) from error
+            raise Stopped(self._unread(error)) from error
         text = None
         for index, comment in enumerate(ours):
             text = self._rendered(comment.body)
@@ -132,13 +131,13 @@ class _Sticky:
 
     def _rendered(self, previous: str | None) -> str:
         text = self.wanted.render(previous)
-        if _first_line(text) != self.first_line:
+        if first_line(text) != self.first_line:
             raise ValueError("the comment does not start with its marker: it would never be found again")
         return text
 
     def _replace(self, comment: Comment, text: str) -> Outcome | None:
         """Bring a comment up to date; None where it is gone."""
-        if _same(comment.body, text):
+        if same(comment.body, text):
             return Published("unchanged", comment.url)
         clash = self.wanted.clash(comment.body)
         if clash and self.wanted.worse(comment.body):
@@ -151,23 +150,23 @@ class _Sticky:
             if error.kind == "not_found":
                 return None
             found = self._looked_up(text) if error.accepted else None
-            if found is None or not _same(found.body, text):
-                raise _Stopped(self._unwritten(error)) from error
+            if found is None or not same(found.body, text):
+                raise Stopped(self._unwritten(error)) from error
             written = found
         return self._clashed(written) if clash else Published("updated", written.url)
 
     def _create(self, text: str) -> Outcome:
         error: ApiError | None = None
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             try:
                 return Published("created", self.remote.create_comment(self.number, text).url)
-            except ApiError as refused:
-                if not refused.accepted:
-                    raise _Stopped(self._unwritten(refused)) from refused
-                error = refused
+            except ApiError as unclear:
+                if not unclear.accepted:
+                    raise Stopped(self._unwritten(unclear)) from unclear
+                error = unclear
             found = self._looked_up(text)
             if found is not None:
-                if _same(found.body, text):
+                if same(found.body, text):
                     return Published("created", found.url)
                 # Somebody else's of the same name: another step made it in the meantime.
                 outcome = self._replace(found, self._rendered(found.body))
@@ -175,7 +174,7 @@ class _Sticky:
                     return outcome
         assert error is not None
         return Failed(
-            f"{_sentence(error)}; whether the comment was made could not be told, so it was not sent again: the next "
+            f"{sentence(error)}; whether the comment was made could not be told, so it was not sent again: the next "
             "run brings it up to date"
         )
 
@@ -183,7 +182,7 @@ class _Sticky:
         """Return our comment, preferably with this text, after a write of which GitHub did not say whether it was done.
 
         Raises:
-            _Stopped: it cannot be told: writing again could make a second comment.
+            Stopped: it cannot be told: writing again could make a second comment.
         """
         found: Comment | None = None
         for seconds in LOOKS_S:
@@ -191,14 +190,14 @@ class _Sticky:
             try:
                 ours = self._ours()
             except ApiError as error:
-                raise _Stopped(
+                raise Stopped(
                     Failed(
-                        f"{_sentence(error)}; whether the comment was written could not be told, so it was not sent "
+                        f"{sentence(error)}; whether the comment was written could not be told, so it was not sent "
                         "again: the next run brings it up to date"
                     )
                 ) from error
-            found = next((comment for comment in ours if _same(comment.body, text)), ours[0] if ours else None)
-            if found is not None and _same(found.body, text):
+            found = next((comment for comment in ours if same(comment.body, text)), ours[0] if ours else None)
+            if found is not None and same(found.body, text):
                 break
         return found
 
@@ -215,26 +214,11 @@ class _Sticky:
         return ()
 
     def _marked(self, comment: Comment) -> bool:
-        return _first_line(comment.body) == self.first_line
+        return first_line(comment.body) == self.first_line
 
     def _own(self, marked: Sequence[Comment]) -> Sequence[Comment]:
-        try:
-            known = self.remote.ownership([comment.node_id for comment in marked])
-        except ApiError as error:
-            bots = [comment for comment in marked if comment.author_type == "Bot"]
-            if self.app:
-                return bots
-            if len(bots) < len(marked):
-                raise _Stopped(
-                    Failed(
-                        f"{_sentence(error)}; so it could not be told whether a comment with our marker is ours: give "
-                        "the job's own token, whose comments are a bot's"
-                    )
-                ) from error
-            return ()
-        unknown = Ownership(own=False, minimized=False)
-        owned = ((comment, known.get(comment.node_id, unknown)) for comment in marked)
-        return [comment for comment, is_ in owned if is_.own and not is_.minimized]
+        owned = ownership(self.remote, marked, app=self.app, what="a comment with our marker is")
+        return [comment for comment, found in owned if not found.minimized]
 
     def _clashed(self, comment: Comment) -> Outcome:
         return Failed(
@@ -243,26 +227,11 @@ class _Sticky:
         )
 
     def _unread(self, error: ApiError) -> Outcome:
-        if error.kind == "denied":
-            return self._denied("the comments could not be read", "pull-requests: read", error)
-        return self._failed("the comments could not be read", error)
+        also = " (`pull-requests: write` to write the comment)"
+        return refused("the comments could not be read", "pull-requests: read", error, self.why, also, missing=NO_PULL)
 
     def _unwritten(self, error: ApiError) -> Outcome:
-        if error.kind == "denied":
-            return self._denied("the comment could not be written", "pull-requests: write", error)
-        return self._failed("the comment could not be written", error)
-
-    def _failed(self, what: str, error: ApiError) -> Outcome:
-        hint = "; there is no such pull request, or the token may not see it" if error.status == 404 else ""
-        return Failed(_because(self.why, f"{what}: {_sentence(error)}{hint}"))
-
-    def _denied(self, what: str, permission: str, error: ApiError) -> Outcome:
-        if error.status == 401:
-            return Skipped(f"{what}: {_sentence(error)}; give `github-token` a token that is valid", asked=True)
-        needed = f"add `{permission}` to the `permissions:` of the job"
-        if permission.endswith("read"):
-            needed += " (`pull-requests: write` to write the comment)"
-        return Skipped(_because(self.why, f"{what}: {_sentence(error)}; {needed}"), asked=True)
+        return refused("the comment could not be written", "pull-requests: write", error, self.why, missing=NO_PULL)
 
 
 def _encoded(text: str) -> Iterator[str]:
@@ -276,25 +245,8 @@ def _encoded(text: str) -> Iterator[str]:
             before = ""
 
 
-def _first_line(body: str) -> str:
-    return _LINE_END.split(body, maxsplit=1)[0].rstrip()
-
-
-def _same(stored: str, text: str) -> bool:
-    """Compare as GitHub stores: line ends and the white space at the end may be others."""
-    return _LINE_END.sub("\n", stored).rstrip() == _LINE_END.sub("\n", text).rstrip()
-
-
 def _with_others(outcome: Outcome, count: int) -> Outcome:
     if count < 2 or not isinstance(outcome, Published):
         return outcome
     detail = f"{outcome.detail}; {count} comments have this marker, of which this is the newest: delete the others"
     return Published(detail, outcome.url)
-
-
-def _sentence(error: ApiError) -> str:
-    return str(error).rstrip(".")
-
-
-def _because(why: str, sentence: str) -> str:
-    return f"{why.rstrip('.')}; {sentence}" if why else sentence

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from holodeck_action.github.annotations import Annotation, passing_keys
 from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
-from holodeck_action.github.comment import LOOKS_S
 from holodeck_action.github.diff import commentable_lines
 from holodeck_action.github.remote import ApiError, Comment, InlineComment, Remote, Review
-from holodeck_action.github.review_texts import Markers, failing_text, is_passing_text, passing_text, review_text, same
+from holodeck_action.github.review_texts import Markers, failing_text, is_passing_text, passing_text, review_text
+from holodeck_action.github.writing import LOOKS_S, NO_PULL, TRIES, Stopped, Written, ownership, refused, same, sentence
 from holodeck_action.results.views import Report
 
 MOST_INLINE = 20
 """Inline comments on a pull request that tell of a failure (GitHub reference, section 5)."""
 
-_ASKED_AT_ONCE = 100
-"""Node ids of one GraphQL query: the most that `nodes` takes."""
 _ASKED = 1000
 """Comments that are asked about: anybody can write our marker, ours are among the newest."""
-_TRIES = 2
-
-_Written = TypeVar("_Written", Comment, Review)
 
 
 def publish_review(
@@ -63,14 +56,8 @@ def publish_review(
     channel = _Channel(remote, pull_number, sha, Markers(review_id), why, app, pause)
     try:
         return channel.publish(reports, marks)
-    except _Stopped as stopped:
+    except Stopped as stopped:
         return stopped.outcome
-
-
-class _Stopped(Exception):  # noqa: N818 - not an error: how the channel ends
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__()
-        self.outcome = outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +96,7 @@ class _Channel:
             # Without one to make, the newest review tells how it stands.
             newest = None if plan.new else self._newest_review()
         except ApiError as error:
-            raise _Stopped(self._stopped("the review could not be read", "read", error)) from error
+            raise Stopped(self._stopped("the review could not be read", "read", error)) from error
         if not plan.new and not ours and newest is None:
             return Skipped(
                 "no failing case stands on a line of the diff; the annotations show those that fail", asked=False
@@ -164,7 +151,7 @@ class _Channel:
                 what = "an inline comment could not be updated"
                 if sum(done):
                     what += f" ({sum(done)} of {len(edits)} were)"
-                raise _Stopped(self._stopped(what, "write", error)) from error
+                raise Stopped(self._stopped(what, "write", error)) from error
             done[holds] += 1
         return done[0], done[1]
 
@@ -173,18 +160,18 @@ class _Channel:
         comments = [InlineComment(item.path, item.line, failing_text(self.markers, item)) for item in new]
         keys = {annotation.key for annotation in new}
         error: ApiError | None = None
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             try:
                 return self.remote.create_review(self.number, self.sha, body, comments).url
-            except ApiError as refused:
-                if not refused.accepted:
-                    raise _Stopped(self._stopped("the review could not be made", "write", refused)) from refused
-                error = refused
+            except ApiError as unclear:
+                if not unclear.accepted:
+                    raise Stopped(self._stopped("the review could not be made", "write", unclear)) from unclear
+                error = unclear
             found = self._looked_up(keys)
             if found is not None:
                 return found.url
         assert error is not None
-        raise _Stopped(Failed(f"{_sentence(error)}; {_UNTOLD}"))
+        raise Stopped(Failed(f"{sentence(error)}; {_UNTOLD}"))
 
     def _looked_up(self, keys: set[str]) -> Comment | None:
         """Return one of the inline comments that were to be made, once GitHub shows it."""
@@ -193,7 +180,7 @@ class _Channel:
             try:
                 ours = self._inline_comments()
             except ApiError as error:
-                raise _Stopped(Failed(f"{_sentence(error)}; {_UNTOLD}")) from error
+                raise Stopped(Failed(f"{sentence(error)}; {_UNTOLD}")) from error
             found = [comment for key in keys & ours.keys() for comment in ours[key]]
             if found:
                 return max(found, key=_age)
@@ -203,7 +190,7 @@ class _Channel:
         try:
             return self.remote.update_review(self.number, review.id, body).url
         except ApiError as error:
-            raise _Stopped(self._stopped("the review could not be updated", "write", error)) from error
+            raise Stopped(self._stopped("the review could not be updated", "write", error)) from error
 
     def _inline_comments(self) -> Mapping[str, Sequence[Comment]]:
         """Return our inline comments by what they are about."""
@@ -217,44 +204,15 @@ class _Channel:
         marked = [item for item in self.remote.reviews(self.number) if self.markers.is_review(item.body)]
         return max(self._own(marked), key=_age, default=None)
 
-    def _own(self, marked: Iterable[_Written]) -> list[_Written]:
-        """Return those that we wrote: a marker alone proves nothing, anybody can write it."""
+    def _own(self, marked: Iterable[Written]) -> list[Written]:
         newest = sorted(marked, key=_age, reverse=True)[:_ASKED]
-        own: list[_Written] = []
-        for start in range(0, len(newest), _ASKED_AT_ONCE):
-            some = newest[start : start + _ASKED_AT_ONCE]
-            try:
-                known = self.remote.ownership([item.node_id for item in some])
-            except ApiError as error:
-                return self._by_type(newest, error)
-            own += [item for item in some if item.node_id in known and known[item.node_id].own]
-        return own
-
-    def _by_type(self, marked: Sequence[_Written], error: ApiError) -> list[_Written]:
-        """Go by who wrote it, where GitHub does not tell whether we did."""
-        bots = [item for item in marked if item.author_type == "Bot"]
-        if self.app:
-            return bots
-        if len(bots) < len(marked):
-            raise _Stopped(
-                Failed(
-                    f"{_sentence(error)}; so it could not be told whether inline comments with our marker are ours: "
-                    "give the job's own token, whose comments are a bot's"
-                )
-            ) from error
-        return []
+        return [
+            item for item, _ in ownership(self.remote, newest, app=self.app, what="inline comments with our marker are")
+        ]
 
     def _stopped(self, what: str, permission: str, error: ApiError) -> Outcome:
-        sentence = f"{what}: {_sentence(error)}"
-        if error.status == 401:
-            return Skipped(f"{sentence}; give `github-token` a token that is valid", asked=True)
-        why = f"{self.why.rstrip('.')}; " if self.why else ""
-        if error.kind == "denied":
-            also = " (`pull-requests: write` to write the review)" if permission == "read" else ""
-            needed = f"add `pull-requests: {permission}` to the `permissions:` of the job{also}"
-            return Skipped(f"{why}{sentence}; {needed}", asked=True)
-        hint = "; there is no such pull request, or the token may not see it" if error.status == 404 else ""
-        return Failed(f"{why}{sentence}{hint}")
+        also = " (`pull-requests: write` to write the review)" if permission == "read" else ""
+        return refused(what, f"pull-requests: {permission}", error, self.why, also, missing=NO_PULL)
 
 
 _UNTOLD = "whether the review was made could not be told, so it was not sent again: the next run brings it up to date"
@@ -281,7 +239,3 @@ def _detail(counts: Iterable[tuple[int, str]]) -> str:
 
 def _age(item: Comment | Review) -> int:
     return item.id
-
-
-def _sentence(error: ApiError) -> str:
-    return re.sub(r"\.+$", "", str(error))

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from holodeck_action.github.annotations import MESSAGE_LIMIT, TITLE_LIMIT, Annotation
 from holodeck_action.github.comment import marker
+from holodeck_action.github.writing import first_line, second_line
 from holodeck_action.reports.budget import COMMENT
 from holodeck_action.reports.untrusted import fence, inline_code
 from holodeck_action.results.views import Report
 
-_LINE_END = re.compile("\r\n?|\n")
 _KEY = re.compile(r"[0-9a-f]{16}")
 _PASSES = "✅ passes now"
 _ROOM_FOR_END = 500
@@ -33,13 +33,13 @@ class Markers:
 
     def key_of(self, body: str) -> str | None:
         """Return the key that an inline comment is about; None for one that is not of this id."""
-        first = _first_line(body)
+        first = first_line(body)
         key = first.removeprefix(self._case).removesuffix(" -->")
         return key if _KEY.fullmatch(key) and first == self.case(key) else None
 
     def is_review(self, body: str) -> bool:
         """Tell whether a review is of this id."""
-        return _first_line(body) == self.review
+        return first_line(body) == self.review
 
 
 def failing_text(markers: Markers, annotation: Annotation) -> str:
@@ -55,7 +55,7 @@ def passing_text(markers: Markers, key: str, sha: str) -> str:
 
 def is_passing_text(body: str) -> bool:
     """Tell whether an inline comment of ours says already that what it is about holds."""
-    return any(line.startswith(_PASSES) for line in _LINE_END.split(body, maxsplit=2)[1:2])
+    return second_line(body).startswith(_PASSES)
 
 
 def review_text(
@@ -84,11 +84,6 @@ def review_text(
     return paragraphs[0] + "\n" + "\n\n".join(paragraphs[1:])
 
 
-def same(stored: str, text: str) -> bool:
-    """Compare bodies as GitHub stores them: line ends and the white space at the end may be others."""
-    return _LINE_END.sub("\n", stored).rstrip() == _LINE_END.sub("\n", text).rstrip()
-
-
 def _head(count: int) -> str:
     if not count:
         return "**holodeck-action**: the newest run found no failure on a line of this pull request."
@@ -110,7 +105,3 @@ def _listed(rest: Sequence[Annotation], room: int) -> str:
             break
         lines.append(line)
     return "\n".join(lines)
-
-
-def _first_line(body: str) -> str:
-    return _LINE_END.split(body, maxsplit=1)[0].rstrip()

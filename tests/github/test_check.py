@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.github.api import connect
 from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
-from holodeck_action.github.check import abandon, conclude, conclusion_of, start, token_can_check
+from holodeck_action.github.check import conclude, conclusion_of, start, token_can_check
 from holodeck_action.github.remote import CheckRun
 from tests.github.fake import FakeGitHub, Fault, Token
 
@@ -163,20 +163,6 @@ def test_names_and_titles_are_cut(hub: FakeGitHub, repo: Any) -> None:
     assert repo.check_runs(SHA)[0]["output"]["title"] == "t" * 255
     _conclude(hub, run, 0, title="u" * 300)
     assert repo.check_runs(SHA)[0]["output"]["title"] == "u" * 255
-
-
-@pytest.mark.parametrize(("cancelled", "conclusion"), [(True, "cancelled"), (False, "failure")])
-def test_a_run_without_a_verdict_is_concluded_and_says_so(
-    hub: FakeGitHub, repo: Any, cancelled: bool, conclusion: str
-) -> None:
-    run = _begun(hub)
-    with connect("ghs_job", hub.url, REPOSITORY, pause=_silent) as remote:
-        outcome = abandon(remote, run, "@octo `x`\n<b>", cancelled=cancelled, now=NOW, pause=_silent)
-    assert isinstance(outcome, Published)
-    (after,) = repo.check_runs(SHA)
-    assert (after["status"], after["conclusion"]) == ("completed", conclusion)
-    assert "this commit is not evaluated" in after["output"]["summary"]
-    assert "`` @octo `x` ⏎ <b> ``" in after["output"]["summary"]
 
 
 # Trouble on creation

@@ -1,4 +1,4 @@
-"""Jobs of a workflow on the fake GitHub: the step as the runner starts it, in this process's place or in a container."""
+"""Jobs of a workflow on the fake GitHub: the step as the runner starts it, as a process or in a container."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ class Workflow:
             "GITHUB_STEP_SUMMARY": str(files / "step_summary"),
             "ACTIONS_RUNTIME_TOKEN": "runtime-token-of-the-job",
             **given,
-            **{"GITHUB_RUN_ID": str(4242 + self.number), "GITHUB_RUN_ATTEMPT": "1", **variables},
+            "GITHUB_RUN_ID": str(4242 + self.number),
+            "GITHUB_RUN_ATTEMPT": "1",
+            **variables,
         }
         code, output, errors = self.start(environ, self.project.folder, files)
         assert errors == b"", errors.decode()
