@@ -21,7 +21,7 @@ from holodeck_action.reports.markdown import IN_THE_RECORD
 from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.templating import Fields, markdown_environment, number, place, required, text_of, wrap
 from holodeck_action.reports.untrusted import cell, fence, inline_code
-from holodeck_action.reports.wording import SIGNS, VERDICTS, tally
+from holodeck_action.reports.wording import SIGNS, VERDICTS, WORDS, tally
 from holodeck_action.results.verdict import (
     EXIT_CONFIGURATION,
     EXIT_INCOMPLETE,
@@ -291,7 +291,8 @@ def _title(reports: Sequence[Report], exit_code: int) -> str:
         passed = sum(report.outcome == "passed" for report in reports)
         return f"{verdict}: {passed} of {len(reports)} suites passed"
     report = reports[0]
-    broken = [gate for gate in report.gates if gate.state != "passed"]
+    violated = [gate for gate in report.gates if gate.state == "failed"]
+    broken = violated or [gate for gate in report.gates if gate.state == "undetermined"]
     told = [f"{verdict}: {tally(report.outcome, report.counts)}", *map(_gate, broken[:_GATES_TOLD])]
     if report.exit_code != exit_code:
         told.append("not all suites ran, or results could not be written")
@@ -299,8 +300,11 @@ def _title(reports: Sequence[Report], exit_code: int) -> str:
 
 
 def _gate(gate: GateVerdict) -> str:
+    name = one_line(gate.name, 60)
+    if gate.state == "undetermined":
+        return f"{name} {WORDS[gate.state]}: {one_line(gate.reason, 150)}"
     actual = "unknown" if gate.actual is None else number(gate.actual, 0 if gate.name in _COUNTED else 4)
-    return f"{one_line(gate.name, 60)} is {actual}, {required(wrap(gate))} required"
+    return f"{name} is {actual}, {required(wrap(gate))} required"
 
 
 def _repository_path(folder: str | None, file: str, line: int) -> str | None:

@@ -53,11 +53,14 @@ def tally(outcome: VerdictOutcome, counts: Counts) -> str:
     total = counts.passed + counts.failed + counts.error + counts.skipped
     if not total:
         return "no case was judged"
+    cases = f"{total} {'case' if total == 1 else 'cases'}"
     told = [(counts.failed, "failed"), (counts.error, "in error"), (counts.skipped, "not run")]
-    against = [f"{number} {what}" for number, what in told if number]
+    against = [(number, what) for number, what in told if number]
     if outcome == "passed" or not against:
-        return f"{counts.passed} of {total} {'case' if total == 1 else 'cases'} passed"
-    return f"{', '.join(against)}, of {total} {'case' if total == 1 else 'cases'}"
+        return f"{counts.passed} of {cases} passed"
+    if len(against) == 1:
+        return f"{against[0][0]} of {cases} {against[0][1]}"
+    return f"{', '.join(f'{number} {what}' for number, what in against)}, of {cases}"
 
 
 def call_text(call: ToolCallView, limit: int = 300) -> str:

@@ -1,0 +1,504 @@
+"""The comment and the check run: whole texts as files, links to lines only, within the budget whatever is in them.
+
+`UPDATE_GOLDEN=1` writes the files anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it.token import Token
+
+from holodeck_action.reports.budget import CHECK, COMMENT, Budget
+from holodeck_action.reports.changes import State
+from holodeck_action.reports.comment import (
+    TITLE_LIMIT,
+    Place,
+    render_check,
+    render_comment,
+    render_problem,
+    state_of,
+)
+from holodeck_action.reports.custom import CustomTemplate
+from holodeck_action.results.evaluation import ErrorInfo
+from holodeck_action.results.record import CaseRecord, Provenance, Record, SuiteIdentity, ToolInvocation, Usage
+from holodeck_action.results.views import Report
+from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.policy import GateMetric, Gates
+from tests.action.runner import read_log
+from tests.reports.hostile import FRAGMENTS, hostile_case, hostile_record, storable_texts
+from tests.reports.parsing import INLINE, STRUCTURE, closed, leaves, parses, rows
+from tests.reports.shown import failing, passing, report_of, varied
+from tests.results.records import case, case_of, evaluation, record, turn
+
+GOLDEN = Path(__file__).with_name("golden")
+MARKER = "<!-- holodeck-action:report:ci/evaluate/agent.yaml -->"
+A, B = "a1" * 20, "b2" * 20
+SERVER = "https://github.com"
+RUN = f"{SERVER}/octo/shop/actions/runs/77"
+AT = Place(SERVER, "octo/shop", A, RUN)
+SENTINEL = "qzxq"
+LINK = re.compile(rf"{SERVER}/octo/shop/(actions/runs/77|commit/{A}|blob/{A}/[\w.~/%-]+#L[1-9]\d*)", re.ASCII)
+SUMMARY = re.compile(
+    r"<summary>\d+ (passing|not run|quarantined, without a say in the verdict|more that failed or are in error|"
+    r"metrics? skipped where not applicable|"
+    r"(of \d+ )?in detail: input, answer, expected answer and tool calls)</summary>"
+)
+
+
+def silent(sentence: str) -> None:
+    raise AssertionError(sentence)
+
+
+def comment(
+    *reports: Report,
+    previous: State | None = None,
+    exit_code: int | None = None,
+    sha: str = A,
+    run: str = "77/1",
+    at: Place = AT,
+    template: CustomTemplate | None = None,
+    note: Callable[[str], None] = silent,
+) -> str:
+    code = max(report.exit_code for report in reports) if exit_code is None else exit_code
+    now = state_of(reports, code, sha, run)
+    return render_comment(reports, MARKER, at, now, previous, template, note)
+
+
+def in_folder(made: Record, folder: str | None = "agents/support", name: str = "support") -> Report:
+    identity = SuiteIdentity(name, "agent.yaml", "digest")
+    provenance = Provenance("0.1.0", "recorded:answers.jsonl", "d" * 40, folder=folder)
+    return report_of(replace(made, suite=identity, provenance=provenance), folder or "")
+
+
+def at_line(line: int, made: CaseRecord, **changes: Any) -> CaseRecord:
+    mark = SourceMark("agent.yaml", line, 5)
+    trials = tuple(
+        replace(trial, turns=tuple(replace(item, source=mark) for item in trial.turns)) for trial in made.trials
+    )
+    return replace(made, source=mark, trials=trials, **changes)
+
+
+ANSWERED = turn(
+    evaluation(0.31, explanation="the answer names no refund period"),
+    evaluation(0.8, 0.7, evaluator_name="faithfulness"),
+    input="Can I send back shoes that I wore outside once?",
+    response="Sure! Just send them back whenever you like.",
+    ground_truth="Only unworn shoes can be sent back, within 30 days.",
+    tool_invocations=(ToolInvocation("search_help", {"query": "return worn shoes"}, "returns.md"),),
+    usage=Usage(420, 61, 0.0031),
+)
+GOOD = turn(
+    evaluation(0.93),
+    evaluation(0.95, 0.7, evaluator_name="faithfulness"),
+    input="Where is my order?",
+    response="It arrives tomorrow.",
+    usage=Usage(380, 40, 0.0022),
+)
+
+
+def support(*changed: CaseRecord, gates: Gates | None = None, **changes: Any) -> Record:
+    cases = (
+        at_line(12, case_of(ANSWERED), name="Worn shoes"),
+        at_line(19, case_of(GOOD), name="Late parcel"),
+        at_line(26, case_of(GOOD), name="Gift card"),
+    )
+    return record(*(changed or cases), gates=gates or Gates(min_pass_rate=0.9), **changes)
+
+
+def all_passed() -> str:
+    made = support(
+        *(
+            at_line(12 + 7 * number, case_of(GOOD), name=name)
+            for number, name in enumerate(("Late parcel", "Gift card"))
+        )
+    )
+    return comment(in_folder(made))
+
+
+def failed_with_two_gates() -> str:
+    return comment(in_folder(support(gates=Gates(min_pass_rate=0.9, metrics={"bleu": GateMetric(min_mean=0.8)}))))
+
+
+def incomplete() -> str:
+    down = turn(
+        input="Do you ship to Peru?",
+        response=None,
+        error=ErrorInfo("AgentError", "the endpoint answered 503 three times", "crashed"),
+    )
+    return comment(
+        in_folder(support(at_line(12, case_of(GOOD), name="Late parcel"), at_line(19, case_of(down), name="Peru")))
+    )
+
+
+def stopped() -> str:
+    made = support(
+        at_line(12, case_of(GOOD), name="Late parcel"),
+        at_line(19, case(""), name="Gift card"),
+        stopped="the run deadline of 60 s was reached",
+    )
+    return comment(in_folder(made))
+
+
+def several_suites() -> str:
+    good = in_folder(support(at_line(4, case_of(GOOD), name="Opening hours")), "agents/faq", "faq")
+    return comment(good, in_folder(support()))
+
+
+def quarantined_flaky_and_skipped() -> str:
+    return comment(in_folder(varied(notices=("only 8 of 9 cases were chosen by `tag`",))))
+
+
+def changed_since_the_commit_before() -> str:
+    before = support(
+        at_line(12, case_of(GOOD), name="Worn shoes"),
+        at_line(19, case_of(ANSWERED), name="Late parcel"),
+        at_line(26, case_of(GOOD), name="Gift card"),
+        at_line(33, case_of(GOOD), name="Gone"),
+    )
+    previous = state_of([in_folder(before)], 1, B, "76/1")
+    return comment(in_folder(support()), previous=previous)
+
+
+def not_a_suite() -> str:
+    problems = (
+        "agent.yaml:12:3: test_cases[0]: unknown field `inputs`; did you mean `input`?",
+        "agent.yaml:20:7: evaluations.metrics[1]: unknown metric `blue`; did you mean `bleu`?",
+    )
+    previous = state_of([in_folder(support())], 1, B, "76/1")
+    return render_problem(problems, MARKER, AT, state_of((), 2, A, "77/1", problems), previous)
+
+
+def hostile() -> str:
+    text = "".join(FRAGMENTS)
+    made = record(
+        at_line(12, hostile_case(text)),
+        case("P", name=text),
+        gates=Gates(metrics={text[:300]: GateMetric(min_mean=0.5)}),
+        notices=(text,),
+        suite=SuiteIdentity(text, text, text),
+        provenance=Provenance(text, text, text, folder=text),
+    )
+    return comment(report_of(made, text))
+
+
+SCENES: dict[str, Callable[[], str]] = {
+    scene.__name__: scene
+    for scene in (
+        *(all_passed, failed_with_two_gates, incomplete, stopped, several_suites, quarantined_flaky_and_skipped),
+        *(changed_since_the_commit_before, not_a_suite, hostile),
+    )
+}
+
+
+def check_inert(text: str, sentinel: str = SENTINEL) -> None:
+    """Check that below the hidden lines the structure is ours alone, and every link one that we made."""
+    for tokens in parses(text):
+        depth = 0
+        for token in leaves(tokens):
+            if token.type == "html_block":
+                lines = [line for line in token.content.splitlines() if line]
+                for line in lines:
+                    assert line in ("<details>", "</details>", MARKER) or SUMMARY.fullmatch(line) or is_state(line)
+                    depth += line.startswith("<details") - line.startswith("</details")
+                    assert depth in (0, 1)
+            elif token.type == "link_open":
+                assert LINK.fullmatch(str(token.attrs["href"])), token.attrs
+            else:
+                assert token.type in STRUCTURE | INLINE | {"link_close"}, (token.type, token.content[:200])
+                assert token.type in ("code_inline", "fence", "inline") or sentinel not in token.content
+        assert depth == 0
+        assert all(closed(token) for token in tokens if token.type == "fence")
+
+
+def is_state(line: str) -> bool:
+    return State.read(f"{MARKER}\n{line}") is not None
+
+
+def hrefs(text: str) -> list[str]:
+    return [str(token.attrs["href"]) for token in leaves(parses(text)[1]) if token.type == "link_open"]
+
+
+def within(text: str, budget: Budget) -> bool:
+    return len(text) <= budget.characters and len(text.encode()) <= budget.bytes
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_whole_comments(name: str) -> None:
+    text = SCENES[name]()
+    check_inert(text)
+    first, hidden, rest = text.split("\n", 2)
+    assert first == MARKER
+    assert is_state(hidden)
+    # How a state is compressed is up to the library.
+    shown = f"{first}\n<!-- state -->\n{rest}"
+    file = GOLDEN / f"{name}.md"
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(shown, encoding="utf-8", newline="\n")
+    assert shown == file.read_bytes().decode(), f"{file.name} differs; UPDATE_GOLDEN=1 writes it anew"
+
+
+def test_every_golden_file_is_of_a_scene() -> None:
+    assert {file.stem for file in GOLDEN.iterdir()} == set(SCENES)
+
+
+def test_no_paragraph_has_a_line_break() -> None:
+    """GitHub shows line breaks of a comment."""
+    for scene in SCENES.values():
+        for token in leaves(parses(scene())[1]):
+            assert token.type != "softbreak"
+
+
+def test_the_same_run_rendered_twice_is_the_same_text() -> None:
+    previous = state_of([in_folder(varied())], 1, B, "76/1")
+    first = comment(in_folder(support()), previous=previous)
+    again = comment(in_folder(support()), previous=State.read(first))
+    assert again == first
+    assert "Compared with `b2b2b2b` (failed)" in first
+    assert "Compared with" not in comment(in_folder(support()))
+
+
+def test_a_problem_replaces_a_verdict_and_keeps_what_to_compare_with() -> None:
+    good = comment(in_folder(support()), sha=B, run="76/1")
+    problem = render_problem(("no",), MARKER, AT, state_of((), 2, A, "77/1", ("no",)), State.read(good))
+    assert "PASSED" not in problem
+    later = comment(in_folder(support()), previous=State.read(problem), sha="c3" * 20, run="78/1")
+    assert "Compared with `b2b2b2b`" in later
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        (2, "### ❌ NO VERDICT: the configuration cannot be used, nothing was evaluated"),
+        (3, "### ⚠️ NO VERDICT: the evaluation could not run"),
+        (4, "### ⏹️ NO VERDICT: the run was stopped"),
+    ],
+)
+def test_without_a_verdict(code: int, shown: str) -> None:
+    text = render_problem(("why",), MARKER, AT, state_of((), code, A, "77/1", ("why",)))
+    assert text.split("\n")[2] == shown
+    title, summary = render_check((), ("why",), AT, None, silent, exit_code=code)
+    assert f"### {shown.split()[1]} {title}" == shown
+    assert summary.startswith(shown)
+
+
+@given(storable_texts)
+@settings(max_examples=30, deadline=None)
+def test_every_text_of_a_record_is_shown_as_code_only(text: str) -> None:
+    text = text + SENTINEL
+    made = record(
+        hostile_case(text, id="a"),
+        hostile_case(text, id="b", source=SourceMark(text, 3, 1)),
+        case("P", name=text),
+        case("E", name=text, tags=(text,)),
+        gates=Gates(metrics={text: GateMetric(min_mean=0.5)}),
+        notices=(text,),
+        suite=SuiteIdentity(text, text, text),
+        provenance=Provenance(text, text, text, folder=text),
+        stopped=text,
+    )
+    report = report_of(made, text)
+    previous = state_of([report], 1, B, "76/1")
+    shown = comment(report, previous=previous)
+    for body in (shown, comment(report, report, previous=previous, exit_code=4)):
+        assert within(body, COMMENT)
+        check_inert(body)
+        assert read_log(body.encode()).commands == ()
+    title, summary = render_check((report,), (), AT, None, silent, 5)
+    check_inert(summary)
+    assert len(title) <= TITLE_LIMIT
+    assert title.splitlines() == [title]
+    for tokens in parses(shown):
+        # No row is torn.
+        assert [len(row) for row in rows(tokens)] == [5] * 4 + [7] * 3 + [4] * 4 + [3] * 2
+    check_inert(render_problem((text, text), MARKER, AT, state_of((), 2, A, "77/1", (text,))))
+
+
+HOSTILE_PLACES = (
+    ("agents", "/etc/passwd"),
+    ("agents", "../../etc/passwd"),
+    ("../other", "agent.yaml"),
+    ("/agents", "agent.yaml"),
+    ("agents", "..\\..\\agent.yaml"),
+    ("agents", "a\nb.yaml"),
+    ("agents", "a\u202eb.yaml"),
+    ("agents", "a\u2028b.yaml"),
+    ("agents", ""),
+    ("a/..", "."),
+    ("agents", "x" * 5000),
+    (None, "agent.yaml"),
+)
+
+
+@pytest.mark.parametrize(("folder", "file"), HOSTILE_PLACES)
+def test_what_is_no_place_of_the_repository_is_no_link(folder: str | None, file: str) -> None:
+    made = record(case("F", source=SourceMark(file, 3, 1)), provenance=Provenance("0.1.0", "t", folder=folder))
+    text = comment(report_of(made))
+    assert not any("/blob/" in href for href in hrefs(text))
+    check_inert(text)
+
+
+@pytest.mark.parametrize("line", [0, -1, 2**31])
+def test_what_is_no_line_is_no_link(line: int) -> None:
+    made = record(case("F", source=SourceMark("agent.yaml", line, 1)), provenance=Provenance("0.1.0", "t", folder=""))
+    assert not any("/blob/" in href for href in hrefs(comment(report_of(made))))
+
+
+@pytest.mark.parametrize(
+    ("folder", "file", "path"),
+    [
+        ("", "agent.yaml", "agent.yaml"),
+        ("agents/faq", "agent.yaml", "agents/faq/agent.yaml"),
+        ("agents/faq", "../cases.yaml", "agents/cases.yaml"),
+        ("a", "b c)](x) #1?%2e|`.yaml", "a/b c)](x) #1?%2e|`.yaml"),
+        ("a", "ünï '\"<b>.yaml", "a/ünï '\"<b>.yaml"),
+    ],
+)
+def test_links_lead_to_the_line(folder: str, file: str, path: str) -> None:
+    made = record(case("F", source=SourceMark(file, 7, 1)), provenance=Provenance("0.1.0", "t", folder=folder))
+    text = comment(report_of(made))
+    check_inert(text)
+    found = [href for href in hrefs(text) if "/blob/" in href]
+    assert len(found) == 2
+    assert {unquote(href) for href in found} == {f"{SERVER}/octo/shop/blob/{A}/{path}#L7"}
+    for tokens in parses(text):
+        cells = [row for row in rows(tokens) if any(is_code(token, "case-0") for cell in row for token in cell)]
+        assert [len(row) for row in cells] == [4]
+
+
+def is_code(token: Token, content: str) -> bool:
+    return token.type == "code_inline" and token.content == content
+
+
+@pytest.mark.parametrize("sha", [None, "main", "a" * 39, "a" * 40 + ")"])
+def test_without_a_commit_there_is_no_link_to_a_line(sha: str | None) -> None:
+    report = in_folder(support())
+    _, summary = render_check((report,), (), replace(AT, sha=sha), None, silent)
+    assert set(hrefs(summary)) == {RUN}
+    assert "`agents/support/agent.yaml:12`" in summary
+    assert hrefs(render_check((report,), (), Place(SERVER, "octo/shop", sha, None), None, silent)[1]) == []
+
+
+def test_two_thousand_hostile_cases() -> None:
+    report = in_folder(hostile_record(2000, 20_000))
+    text = comment(report, previous=state_of([report], 1, B, "76/1"))
+    assert within(text, COMMENT)
+    check_inert(text)
+    assert text.startswith(f"{MARKER}\n<!-- holodeck-action:state:")
+    assert "### ❌ FAILED · `support` · 2000 of 2000 cases failed" in text
+    assert f"_The report was cut here: for the rest see [the run]({RUN})_" in text
+    title, summary = render_check((report,), (), AT, None, silent, 1000)
+    assert within(summary, CHECK)
+    check_inert(summary)
+    assert title == "FAILED: 2000 of 2000 cases failed; min_pass_rate is 0.0000, ≥ 1 required"
+    assert summary.startswith("1,000 more annotations are not shown")
+
+
+@pytest.mark.parametrize("count", [2, 10, 100])
+def test_many_suites_share_the_budget(count: int) -> None:
+    reports = [in_folder(hostile_record(20, 5000), f"agents/{number}", "日本" * 60) for number in range(count)]
+    text = comment(*reports, previous=state_of(reports, 1, B, "76/1"))
+    assert within(text, COMMENT)
+    check_inert(text)
+    assert f"### ❌ FAILED: 0 of {count} suites passed" in text
+    assert State.read(text) is not None
+
+
+def test_what_is_left_out_first() -> None:
+    def parts(answered: int, passed: int, answer: str = "the answer " * 100) -> tuple[bool, int, bool]:
+        made = record(*failing(answered, answer), *passing(passed))
+        text = comment(in_folder(made))
+        check_inert(text)
+        assert all(f"`failing {number}`" in text for number in range(answered))
+        return "`passing 0`" in text, text.count("Answer:"), "The report was cut here" in text
+
+    assert parts(12, 5) == (True, 10, False)
+    assert parts(12, 2000) == (False, 3, False)
+    assert parts(12, 5, "日本語" * 1000) == (True, 10, False)
+    assert parts(150, 2000) == (False, 3, False)
+    assert parts(290, 2000) == (False, 0, False)
+    texts = {"input": "q" * 900, "response": "no" * 600, "ground_truth": "yes" * 300}
+    long = [case_of(*(turn(evaluation(0.1), index=index, **texts) for index in range(3)))]
+    text = comment(in_folder(record(*long * 30)))
+    assert text.count("Answer:") == 9
+    assert "<summary>3 of 30 in detail" in text
+
+
+def test_a_long_list_of_failing_cases_is_folded() -> None:
+    text = comment(in_folder(record(*failing(30, "no"))))
+    assert "<summary>5 more that failed or are in error</summary>" in text
+    assert text.index("`failing 24`") < text.index("<summary>5 more") < text.index("`failing 25`")
+
+
+def test_a_run_that_ended_worse_than_its_suites_is_not_shown_as_passed() -> None:
+    good = in_folder(support(at_line(12, case_of(GOOD))))
+    assert good.exit_code == 0
+    for code, verdict in ((3, "⚠️ INCOMPLETE"), (4, "⏹️ STOPPED"), (77, "⚠️ NO VERDICT")):
+        text = comment(good, exit_code=code)
+        assert text.split("\n")[2] == f"### {verdict}: 1 of 1 suites passed"
+        assert "**The run did not end as its suites did" in text
+        title, summary = render_check((good,), (), AT, None, silent, exit_code=code)
+        assert title.startswith(verdict.split(maxsplit=1)[1])
+        assert f"### {verdict}" in summary
+    assert render_check((good,), (), AT, None, silent)[0] == "PASSED: 1 of 1 case passed"
+
+
+def test_without_suites_there_is_no_verdict() -> None:
+    title, summary = render_check((), (), AT, None, silent)
+    assert title.startswith("NO VERDICT")
+    assert "PASSED" not in summary
+
+
+def test_a_title_of_hostile_names_is_one_short_line() -> None:
+    names = {f"{number} {''.join(FRAGMENTS)}": GateMetric(min_mean=0.9) for number in range(5)}
+    report = report_of(record(case("F"), gates=Gates(min_pass_rate=None, metrics=names)))
+    title = render_check((report,), (), AT, None, silent)[0]
+    assert len(title) <= TITLE_LIMIT
+    assert title.splitlines() == [title]
+    assert title.startswith("INCOMPLETE: 1 of 1 case failed; metrics.0 ")
+
+
+TEMPLATE = CustomTemplate(
+    "own.md.j2", "# {{ report.suite|code }}\n{% for case in report.attention %}\n- {{ case.title }}\n{% endfor %}"
+)
+
+
+def test_a_template_of_the_users_own_stands_below_the_hidden_lines() -> None:
+    report = in_folder(support())
+    text = comment(report, template=TEMPLATE)
+    first, hidden, rest = text.split("\n", 2)
+    assert first == MARKER
+    assert is_state(hidden)
+    assert rest == "# `support`\n- `Worn shoes`\n\n"
+    assert render_check((report,), (), AT, TEMPLATE, silent)[1] == "# `support`\n- `Worn shoes`\n\n"
+    long = comment(in_folder(record(*failing(5000, "no"))), template=TEMPLATE)
+    assert within(long, COMMENT)
+    assert long.rstrip().endswith(f"_The report was cut here: for the rest see [the run]({RUN})_")
+
+
+def test_a_template_that_cannot_be_used_is_told_of() -> None:
+    notes: list[str] = []
+    report = in_folder(support())
+    text = comment(report, template=CustomTemplate("own.md.j2", "{{ nothing }}"), note=notes.append)
+    assert text == comment(report)
+    assert notes == ["own.md.j2:1: 'nothing' is undefined; the built-in report is used instead"]
+
+
+@given(st.lists(storable_texts, min_size=1, max_size=30), st.integers(1, 400))
+@settings(max_examples=20, deadline=None)
+def test_problems_of_any_length(problems: list[str], times: int) -> None:
+    many = problems * times
+    text = render_problem(many, MARKER, AT, state_of((), 2, A, "77/1", many))
+    assert within(text, COMMENT)
+    check_inert(text)
+    assert within(render_check((), many, AT, None, silent)[1], CHECK)
