@@ -414,6 +414,14 @@ def test_many_suites_share_the_budget(count: int) -> None:
     assert State.read(text) is not None
 
 
+def test_the_budget_is_kept_when_the_closing_sentences_alone_do_not_fit() -> None:
+    reports = [in_folder(hostile_record(20, 5000), f"agents/{number}") for number in range(40)]
+    text = comment(*reports, at=replace(AT, run_url=f"{RUN}{'7' * 3000}"))
+    assert within(text, COMMENT)
+    assert State.read(text) is not None
+    assert "The report was cut here" in text.splitlines()[-1]
+
+
 def test_what_is_left_out_first() -> None:
     def parts(answered: int, passed: int, answer: str = "the answer " * 100) -> tuple[bool, int, bool]:
         made = record(*failing(answered, answer), *passing(passed))
