@@ -416,7 +416,7 @@ def test_many_suites_share_the_budget(count: int) -> None:
 
 def test_the_budget_is_kept_when_the_closing_sentences_alone_do_not_fit() -> None:
     reports = [in_folder(hostile_record(20, 5000), f"agents/{number}") for number in range(40)]
-    text = comment(*reports, at=replace(AT, run_url=f"{RUN}{'7' * 3000}"))
+    text = comment(*reports, at=replace(AT, run_url=f"{RUN}{'7' * 30_000}"))
     assert within(text, COMMENT)
     assert State.read(text) is not None
     assert "The report was cut here" in text.splitlines()[-1]
