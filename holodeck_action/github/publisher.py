@@ -17,7 +17,7 @@ from holodeck_action.github.remote import ApiError, CheckRun, Pull, Remote
 from holodeck_action.github.review import publish_review
 from holodeck_action.github.surfaces import Surfaces
 from holodeck_action.github.target import Target
-from holodeck_action.reports.changes import State, clash, same_result, state, worse
+from holodeck_action.reports.changes import State, clash, same_result, state_of, worse
 from holodeck_action.reports.comment import Place, render_check, render_comment, render_problem
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.results.verdict import EXIT_PASSED
@@ -170,7 +170,7 @@ class Publisher:
 
     def _comment(self, remote: Remote, pull: Pull, findings: Findings) -> Outcome:
         first_line = marker(self._surfaces.comment_id)
-        now = state(findings.reports, findings.problems, findings.exit_code, pull.head_sha, self._run)
+        now = state_of(findings.reports, findings.exit_code, pull.head_sha, self._run, findings.problems)
 
         def render(previous: str | None) -> str:
             before = None if previous is None else State.read(previous)

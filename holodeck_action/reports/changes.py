@@ -173,15 +173,17 @@ class Change:
     metrics: tuple[str, ...]
 
 
-def state(reports: Sequence[Report], problems: Sequence[str], exit_code: int, sha: str | None, run: str) -> State:
+def state_of(
+    reports: Sequence[Report], exit_code: int, sha: str | None, run: str, problems: Sequence[str] = ()
+) -> State:
     """Return what is to be remembered of a run, compared with nothing yet.
 
     Args:
         reports: of its suites.
-        problems: why there are none.
         exit_code: of the run.
         sha: the commit it is about.
         run: run and attempt of the workflow, `ID/ATTEMPT`.
+        problems: why there are no reports.
     """
     named = tuple(zip(reports, keys(reports), strict=True))
     result = [exit_code, *problems, *(_result(report, key) for report, key in named)]

@@ -5,7 +5,6 @@ Links lead only to the repository and the run that the caller names; the path in
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from holodeck_action.reports import changes
 from holodeck_action.reports.budget import CHECK, COMMENT, Budget, Detail, cut, fit
 from holodeck_action.reports.changes import Change, State, compare, keys, worst
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
@@ -22,6 +20,7 @@ from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.templating import Fields, markdown_environment, number, place, required, text_of, wrap
 from holodeck_action.reports.untrusted import cell, fence, inline_code
 from holodeck_action.reports.wording import SIGNS, VERDICTS, WORDS, tally
+from holodeck_action.results.positions import repository_path
 from holodeck_action.results.verdict import (
     EXIT_CONFIGURATION,
     EXIT_INCOMPLETE,
@@ -31,6 +30,7 @@ from holodeck_action.results.verdict import (
     GateVerdict,
 )
 from holodeck_action.results.views import Report
+from holodeck_action.suite.marks import SourceMark
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -46,8 +46,6 @@ _NOTHING = {
 _NO_VERDICT = ("⚠️", "the evaluation could not run")
 
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-_LAST_LINE = 2**31 - 1
-_LONGEST_PATH = 4096
 """Bytes of a path (`PATH_MAX` of Linux)."""
 _GATES_TOLD = 3
 _PROBLEMS_SHOWN = 14_000
@@ -73,13 +71,6 @@ class Place:
     repository: str
     sha: str | None
     run_url: str | None
-
-
-def state_of(
-    reports: Sequence[Report], exit_code: int, sha: str | None, run: str, problems: Sequence[str] = ()
-) -> State:
-    """Return what a comment is to remember of a run; see `holodeck_action.reports.changes.state`."""
-    return changes.state(reports, problems, exit_code, sha, run)
 
 
 def render_comment(
@@ -259,15 +250,15 @@ class _Text:
     def _linked(self, report: Report, source: Fields, in_cell: bool) -> str:
         """Return where something stands, as a link to the line where there can be one."""
         show = cell if in_cell else inline_code
-        file, line = text_of(source["file"]), source["line"]
-        path = _repository_path(report.provenance.folder, file, line)
+        mark = SourceMark(text_of(source["file"]), source["line"], source["column"])
+        path = repository_path(report.provenance.folder, mark)
         if path is None:
             return show(text_of(place(source, report.folder)), 100)
-        shown = show(f"{path}:{line}", 100)
+        shown = show(f"{path}:{mark.line}", 100)
         sha = self.at.sha
         if sha is None or not _COMMIT.fullmatch(sha):
             return shown
-        return f"[{shown}]({self.at.server}/{self.at.repository}/blob/{sha}/{quote(path, safe='/')}#L{line})"
+        return f"[{shown}]({self.at.server}/{self.at.repository}/blob/{sha}/{quote(path, safe='/')}#L{mark.line})"
 
 
 _COUNTED = ("max_errors", "max_flaky")
@@ -305,16 +296,3 @@ def _gate(gate: GateVerdict) -> str:
         return f"{name} {WORDS[gate.state]}: {one_line(gate.reason, 150)}"
     actual = "unknown" if gate.actual is None else number(gate.actual, 0 if gate.name in _COUNTED else 4)
     return f"{name} is {actual}, {required(wrap(gate))} required"
-
-
-def _repository_path(folder: str | None, file: str, line: int) -> str | None:
-    """Return a file's path in the repository; None where it can be in none, as in a record that somebody invented."""
-    if folder is None or not file or not 1 <= line <= _LAST_LINE:
-        return None
-    written = f"{folder}/{file}"
-    if file.startswith("/") or folder.startswith("/") or "\\" in written or not written.isprintable():
-        return None
-    path = posixpath.normpath(posixpath.join(folder, file))
-    if path in (".", "..") or path.startswith("../") or len(path.encode()) > _LONGEST_PATH:
-        return None
-    return path

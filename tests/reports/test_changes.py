@@ -21,7 +21,7 @@ from holodeck_action.reports.changes import (
     compare,
     keys,
     same_result,
-    state,
+    state_of,
     worse,
     worst,
 )
@@ -43,7 +43,7 @@ def suite(trials: str, **changes: Any) -> Report:
 
 def of(*reports: Report, sha: str | None = A, run: str = "1/1", exit_code: int | None = None) -> State:
     code = worst(report.exit_code for report in reports) if exit_code is None else exit_code
-    return state(reports, (), code, sha, run)
+    return state_of(reports, code, sha, run)
 
 
 def body(of_state: State) -> str:
@@ -208,7 +208,7 @@ def test_a_commit_is_compared_with_the_one_before_it() -> None:
 
 def test_what_nothing_was_evaluated_in_is_passed_over() -> None:
     good = of(suite("PP"), sha=A)
-    problem = state((), ("agent.yaml: is not YAML",), 2, B, "2/1").following(good)
+    problem = state_of((), 2, B, "2/1", ("agent.yaml: is not YAML",)).following(good)
     assert problem.before is not None
     assert problem.before.sha == A
     assert of(suite("PF"), sha=C).following(problem).before == problem.before
@@ -309,7 +309,7 @@ def test_the_same_result() -> None:
     loose = tuple(replace(gate, state="passed") for gate in gates)
     others.append(of(replace(suite("PF"), gates=loose)))
     assert not any(same_result(other, now) for other in others)
-    assert not same_result(state((), ("one",), 2, A, "1/1"), state((), ("two",), 2, A, "1/1"))
+    assert not same_result(state_of((), 2, A, "1/1", ("one",)), state_of((), 2, A, "1/1", ("two",)))
 
 
 def test_two_steps_of_one_run() -> None:

@@ -19,14 +19,13 @@ from hypothesis import strategies as st
 from markdown_it.token import Token
 
 from holodeck_action.reports.budget import CHECK, COMMENT, Budget
-from holodeck_action.reports.changes import State
+from holodeck_action.reports.changes import State, state_of
 from holodeck_action.reports.comment import (
     TITLE_LIMIT,
     Place,
     render_check,
     render_comment,
     render_problem,
-    state_of,
 )
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.results.evaluation import ErrorInfo
