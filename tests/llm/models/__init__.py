@@ -1,0 +1,6 @@
+"""A model server on loopback: real HTTP, four providers in their real shapes, scripted by the test."""
+
+from tests.llm.models.server import FakeModels
+from tests.llm.models.values import Answer, Fault, Message, Reply, Request, ToolCall
+
+__all__ = ["Answer", "FakeModels", "Fault", "Message", "Reply", "Request", "ToolCall"]
