@@ -38,7 +38,7 @@ from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.files import REPORT_FILE, readable
 from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.streams import lasting_streams
-from holodeck_action.reports.untrusted import fence
+from holodeck_action.reports.untrusted import cell, fence
 from holodeck_action.request import Request, request_from
 from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE
 from holodeck_action.results.redaction import SHORTEST, Redactor, environment_secrets
@@ -50,6 +50,8 @@ T = TypeVar("T")
 TITLE = "holodeck-action"
 _PROBLEMS_SHOWN = 50_000
 """Characters of configuration errors in the job summary, which take at most four bytes each."""
+_NOT_RUN_BYTES = 8000
+"""Room in the job summary for 1,000 escaped characters that name suites."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +277,9 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _outputs(asked: _Asked | _Ended, ended: _Ended, channels: Sequence[Channel]) -> dict[str, str]:
+    publishes = isinstance(asked, _Asked) and bool(asked.publish)
     # What was only published has no verdict.json of this step.
-    folder = asked.request.output_dir if isinstance(asked, _Asked) and not asked.publish else None
+    folder = asked.request.output_dir if isinstance(asked, _Asked) and not publishes else None
     done = ended.done.suites if ended.done is not None else ()
     suites = [
         SuiteResult(
@@ -284,7 +287,8 @@ def _outputs(asked: _Asked | _Ended, ended: _Ended, channels: Sequence[Channel])
             pass_rate=suite.report.pass_rate,
             cost_usd=suite.report.spend.cost_usd,
             results=_written(suite.folder, RESULTS_FILE),
-            report=_written(suite.folder, REPORT_FILE),
+            # A report that another run's artifact brings is not made here, and may be anything.
+            report=None if publishes else _written(suite.folder, REPORT_FILE),
         )
         for suite in done
     ]
@@ -304,6 +308,9 @@ def _summary(asked: _Asked | _Ended, ended: _Ended, channels: Sequence[Channel],
     if isinstance(asked, _Ended) or ended.done is None:
         problems = fence("\n".join(ended.problems), _PROBLEMS_SHOWN)
         return f"### {TITLE}: nothing was evaluated{problems}{where}"
+    if ended.done.not_run:
+        where = f"\n⏹️ Not run: {cell(', '.join(ended.done.not_run), 1000)}\n{where}"
+        room -= _NOT_RUN_BYTES
     texts: list[str] = []
     for left, suite in zip(range(len(ended.done.suites), 0, -1), ended.done.suites, strict=True):
         share = room // left - 1
@@ -322,6 +329,8 @@ def _why(ended: _Ended, published: Publication) -> str:
         for verdict in verdicts
         if verdict.exit_code
     ]
+    if ended.done is not None and ended.done.not_run:
+        reasons.append(f"not run: {one_line(', '.join(ended.done.not_run), 1000)}")
     told = (*(one_line(problem, 1000) for problem in ended.problems), *reasons)
     # Only `require-publish` fails a step that passed.
     return "\n".join(told or lines(published.channels)) or "see the log"

@@ -27,7 +27,8 @@ from holodeck_action.results.decide import decide
 from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
 from holodeck_action.results.redaction import Redactor, environment_secrets
 from holodeck_action.results.report import build_report
-from holodeck_action.results.verdict import SuiteVerdict
+from holodeck_action.results.verdict import EXIT_STOPPED, SuiteVerdict
+from holodeck_action.runner.journal import JOURNAL_FILE
 
 MOST_FILES = 100
 """Suites of one publication."""
@@ -35,6 +36,10 @@ MOST_BYTES = 64 * 1024 * 1024
 """Bytes of all results files together: about 20,000 cases with long answers."""
 _MOST_ENTRIES = 10_000
 """Files and folders looked at."""
+_SHOWN = 1000
+"""Characters of a sentence about what an artifact holds."""
+_PATH_SHOWN = 300
+"""Characters of a path."""
 
 
 def publish_runs(
@@ -67,6 +72,8 @@ def publish_runs(
     published = publisher.finish(findings)
     for suite in done.suites:
         _write(stdout, f"{suite.verdict.outcome}: {suite.verdict.suite} ({suite.verdict.reason})")
+    if done.not_run:
+        _write(stdout, f"not run: {', '.join(done.not_run)}")
     for line in lines(published.channels):
         _write(stdout, line)
     return surfaces.process_exit_code(request.process_exit_code(done.exit_code), published.channels)
@@ -77,6 +84,8 @@ def _target(given: Mapping[str, Any], environ: Mapping[str, str]) -> Target | No
     pull, sha = given.get("pull_request"), given.get("sha")
     repository = given.get("repository") or environ.get("GITHUB_REPOSITORY", "")
     if pull is None and sha is None:
+        if given.get("repository"):
+            raise ConfigurationError(["publish: --repository needs --pull-request or --sha beside it"])
         if environ.get("GITHUB_EVENT_NAME", ""):
             return None
         raise ConfigurationError(["publish: outside of a workflow, give --pull-request or --sha"])
@@ -100,12 +109,18 @@ def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Done:
         redactor: takes the secrets of this side out, should one be in a record.
 
     Returns:
-        What a run of these suites would have returned.
+        What a run of these suites would have returned. A folder with a journal and no results is a suite whose run
+        has not ended: it counts as not run, so that the others alone are no pass.
 
     Raises:
         ConfigurationError: a path holds no results, too many or too large ones, a link, or something that is no record.
     """
-    files = tuple(dict.fromkeys(file for path in paths for file in _results(start / path, path)))
+    try:
+        found = tuple(dict.fromkeys(file for path in paths for file in _results(start, path)))
+    except OSError as error:
+        raise ConfigurationError([f"publish: {error.filename}: cannot be read: {error.strerror}"]) from error
+    files = tuple(file for file in found if file.name != JOURNAL_FILE)
+    journals = tuple(file for file in found if file.name == JOURNAL_FILE)
     if len(files) > MOST_FILES:
         raise ConfigurationError(
             [f"publish: {len(files)} results files are more than the {MOST_FILES} that one step takes"]
@@ -119,10 +134,12 @@ def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Done:
         try:
             suites.append(_judged(file, start, redactor))
         except RecordError as error:
-            problems.append(f"publish: {redactor.text(str(error))}")
+            problems.append(f"publish: {one_line(redactor.text(str(error)), _SHOWN)}")
     if problems:
         raise ConfigurationError(problems)
-    return Done(combined_exit_code([suite.verdict.exit_code for suite in suites]), tuple(suites), ())
+    not_run = tuple(one_line(redactor.text(os.path.relpath(file.parent, start)), _SHOWN) for file in journals)
+    codes = [suite.verdict.exit_code for suite in suites] + [EXIT_STOPPED for _ in not_run]
+    return Done(combined_exit_code(codes), tuple(suites), not_run)
 
 
 def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
@@ -142,17 +159,26 @@ def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
     return SuiteDone(report, suite, folder, written=True)
 
 
-def _results(path: Path, given: str) -> Iterator[Path]:
-    """Yield the results files at a path; links are refused, as they could lead to what the runner keeps."""
-    if path.is_symlink() or not path.exists():
+def _results(start: Path, given: str) -> Iterator[Path]:
+    """Yield the results files at a path, and the journals of suites that have no results beside them.
+
+    Links are refused: those of an artifact could lead to what the runner keeps for itself.
+    """
+    path, given = start / given, one_line(given, _PATH_SHOWN)
+    if not os.path.lexists(path):
         raise ConfigurationError(
             [f"publish: {given}: there is no such file or folder; download the artifact of the run into it first"]
         )
+    below = (part for part in path.parents if part != start and part.is_relative_to(start))
+    if any(part.is_symlink() for part in (path, *below)):
+        raise ConfigurationError([f"publish: {given}: is a link or behind one; name what it leads to"])
     if not path.is_dir():
+        if path.name == JOURNAL_FILE:
+            raise ConfigurationError([f"publish: {given}: is no {RESULTS_FILE}; the run has not written one yet"])
         yield _regular(path, given)
         return
     found = entries = 0
-    for folder, folders, names in os.walk(path):
+    for folder, folders, names in os.walk(path, onerror=_unreadable):
         folders.sort()
         entries += len(folders) + len(names)
         if entries > _MOST_ENTRIES:
@@ -162,10 +188,17 @@ def _results(path: Path, given: str) -> Iterator[Path]:
         if RESULTS_FILE in names:
             found += 1
             yield _regular(Path(folder) / RESULTS_FILE, given)
+        elif JOURNAL_FILE in names:
+            yield Path(folder) / JOURNAL_FILE
     if not found:
         raise ConfigurationError(
             [f"publish: {given}: holds no {RESULTS_FILE}; upload the output folder of the run as the artifact"]
         )
+
+
+def _unreadable(error: OSError) -> None:
+    # A folder that is passed over could be that of a failing suite.
+    raise error
 
 
 def _regular(file: Path, given: str) -> Path:

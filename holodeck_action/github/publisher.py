@@ -17,6 +17,7 @@ from holodeck_action.github.remote import ApiError, CheckRun, Pull, Remote
 from holodeck_action.github.review import publish_review
 from holodeck_action.github.surfaces import Surfaces
 from holodeck_action.github.target import Target
+from holodeck_action.github.writing import refused
 from holodeck_action.reports.changes import State, clash, same_result, state_of, worse
 from holodeck_action.reports.comment import Place, render_check, render_comment, render_problem
 from holodeck_action.reports.custom import CustomTemplate
@@ -258,17 +259,9 @@ class Publisher:
         try:
             return call(self._connection.remote)
         except ApiError as error:
-            return _refused(error, self._target.why)
+            return refused("the pull requests cannot be looked up", "pull-requests: read", error, self._target.why)
         except Exception as error:  # noqa: BLE001 - as above
             return Failed(f"holodeck-action has a defect: {type(error).__name__}: {error}; please report it")
-
-
-def _refused(error: ApiError, why: str) -> Outcome:
-    """Return how a channel ends whose pull requests cannot be looked up."""
-    sentence = f"{why}: {error}" if why else str(error)
-    if error.kind != "denied":
-        return Failed(sentence)
-    return Skipped(f"{sentence}; add `pull-requests: read` to the `permissions:` of the job", asked=True)
 
 
 def _off(name: str) -> Skipped:
