@@ -1,0 +1,209 @@
+"""What travels along the wire: who is asked, for whom, what came back, and what is noted about it.
+
+Free of the HTTP library, so that those who ask (agents, judges) import it at no cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from holodeck_action.results.record import Usage
+
+if TYPE_CHECKING:
+    import httpx2
+
+Kind = Literal["agent", "judge", "embedding"]
+
+
+class WireError(Exception):
+    """A model call that has no answer to hand out.
+
+    Attributes:
+        message: one sentence a person can act on.
+        code: `connect`, `disconnected`, `timeout`, `rate_limited`, `malformed`, `truncated`, `stream_error`,
+            `too_large`, `cassette_miss`, `cassette_unreadable` or `cassette_unwritable`.
+        status: the HTTP status, where there was one.
+        retry_worthy: whether the same call may succeed later.
+    """
+
+    def __init__(self, message: str, code: str, *, status: int | None = None, retry_worthy: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.status = status
+        self.retry_worthy = retry_worthy
+
+
+def wire_error(error: BaseException | None) -> WireError | None:
+    """Return the wire's error behind an exception of a provider's library, None when there is none."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, WireError):
+            return error
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who is asked and who pays; calls of one account share its connections and its limit.
+
+    Attributes:
+        provider: `openai`, `azure_openai`, `anthropic` or `ollama`.
+        base_url: the address that the provider's client is given.
+        key: the credential; empty where none is needed. It stands in no text.
+    """
+
+    provider: str
+    base_url: str
+    key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens of one call; None where the provider does not say. `cached` are those of `prompt` that cost less."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    cached: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One model call as it went.
+
+    Attributes:
+        provider: the account's provider.
+        model: the model that answered, or that was asked where the answer does not say; empty when unknown.
+        status: the HTTP status of the last attempt; None when it had none.
+        cached: whether the answer was paid for by an earlier call (a cassette, or the same call at the same moment).
+        tokens: the provider's own count.
+        latency_s: seconds from sending to the whole answer, waiting left out; of the original call when cached.
+        attempts: requests that were sent for this call, 0 when cached.
+        cost_usd: what it cost, or would have cost when cached; None when the price is unknown.
+        error: the code of the `WireError`, None when there was an answer.
+    """
+
+    provider: str
+    model: str
+    status: int | None
+    cached: bool
+    tokens: Tokens
+    latency_s: float
+    attempts: int
+    cost_usd: float | None
+    error: str | None = None
+
+
+class Meter:
+    """Collects the model calls of one turn (or of one evaluation)."""
+
+    def __init__(self) -> None:
+        self._records: list[CallRecord] = []
+
+    def add(self, record: CallRecord) -> None:
+        """Note a call."""
+        self._records.append(record)
+
+    @property
+    def records(self) -> tuple[CallRecord, ...]:
+        """The calls in the order in which they ended."""
+        return tuple(self._records)
+
+    def usage(self) -> Usage | None:
+        """Return the sum over the calls that were answered; a part that is unknown for one of them is unknown.
+
+        Returns:
+            None when no call was answered.
+        """
+        answered = [record for record in self._records if record.status is not None and record.status < 300]
+        if not answered:
+            return None
+        prompt = _total(record.tokens.prompt for record in answered)
+        completion = _total(record.tokens.completion for record in answered)
+        return Usage(
+            prompt_tokens=None if prompt is None else int(prompt),
+            completion_tokens=None if completion is None else int(completion),
+            cost_usd=_total(record.cost_usd for record in answered),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """For whom a call is made.
+
+    Attributes:
+        kind: what it is for.
+        repeat: the trial's index; trials are asked anew, so it is part of a recorded call's key.
+        deadline: monotonic seconds until which an answer is of use; None without a limit.
+        meter: where the call is noted.
+    """
+
+    kind: Kind
+    repeat: int
+    deadline: float | None
+    meter: Meter
+
+
+CALL: ContextVar[CallContext] = ContextVar("CALL")
+"""Set by who asks, read by the wire; a call without one counts as the agent's, first trial, without a deadline."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One request on its way; `attempts` counts how often it was sent.
+
+    Attributes:
+        account: who is asked.
+        request: as the provider's client built it; its body is in memory.
+        context: for whom.
+        document: the body as a JSON value; None when it is none.
+        key: what a recorded answer is found by.
+        place: place in the queue of its account; a call that is sent again keeps it. None before the first time.
+    """
+
+    account: Account
+    request: httpx2.Request
+    context: CallContext
+    document: Any
+    key: str = ""
+    place: int | None = None
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole HTTP answer.
+
+    Attributes:
+        status: the HTTP status.
+        headers: without those of framing and compression.
+        body: unpacked.
+        payload: a JSON value, a list of them for a stream of events, None when it is neither.
+        latency_s: seconds from sending to the last byte.
+        cached: see `CallRecord.cached`.
+    """
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    payload: Any
+    latency_s: float
+    cached: bool = False
+
+
+Link = Callable[[Call], Awaitable[Answer]]
+"""One member of the chain: answers a call itself or asks the next. It raises WireError."""
+
+
+def _total(values: Iterable[float | None]) -> float | None:
+    total = 0.0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total

@@ -1,0 +1,70 @@
+"""What makes two calls the same: all that can change an answer, nothing that cannot.
+
+In the key: provider, endpoint (host and path, without port and scheme; every loopback address is `localhost`), method,
+query, body and the trial's index. Two endpoints may serve different models under one name, so the endpoint counts.
+Left out: headers (keys, trace ids), whom the call is made for, and the fields of the body that only serve billing and
+tracing. Ids that our client library invents at random are numbered. Secrets are masked before the key is built, so a
+key tells nothing about them, and a replay with another key (or a stand-in) finds the same entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import json
+import re
+from typing import Any
+
+from holodeck_action.llm.calls import Call
+from holodeck_action.results.redaction import Redactor
+
+_IDLE = frozenset(
+    {
+        "user",
+        "metadata",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "service_tier",
+        "store",
+        "keep_alive",
+    }
+)
+"""Fields of a request's body that cannot change the answer."""
+_INVENTED = re.compile(r"pyd_ai_[0-9a-zA-Z_-]+")
+
+
+def parts_of(call: Call, redactor: Redactor) -> dict[str, Any]:
+    """Return what a call's key is made of, as JSON values without secrets."""
+    url = call.request.url
+    document = call.document
+    if isinstance(document, dict):
+        document = {name: value for name, value in document.items() if name not in _IDLE}
+    elif document is None and call.request.content:
+        document = f"sha256:{hashlib.sha256(call.request.content).hexdigest()}"
+    return {
+        "provider": call.account.provider,
+        "endpoint": redactor.text(_host(url.host) + url.path),
+        "method": call.request.method,
+        "query": redactor.text(url.query.decode("ascii", "replace")),
+        "repeat": call.context.repeat,
+        "body": redactor.value(document),
+    }
+
+
+def key_of(parts: dict[str, Any]) -> str:
+    """Return the key: 40 hexadecimal digits of the parts' SHA-256."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    if "pyd_ai_" in text:
+        numbers: dict[str, int] = {}
+        text = _INVENTED.sub(lambda match: f"pyd_ai_{numbers.setdefault(match[0], len(numbers))}", text)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+def _host(host: str) -> str:
+    if host == "localhost" or host.endswith(".localhost"):
+        return "localhost"
+    try:
+        return "localhost" if ipaddress.ip_address(host).is_loopback else host
+    except ValueError:
+        return host

@@ -1,0 +1,161 @@
+"""How many requests an account may have under way: found by trying, as TCP finds a line's capacity.
+
+The limit stands below the retries: what the provider counts is attempts, and a call that waits for its next one takes
+nobody's place. Slow start (one more for every answer) up to the first refusal (429, 529); then one less than what was
+under way is the ceiling that is kept. Above a ceiling one more is tried now and then, ever more rarely while it fails,
+because a refusal with Retry-After stops the whole account.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from holodeck_action.llm.calls import Answer, Call, Link, WireError
+from holodeck_action.llm.outcomes import congested, retry_after
+
+START = 8
+"""Requests at once in the beginning."""
+DECREASE = 0.85
+"""What is left of the ceiling after a refusal: the account must drain before it takes more."""
+PROBE_S = 10.0
+"""Seconds at a ceiling before one more is tried; doubled after every refusal, up to `PROBE_MOST_S`."""
+PROBE_MOST_S = 160.0
+LONGEST_WAIT_S = 120.0
+"""Seconds that a provider's Retry-After may ask for; a longer one is a refusal, not a wait."""
+
+
+class AccountLimit:
+    """The link that holds one account's requests back."""
+
+    def __init__(
+        self,
+        next_link: Link,
+        shown: str,
+        most: int,
+        *,
+        monotonic: Callable[[], float],
+        pause: Callable[[float], Awaitable[None]],
+        now: Callable[[], datetime],
+    ) -> None:
+        """Start small.
+
+        Args:
+            next_link: what sends.
+            shown: the account, for messages.
+            most: requests that are never exceeded, at least 1.
+            monotonic: seconds.
+            pause: waits for seconds.
+            now: the time of day, for dates in Retry-After.
+        """
+        self._next = next_link
+        self._shown = shown
+        self._most = most
+        self._monotonic, self._pause, self._now = monotonic, pause, now
+        self._window = float(min(START, most))
+        self._ceiling = float(most)
+        self._taken = 0
+        self._sent = 0
+        self._places = 0
+        self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._gate = 0.0
+        self._last_decrease = float("-inf")
+        self._probe_s = PROBE_S
+        self._probe_at = float("inf")
+
+    @property
+    def window(self) -> int:
+        """How many requests may be under way now."""
+        return int(self._window)
+
+    async def __call__(self, call: Call) -> Answer:
+        """Send when it is this call's turn.
+
+        Raises:
+            WireError: `rate_limited`, the account has to wait longer than the call has time; whatever sending raises.
+        """
+        await self._take(call)
+        try:
+            await self._pass_gate(call)
+            started = self._monotonic()
+            self._sent += 1
+            busy = self._sent
+            try:
+                answer = await self._next(call)
+            finally:
+                self._sent -= 1
+            self._learn(answer, started, busy)
+            return answer
+        finally:
+            self._taken -= 1
+            self._wake()
+
+    async def _take(self, call: Call) -> None:
+        """Take one of the window's slots, first come first served; who was sent before goes first."""
+        if call.place is None:
+            self._places += 1
+            call.place = self._places
+        if self._taken < self.window and not self._queue:
+            self._taken += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._places += 1
+        heapq.heappush(self._queue, (call.place, self._places, turn))
+        self._wake()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._taken -= 1
+                self._wake()
+            raise
+
+    def _wake(self) -> None:
+        while self._queue and self._taken < self.window:
+            _, _, turn = heapq.heappop(self._queue)
+            if not turn.done():
+                self._taken += 1
+                turn.set_result(None)
+
+    async def _pass_gate(self, call: Call) -> None:
+        while (wait := self._gate - self._monotonic()) > 0:
+            deadline = call.context.deadline
+            if deadline is not None and self._gate >= deadline:
+                raise WireError(
+                    f"{self._shown} refuses more calls for {wait:.0f} s (rate limit), longer than this call has time; "
+                    "lower `limits.concurrency` or raise `limits.case_timeout_s`",
+                    "rate_limited",
+                    status=429,
+                )
+            await self._pause(wait)
+
+    def _learn(self, answer: Answer, started: float, busy: int) -> None:
+        now = self._monotonic()
+        if answer.status >= 400:
+            asked = retry_after(answer, self._now())
+            full = congested(answer)
+            if asked is not None and (full or answer.status == 503):
+                self._gate = max(self._gate, now + min(asked, LONGEST_WAIT_S))
+            # Calls that were under way at the last decrease tell nothing new.
+            if full and started >= self._last_decrease:
+                self._decrease(busy, now)
+            return
+        if self._taken < self.window and not self._queue:
+            return
+        if self._window < self._ceiling:
+            self._window = min(self._window + 1, self._ceiling)
+        elif now >= self._probe_at and self._ceiling < self._most:
+            self._ceiling = self._window = min(self._ceiling + 1, float(self._most))
+            self._probe_at = now + self._probe_s
+        self._wake()
+
+    def _decrease(self, busy: int, now: float) -> None:
+        first = self._last_decrease == float("-inf")
+        self._last_decrease = now
+        self._ceiling = float(max(1, min(busy - 1, self.window)))
+        self._window = max(1.0, self._ceiling * DECREASE)
+        if not first:
+            self._probe_s = min(2 * self._probe_s, PROBE_MOST_S)
+        self._probe_at = now + self._probe_s

@@ -1,0 +1,96 @@
+"""The last link: sends a request once and reads its whole answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from urllib.parse import urlsplit
+
+import httpx2
+
+from holodeck_action.llm.calls import Account, Answer, Call, WireError
+from holodeck_action.llm.outcomes import check, parse
+
+ATTEMPT_S = 300.0
+"""Seconds that one attempt may take where no deadline is nearer: reasoning models think for minutes."""
+CONNECT_S = 10.0
+"""Seconds to reach the provider."""
+MAX_BODY_BYTES = 64_000_000
+"""Bytes of one answer, unpacked: 2,048 embeddings of 3,072 numbers, the most a provider gives, are below it."""
+
+# The answer is handed on whole and unpacked: what these say of its form is no longer true.
+_FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive"})
+
+
+def shown(account: Account) -> str:
+    """Return who is asked, for messages: provider and host, without path, user and password."""
+    parts = urlsplit(account.base_url)
+    host = parts.hostname or "?"
+    try:
+        port = "" if parts.port is None else f":{parts.port}"
+    except ValueError:
+        port = ""
+    return f"{account.provider} ({host}{port})"
+
+
+class Network:
+    """Sends requests of one account."""
+
+    def __init__(self, account: Account, transport: httpx2.AsyncBaseTransport, monotonic: Callable[[], float]) -> None:
+        self._shown = shown(account)
+        self._transport = transport
+        self._monotonic = monotonic
+
+    async def __call__(self, call: Call) -> Answer:
+        """Send the request once.
+
+        Raises:
+            WireError: `connect`, `disconnected`, `timeout`, `too_large`, `malformed`, `truncated`, `stream_error`.
+        """
+        call.attempts += 1
+        request = call.request
+        request.extensions = {"timeout": {"connect": CONNECT_S, "read": None, "write": None, "pool": None}}
+        started = self._monotonic()
+        try:
+            async with asyncio.timeout(ATTEMPT_S):
+                response = await self._transport.handle_async_request(request)
+                response.request = request
+                try:
+                    body = await self._read(response)
+                finally:
+                    await response.aclose()
+        except TimeoutError:
+            message = f"{self._shown} did not answer within {ATTEMPT_S:g} s"
+            raise WireError(message, "timeout", retry_worthy=True) from None
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            reason = str(error) or "no connection in time"
+            raise WireError(f"{self._shown} cannot be reached: {reason}", "connect", retry_worthy=True) from None
+        except httpx2.DecodingError:
+            message = f"{self._shown} answered with a broken compressed body"
+            raise WireError(message, "malformed", retry_worthy=True) from None
+        except httpx2.RequestError as error:
+            # The texts of protocol errors may quote what was sent, header values too.
+            message = f"{self._shown} broke off the exchange ({type(error).__name__})"
+            retry = not isinstance(error, (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError))
+            raise WireError(message, "disconnected", retry_worthy=retry) from None
+        latency = self._monotonic() - started
+        kind = response.headers.get("content-type", "")
+        if 200 <= response.status_code < 300:
+            payload = check(kind, body, self._shown)
+        else:
+            try:
+                payload = parse(kind, body)
+            except (ValueError, RecursionError):
+                payload = None
+        headers = tuple((name, value) for name, value in response.headers.items() if name not in _FRAMING)
+        return Answer(response.status_code, headers, body, payload, latency)
+
+    async def _read(self, response: httpx2.Response) -> bytes:
+        data = bytearray()
+        async with aclosing(response.aiter_bytes()) as chunks:
+            async for chunk in chunks:
+                data += chunk
+                if len(data) > MAX_BODY_BYTES:
+                    raise WireError(f"{self._shown} answered with more than {MAX_BODY_BYTES} bytes", "too_large")
+        return bytes(data)

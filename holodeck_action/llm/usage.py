@@ -1,0 +1,83 @@
+"""Which model answered and what it took, read from answers of every provider and kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from holodeck_action.llm.calls import Account, Answer, Call, CallRecord, Tokens
+
+Price = Callable[[Account, str, Tokens], float | None]
+"""US dollars for tokens of a model; None when the price is not known."""
+
+
+def record_of(call: Call, answer: Answer, price: Price) -> CallRecord:
+    """Describe an answered call."""
+    model = _model(answer.payload) or _model(call.document)
+    tokens = tokens_of(answer.payload)
+    return CallRecord(
+        provider=call.account.provider,
+        model=model,
+        status=answer.status,
+        cached=answer.cached,
+        tokens=tokens,
+        latency_s=answer.latency_s,
+        attempts=0 if answer.cached else call.attempts,
+        cost_usd=price(call.account, model, tokens) if answer.status < 300 else None,
+    )
+
+
+def error_record(call: Call, code: str, status: int | None) -> CallRecord:
+    """Describe a call that got no answer."""
+    return CallRecord(
+        call.account.provider, _model(call.document), status, False, Tokens(), 0.0, call.attempts, None, code
+    )
+
+
+def tokens_of(payload: Any) -> Tokens:
+    """Return the tokens that an answer declares; in a stream later events correct earlier ones."""
+    merged: dict[str, Any] = {}
+    for part in _parts(payload):
+        merged.update((name, value) for name, value in part.items() if value is not None)
+    if not merged:
+        return Tokens()
+    if "prompt_tokens" in merged:  # OpenAI's chat completions and embeddings, and all that follow them
+        details = merged.get("prompt_tokens_details")
+        return Tokens(
+            _count(merged["prompt_tokens"]),
+            _count(merged.get("completion_tokens", 0)),
+            _count(details.get("cached_tokens")) if isinstance(details, Mapping) else None,
+        )
+    if "prompt_eval_count" in merged or "eval_count" in merged:  # Ollama's own interface
+        return Tokens(_count(merged.get("prompt_eval_count")), _count(merged.get("eval_count", 0)), None)
+    prompt, read = _count(merged.get("input_tokens")), _count(merged.get("cache_read_input_tokens"))
+    if prompt is not None:  # Anthropic counts what its cache gave apart
+        prompt += (read or 0) + (_count(merged.get("cache_creation_input_tokens")) or 0)
+    return Tokens(prompt, _count(merged.get("output_tokens")), read)
+
+
+def _parts(payload: Any) -> Iterator[Mapping[str, Any]]:
+    for event in payload if isinstance(payload, list) else [payload]:
+        if not isinstance(event, Mapping):
+            continue
+        message = event.get("message")
+        for holder in (message, event):
+            usage = holder.get("usage") if isinstance(holder, Mapping) else None
+            if isinstance(usage, Mapping):
+                yield usage
+        if "prompt_eval_count" in event or "eval_count" in event:
+            yield {name: event.get(name) for name in ("prompt_eval_count", "eval_count")}
+
+
+def _model(payload: Any) -> str:
+    for event in payload if isinstance(payload, list) else [payload]:
+        if isinstance(event, Mapping):
+            for holder in (event, event.get("message")):
+                model = holder.get("model") if isinstance(holder, Mapping) else None
+                if isinstance(model, str) and model:
+                    return model
+    return ""
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
