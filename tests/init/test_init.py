@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,19 @@ import yaml
 
 from tests.action.step import ROOT, Step
 from tests.cli.project import Project
+from tests.github.events import HEAD
+from tests.github.fake import FakeGitHub
+from tests.github.workflow import REPOSITORY, Workflow
 
 FILES = ["agent.yaml", "holodeck-action.yaml", "my_agent.py", ".github/workflows/evaluate.yml"]
+
+
+@pytest.fixture
+def hub() -> Iterator[FakeGitHub]:
+    """A GitHub that is used by its rules."""
+    with FakeGitHub() as hub:
+        yield hub
+        assert hub.violations == []
 
 
 def _written(folder: Path) -> list[str]:
@@ -88,11 +100,30 @@ def test_the_written_workflow_is_what_the_step_can_do(project: Project) -> None:
     step = Step(project)
     assert step.project.run("init").code == 0
     workflow = yaml.safe_load((step.project.folder / FILES[-1]).read_text())
-    assert workflow["permissions"] == {"contents": "read"}
-    [used] = [part for part in workflow["jobs"]["evaluate"]["steps"] if "holodeck-action" in part.get("uses", "")]
+    job = workflow["jobs"]["evaluate"]
+    assert workflow["permissions"] == {}
+    assert job["permissions"] == {"contents": "read", "pull-requests": "write", "checks": "write"}
+    [used] = [part for part in job["steps"] if "holodeck-action" in part.get("uses", "")]
     ended = step.run(used["with"])
     assert ended.code == 0, ended.text
     assert ended.outputs["verdict"] == "passed"
+
+
+def test_the_written_workflow_shows_the_result_on_a_pull_request(hub: FakeGitHub, project: Project) -> None:
+    workspace = Project(project.folder / "workspace")
+    workspace.folder.mkdir()
+    assert workspace.run("init").code == 0
+    workflow = yaml.safe_load((workspace.folder / FILES[-1]).read_text())
+    assert "pull_request" in workflow[True]  # YAML 1.1 reads `on` as true.
+    job = workflow["jobs"]["evaluate"]
+    [used] = [part["with"] for part in job["steps"] if "holodeck-action" in part.get("uses", "")]
+    permissions = {name.replace("-", "_"): level for name, level in job["permissions"].items()}
+    repository = hub.add_repository(REPOSITORY)
+    repository.add_pull(7, head_sha=HEAD, head_repository=REPOSITORY, branch="topic")
+    ended = Workflow(hub, workspace, permissions=permissions).job(inputs=used | {"require-publish": "true"})
+    assert ended.code == 0, ended.text
+    assert ended.outputs["comment-url"] == repository.comments(7)[0]["html_url"]
+    assert ended.outputs["check-url"] == repository.check_runs(HEAD)[0]["html_url"]
 
 
 def test_workflow_documentation_and_readme_name_one_action() -> None:
