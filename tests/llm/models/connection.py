@@ -37,10 +37,14 @@ class Outgoing:
     wire: WireFault | None = None
 
 
-class Connection(asyncio.Protocol):
-    """Reads one request after the other and writes what `respond` returns; a client that leaves cancels it."""
+Send = Callable[[Outgoing], Awaitable[None]]
+Respond = Callable[[Incoming, Send], Awaitable[None]]
 
-    def __init__(self, respond: Callable[[Incoming], Awaitable[Outgoing]], all_of_them: set[Connection]) -> None:
+
+class Connection(asyncio.Protocol):
+    """Reads one request after the other and lets `respond` send its answer; a client that leaves cancels it."""
+
+    def __init__(self, respond: Respond, all_of_them: set[Connection]) -> None:
         self._respond = respond
         self._all = all_of_them
         self._buffer = bytearray()
@@ -72,14 +76,12 @@ class Connection(asyncio.Protocol):
             self._task = asyncio.get_running_loop().create_task(self._answer(incoming))
 
     async def _answer(self, incoming: Incoming) -> None:
-        outgoing = await self._respond(incoming)
-        keep = incoming.headers.get("connection", "").lower() != "close"
-        await self._send(outgoing)
-        self._task = None
         assert self._transport is not None
-        if outgoing.wire not in (None, "malformed") or not keep:
+        await self._respond(incoming, self._send)
+        self._task = None
+        if incoming.headers.get("connection", "").lower() == "close":
             self._transport.close()
-        elif not self._transport.is_closing():
+        if not self._transport.is_closing():
             self._advance()
 
     async def _send(self, outgoing: Outgoing) -> None:
@@ -92,6 +94,7 @@ class Connection(asyncio.Protocol):
             transport.abort()
             return
         if outgoing.wire == "close":
+            transport.close()
             return
         if isinstance(outgoing.body, bytes):
             body = outgoing.body[: len(outgoing.body) // 2] if outgoing.wire else outgoing.body
@@ -101,6 +104,8 @@ class Connection(asyncio.Protocol):
             await self._stream(transport, outgoing, outgoing.body)
         if outgoing.wire == "stall":
             await asyncio.get_running_loop().create_future()
+        if outgoing.wire == "truncate":
+            transport.close()
 
     async def _stream(self, transport: asyncio.Transport, outgoing: Outgoing, pieces: Sequence[bytes]) -> None:
         if outgoing.wire:

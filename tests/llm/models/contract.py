@@ -29,6 +29,7 @@ CHAT_FIELDS = frozenset(
         "prediction",
         "presence_penalty",
         "prompt_cache_key",
+        "prompt_cache_options",
         "prompt_cache_retention",
         "reasoning_effort",
         "response_format",
@@ -55,14 +56,15 @@ MESSAGE_FIELDS = frozenset(
     {
         "cache_control",
         "container",
+        "diagnostics",
         "inference_geo",
         "max_tokens",
         "messages",
         "metadata",
         "model",
         "output_config",
-        "output_format",
         "service_tier",
+        "speed",
         "stop_sequences",
         "stream",
         "system",
@@ -72,11 +74,28 @@ MESSAGE_FIELDS = frozenset(
         "tools",
         "top_k",
         "top_p",
+        "user_profile_id",
+        "workspace_id",
     }
 )
 """What a message of Anthropic may hold; the tests compare it with Anthropic's own client."""
 
-_REASONING = ("o1", "o3", "o4", "gpt-5")
+_REASONING: dict[str, bool | None] = {
+    "gpt-5-chat": None,
+    **{f"gpt-5.{minor}-{kind}": True for minor in range(1, 7) for kind in ("chat", "pro")},
+    **{f"gpt-5.{minor}": False for minor in range(1, 5)},
+    **dict.fromkeys(("gpt-5", "gpt-6", "o1", "o3", "o4"), True),
+}
+"""Whether models of a name (the first that fits) reason when not asked: True; when asked: False; never: None."""
+_SAMPLING_GONE = ("claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5")
+_SAMPLING_EITHER = (
+    "claude-opus-4-1",
+    "claude-opus-4-5",
+    "claude-opus-4-6",
+    "claude-sonnet-4-5",
+    "claude-sonnet-4-6",
+    "claude-haiku-4-5",
+)
 _MOST_TOP_LOGPROBS = 20
 _MOST_INPUTS = 2048
 
@@ -134,9 +153,9 @@ def most_tokens(request: Request) -> int | None:
     return most if isinstance(most, int) and most > 0 else None
 
 
-def reasons(model: str) -> bool:
-    """Return whether a model is one of OpenAI's reasoning models, which refuse sampling settings."""
-    return model.startswith(_REASONING) and not model.startswith("gpt-5-chat")
+def reasons(model: str) -> bool | None:
+    """Return whether a model of OpenAI reasons when not asked to; None if it is no reasoning model."""
+    return next((kind for prefix, kind in _REASONING.items() if model.startswith(prefix)), None)
 
 
 def _openai_problems(request: Request, body: Mapping[str, Any]) -> Iterator[Problem]:
@@ -149,8 +168,8 @@ def _openai_problems(request: Request, body: Mapping[str, Any]) -> Iterator[Prob
     if not isinstance(body.get("messages"), list) or not body["messages"]:
         yield Problem("Invalid 'messages': empty array. Expected an array with minimum length 1.", "messages")
     yield from _openai_ranges(body)
-    if reasons(request.model):
-        yield from _reasoning_problems(body)
+    if reasons(request.model) is not None:
+        yield from _reasoning_problems(request.model, body)
     yield from _openai_messages(body["messages"])
     yield from _openai_shapes(body)
 
@@ -187,12 +206,16 @@ def _openai_ranges(body: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("The 'stream_options' parameter is only allowed when 'stream' is enabled.", "stream_options")
 
 
-def _reasoning_problems(body: Mapping[str, Any]) -> Iterator[Problem]:
+def _reasoning_problems(model: str, body: Mapping[str, Any]) -> Iterator[Problem]:
     if body.get("max_tokens") is not None:
         text = (
             "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
         )
         yield Problem(text, "max_tokens", "unsupported_parameter")
+    effort = body.get("reasoning_effort")
+    if effort == "none" or (effort is None and not reasons(model)):
+        # Without reasoning the sampling settings are allowed.
+        return
     temperature = body.get("temperature")
     if temperature not in (None, 1):
         text = (
@@ -290,6 +313,11 @@ def _anthropic_problems(request: Request, body: Mapping[str, Any]) -> Iterator[P
         value = body.get(name)
         if value is not None and not 0 <= value <= 1:
             yield Problem(f"{name}: range: 0..1")
+    given = [name for name in ("temperature", "top_p", "top_k") if body.get(name) is not None]
+    if given and request.model.startswith(_SAMPLING_GONE):
+        yield Problem(f"`{given[0]}` is deprecated for this model.")
+    if {"temperature", "top_p"} <= set(given) and request.model.startswith(_SAMPLING_EITHER):
+        yield Problem("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")
     if not body["messages"]:
         yield Problem("messages: at least one message is required")
     yield from _anthropic_messages(body["messages"])

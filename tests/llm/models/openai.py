@@ -84,7 +84,8 @@ def chat_events(request: Request, answer: Answer, error: Mapping[str, Any] | Non
     if request.provider == "azure_openai":
         # Azure tells first, in a chunk without choices, what its filter says of the prompt.
         filtered = [{"prompt_index": 0, "content_filter_results": _SAFE}]
-        events.append(shapes.event({**frame, "choices": [], "prompt_filter_results": filtered}))
+        empty = {"id": "", "object": "", "created": 0, "model": "", "choices": []}
+        events.append(shapes.event({**empty, "prompt_filter_results": filtered}))
     content = None if answer.tools and not answer.text else ""
     add({"role": "assistant", "content": content, "refusal": None})
     if error is not None:

@@ -8,10 +8,9 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tests.llm.models import contract, errors, rules
-from tests.llm.models.connection import Connection, Incoming, Outgoing
+from tests.llm.models.connection import Connection, Incoming, Outgoing, Send
 from tests.llm.models.routes import Dialect, find, headers_of
 from tests.llm.models.shapes import encoded
 from tests.llm.models.tokens import completion_tokens
@@ -202,41 +201,46 @@ class FakeModels:
     async def _listen(self, ollama: bool) -> asyncio.Server:
         def connection() -> Connection:
             self._opened += 1
-            return Connection(lambda incoming: self._respond(incoming, ollama), self._connections)
+            return Connection(lambda incoming, send: self._respond(incoming, send, ollama), self._connections)
 
         return await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0, backlog=1024)
 
-    async def _respond(self, incoming: Incoming, ollama: bool) -> Outgoing:
-        status = NO_ANSWER
+    async def _respond(self, incoming: Incoming, send: Send, ollama: bool) -> None:
+        answered = False
+
+        async def counted(outgoing: Outgoing) -> None:
+            nonlocal answered
+            answered = True
+            self._statuses[NO_ANSWER if outgoing.wire in ("reset", "close") else outgoing.status] += 1
+            await send(outgoing)
+
         try:
-            outgoing = await self._answered(incoming, ollama)
-            if outgoing.wire not in ("reset", "close"):
-                status = outgoing.status
-            return outgoing
+            await self._answered(incoming, counted, ollama)
         except asyncio.CancelledError:
             self._abandoned += 1
+            if not answered:
+                self._statuses[NO_ANSWER] += 1
             raise
         except Exception as error:
             self._violations.append(f"the fake failed: {error!r}")
-            status = 500
-            return Outgoing(500, body=b"the fake failed")
-        finally:
-            self._statuses[status] += 1
+            await counted(Outgoing(500, body=b"the fake failed"))
 
-    async def _answered(self, incoming: Incoming, ollama: bool) -> Outgoing:
+    async def _answered(self, incoming: Incoming, send: Send, ollama: bool) -> None:
         found = find(incoming, ollama)
         if isinstance(found, errors.Refusal):
             self._violations.append(f"{incoming.method} {incoming.path}: no such call")
-            return _refused(found)
+            await send(_refused(found))
+            return
         dialect, request = found, found.read(incoming, len(self._requests))
         self._requests.append(request)
         gate = self._gates.get(request.key) or self._gates.get(None)
         if gate is not None and gate.most is not None and self._under_way[request.key] >= gate.most:
             fault = Fault("rate_limit", retry_after=gate.retry_after)
-            return self._troubled(dialect, request, fault, Answer())
+            await send(self._troubled(dialect, request, fault, Answer()))
+            return
         self._enter(request.key)
         try:
-            return await self._admitted(dialect, request)
+            await send(await self._admitted(dialect, request))
         finally:
             self._under_way[request.key] -= 1
             self._total -= 1
@@ -250,7 +254,7 @@ class FakeModels:
     async def _admitted(self, dialect: Dialect, request: Request) -> Outgoing:
         refused = self._judged(request)
         if refused is not None:
-            return _refused(refused, dialect, request)
+            return _refused(refused, request)
         fault = self._fault(request)
         replaced = fault is not None and (fault.error is not None or fault.status is not None)
         reply = Answer() if replaced else self._reply(request)
@@ -303,7 +307,7 @@ class FakeModels:
             if fault.streamed and request.stream:
                 body = refused.body if isinstance(refused.body, Mapping) else {"error": {"message": refused.body}}
                 return Outgoing(200, headers_of(request, dialect.stream_type), dialect.stream(request, answer, body))
-            return _refused(errors.Refusal(refused.status, refused.body, {**refused.headers, **headers}), None, request)
+            return _refused(errors.Refusal(refused.status, refused.body, {**refused.headers, **headers}), request)
         if fault.status is not None:
             body = fault.body if isinstance(fault.body, bytes | str) else encoded(fault.body)
             data = body.encode() if isinstance(body, str) else body
@@ -325,7 +329,7 @@ def _told(dialect: Dialect, request: Request, answer: Answer) -> Outgoing:
     return Outgoing(200, headers_of(request) | dict(answer.headers), encoded(dialect.whole(request, answer)))
 
 
-def _refused(refused: errors.Refusal, dialect: Any = None, request: Request | None = None) -> Outgoing:
+def _refused(refused: errors.Refusal, request: Request | None = None) -> Outgoing:
     body = refused.body.encode() if isinstance(refused.body, str) else json.dumps(refused.body).encode()
     common = headers_of(request) if request is not None else {"content-type": "application/json"}
     return Outgoing(refused.status, common | dict(refused.headers), body)

@@ -1,0 +1,43 @@
+"""The fake in a process of its own, for measurements: says its addresses as JSON, ends with its input, says counts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from tests.llm.models.server import FakeModels
+from tests.llm.models.trouble import PASSING, mixed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.llm.models", description=__doc__)
+    parser.add_argument("--latency", type=float, default=0.0, help="seconds until an answer")
+    parser.add_argument("--limit", type=int, help="calls of one key under way at once; more are answered 429")
+    parser.add_argument("--faults", type=float, default=0.0, help="share of the requests that meet passing trouble")
+    given = parser.parse_args()
+    with FakeModels(latency=given.latency) as models:
+        models.limit(given.limit)
+        if given.faults:
+            models.answer(mixed(given.faults, faults=PASSING))
+        addresses = {
+            "openai": models.openai_url,
+            "azure_openai": models.azure_url,
+            "anthropic": models.anthropic_url,
+            "ollama": models.ollama_url,
+        }
+        print(json.dumps(addresses), flush=True)
+        sys.stdin.read()
+        counts = {
+            "requests": len(models.requests),
+            "statuses": dict(models.statuses),
+            "peak": models.peak,
+            "abandoned": models.abandoned,
+            "connections": models.connections,
+            "violations": models.violations,
+        }
+        print(json.dumps(counts))
+
+
+if __name__ == "__main__":
+    main()
