@@ -1,0 +1,285 @@
+"""From a model reference of the suite to its address, key and settings (format reference §1.4).
+
+Nothing is imported, opened or asked here, so that a missing key is found before a run starts;
+`holodeck_action.llm.clients` builds the client of a plan. A new provider is one entry of `_RESOLVERS` and one there.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from holodeck_action.llm.calls import Account
+from holodeck_action.llm.errors import ModelConfigError
+from holodeck_action.suite.providers import LLMProvider, ProviderName
+
+Credential = Literal["api_key", "bearer", "oauth"]
+
+_OPENAI = "https://api.openai.com/v1"
+_ANTHROPIC = "https://api.anthropic.com"
+_OLLAMA = "http://localhost:11434/v1"
+_NO_KEY = "not-needed"
+"""Sent to servers that ask for no key: the clients insist on one."""
+
+_REASONING = re.compile(r"(?:^|[/:])(?:o[134]|gpt-5)")
+"""Names of OpenAI models that take neither temperature nor top_p (format reference §1.4)."""
+
+_DATED_VERSION = re.compile(r"\d{4}-\d{2}-\d{2}")
+_COMPLETION_TOKENS_SINCE = "2024-09"
+"""First version of the Azure OpenAI API that knows `max_completion_tokens`."""
+
+_OAUTH_BETA = "oauth-2025-04-20"
+_PROVIDER_WORDS = {
+    "openai": "OpenAI",
+    "azure_openai": "Azure OpenAI",
+    "anthropic": "Anthropic",
+    "ollama": "Ollama",
+}
+_OTHER_CLOUDS = ("bedrock", "vertex", "foundry")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlan:
+    """A model reference with its address, its key and its settings decided; nothing is imported or opened for it.
+
+    Attributes:
+        provider: the format's name of the provider.
+        name: the model, or the deployment for Azure OpenAI.
+        account: where it is and whose key is used.
+        credential: how the key is sent.
+        key_source: the field or variable that holds the key, for messages.
+        settings: request settings under pydantic-ai's names (`temperature`, `top_p`, `max_tokens`, …).
+        api_version: sent as `api-version`; Azure OpenAI only.
+        deployments: whether Azure OpenAI is asked under `/openai/deployments/NAME` (a dated version) and not under
+            `/openai/v1`.
+        completion_tokens: whether the limit is sent as `max_completion_tokens`, else as `max_tokens`.
+        written: names of the settings that the suite itself gives; the others are the format's defaults.
+        notices: what the reader should know, each one sentence.
+    """
+
+    provider: ProviderName
+    name: str
+    account: Account
+    credential: Credential
+    key_source: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    api_version: str | None = None
+    deployments: bool = False
+    completion_tokens: bool = False
+    written: frozenset[str] = frozenset()
+    notices: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """The model as messages name it, such as `OpenAI model gpt-4o`."""
+        noun = "deployment" if self.provider == "azure_openai" else "model"
+        return f"{_PROVIDER_WORDS[self.provider]} {noun} {self.name}"
+
+
+def resolve_model(config: LLMProvider, environ: Mapping[str, str], *, where: str = "model") -> ModelPlan:
+    """Decide how a model is reached and asked.
+
+    Keys come from the reference's `api_key`, else from the provider's variable; an empty one counts as missing.
+    Addresses come from `endpoint`, else from `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` or `OLLAMA_BASE_URL`, else they
+    are the provider's own.
+
+    Args:
+        config: the validated reference.
+        environ: the job's environment.
+        where: path of the reference in agent.yaml, for messages.
+
+    Raises:
+        ModelConfigError: no key, an address that is none, or a value the provider does not take.
+    """
+    return _RESOLVERS[config.provider](config, environ, where)
+
+
+def _openai(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
+    base_url = _address(config, environ, where, "OPENAI_BASE_URL", _OPENAI)
+    own = urlsplit(base_url).hostname == urlsplit(_OPENAI).hostname
+    key, source = _key(config, environ, where, "OPENAI_API_KEY", base_url)
+    reasoning = bool(_REASONING.search(config.name))
+    settings, notices = _settings(config, sampling=not reasoning)
+    return ModelPlan(
+        "openai",
+        config.name,
+        Account("openai", base_url, key),
+        "bearer",
+        source,
+        settings,
+        # Compatible servers know the older name for sure; OpenAI's reasoning models only the newer one.
+        completion_tokens=own or reasoning,
+        written=frozenset(config.model_fields_set),
+        notices=notices,
+    )
+
+
+def _azure_openai(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
+    endpoint = _url(config.endpoint or "", f"{where}.endpoint")
+    key, source = _key(config, environ, where, "AZURE_OPENAI_API_KEY", None)
+    reasoning = bool(_REASONING.search(config.name))
+    settings, notices = _settings(config, sampling=not reasoning)
+    version = config.api_version
+    root = endpoint.removesuffix("/openai/v1").removesuffix("/openai")
+    deployments = bool(version and _DATED_VERSION.match(version)) and not endpoint.endswith("/openai/v1")
+    return ModelPlan(
+        "azure_openai",
+        config.name,
+        Account("azure_openai", root if deployments else f"{root}/openai/v1", key),
+        "api_key",
+        source,
+        settings,
+        api_version=version,
+        deployments=deployments,
+        completion_tokens=reasoning or not deployments or (version or "") >= _COMPLETION_TOKENS_SINCE,
+        written=frozenset(config.model_fields_set),
+        notices=notices,
+    )
+
+
+def _anthropic(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
+    if config.auth_provider in _OTHER_CLOUDS:
+        raise ModelConfigError(
+            f"{where}.auth_provider is {config.auth_provider}, which is not supported; "
+            "use `auth_provider: api_key` with ANTHROPIC_API_KEY"
+        )
+    base_url = _address(config, environ, where, "ANTHROPIC_BASE_URL", _ANTHROPIC).removesuffix("/v1")
+    credential, variable = {
+        "oauth_token": ("oauth", "CLAUDE_CODE_OAUTH_TOKEN"),
+        "custom": ("bearer", "ANTHROPIC_AUTH_TOKEN"),
+    }.get(config.auth_provider or "", ("api_key", "ANTHROPIC_API_KEY"))
+    key, source = _key(config, environ, where, variable, None)
+    if config.temperature is not None and config.temperature > 1:
+        raise ModelConfigError(f"{where}.temperature is {config.temperature:g}; Anthropic takes 0 to 1")
+    settings, notices = _settings(config, sampling=True)
+    if config.top_p is not None and "temperature" not in config.model_fields_set:
+        # Newer models refuse both at once, and only top_p was asked for.
+        settings.pop("temperature", None)
+    if credential == "oauth":
+        settings["anthropic_betas"] = [_OAUTH_BETA]
+    return ModelPlan(
+        "anthropic",
+        config.name,
+        Account("anthropic", base_url, key),
+        credential,  # type: ignore[arg-type]
+        source,
+        settings,
+        written=frozenset(config.model_fields_set),
+        notices=notices,
+    )
+
+
+def _ollama(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
+    base_url = _address(config, environ, where, "OLLAMA_BASE_URL", _OLLAMA).removesuffix("/api")
+    if urlsplit(base_url).path in ("", "/"):
+        base_url = f"{base_url}/v1"
+    settings, notices = _settings(config, sampling=True)
+    given = _given_key(config) or environ.get("OLLAMA_API_KEY", "").strip() or _NO_KEY
+    key = _sendable(given, f"{where}.api_key or OLLAMA_API_KEY")
+    return ModelPlan(
+        "ollama",
+        config.name,
+        Account("ollama", base_url, key),
+        "bearer",
+        "OLLAMA_API_KEY",
+        settings,
+        written=frozenset(config.model_fields_set),
+        notices=notices,
+    )
+
+
+_RESOLVERS: Mapping[ProviderName, Callable[[LLMProvider, Mapping[str, str], str], ModelPlan]] = {
+    "openai": _openai,
+    "azure_openai": _azure_openai,
+    "anthropic": _anthropic,
+    "ollama": _ollama,
+}
+
+
+def _settings(config: LLMProvider, *, sampling: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return what is sent with every request, and notices on what was written but is not sent."""
+    settings: dict[str, Any] = {}
+    dropped: list[str] = []
+    for name, value in (("temperature", config.temperature), ("top_p", config.top_p)):
+        if value is None:
+            continue
+        if sampling:
+            settings[name] = value
+        elif name in config.model_fields_set:
+            dropped.append(name)
+    if config.max_tokens is not None:
+        settings["max_tokens"] = config.max_tokens
+    return settings, not_sent(config.name, dropped)
+
+
+def not_sent(name: str, dropped: list[str]) -> tuple[str, ...]:
+    """Return the notice on settings that a model does not take, or none."""
+    if not dropped:
+        return ()
+    verb = "are" if len(dropped) > 1 else "is"
+    return (f"{' and '.join(dropped)} {verb} not sent to {name}, which does not take it",)
+
+
+def _given_key(config: LLMProvider) -> str:
+    return config.api_key.get_secret_value().strip() if config.api_key is not None else ""
+
+
+def _key(
+    config: LLMProvider, environ: Mapping[str, str], where: str, variable: str, base_url: str | None
+) -> tuple[str, str]:
+    """Return the key and the name of its source."""
+    if given := _given_key(config):
+        return _sendable(given, f"{where}.api_key"), f"{where}.api_key"
+    if found := environ.get(variable, "").strip():
+        return _sendable(found, variable), variable
+    if base_url is not None and _is_loopback(base_url):
+        return _NO_KEY, variable
+    raise ModelConfigError(
+        f"{_PROVIDER_WORDS[config.provider]} needs a key for the model {config.name}, and there is none: "
+        f"set the environment variable {variable} (in a workflow: "
+        f"`env: {{{variable}: ${{{{ secrets.{variable} }}}}}}`), or write `api_key: ${{{variable}}}` below `{where}:`"
+    )
+
+
+def _sendable(key: str, source: str) -> str:
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ModelConfigError(f"the key in {source} holds a blank, a line break or another character that no key has")
+    return key
+
+
+def _address(config: LLMProvider, environ: Mapping[str, str], where: str, variable: str, default: str) -> str:
+    if config.endpoint is not None:
+        return _url(config.endpoint, f"{where}.endpoint")
+    return _url(environ.get(variable, "").strip() or default, variable)
+
+
+def _url(text: str, source: str) -> str:
+    """Return an address without a slash at its end.
+
+    Raises:
+        ModelConfigError: it is none; it is not shown, since it may hold a password.
+    """
+    try:
+        parts = urlsplit(text.strip())
+        good = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        good = False
+    if not good:
+        raise ModelConfigError(f"{source} is no address; write one such as https://models.example.com/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ModelConfigError(f"{source} must not hold a user, a password, a query or a fragment; use api_key")
+    return text.strip().rstrip("/")
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
