@@ -44,10 +44,11 @@ class ChatModel:
         Raises:
             ModelConfigError: the package is not installed.
         """
+        built = build_model(plan, clients)
+
         from pydantic_ai import direct
         from pydantic_ai.models import ModelRequestParameters
 
-        built = build_model(plan, clients)
         self.plan = plan
         self.notices = built.notices
         self._model = built.model

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +15,7 @@ import pytest
 
 from holodeck_action.agents.base import AgentError, Reply
 from holodeck_action.agents.model import ModelAgent
-from holodeck_action.llm.calls import Account
+from holodeck_action.llm.calls import CALL, Account, CallContext, WireError
 from holodeck_action.llm.providers import resolve_model
 from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.providers import LLMProvider
@@ -353,3 +356,97 @@ def test_a_case_with_files_is_refused_before_anything_is_sent(models: FakeModels
     assert isinstance(error, AgentError)
     assert error.code == "unsupported"
     assert models.requests == []
+
+
+class Watching(httpx2.AsyncHTTPTransport):
+    """A transport that notes for whom it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[CallContext] = []
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.seen.append(CALL.get())
+        return await super().handle_async_request(request)
+
+
+class Failing(httpx2.AsyncBaseTransport):
+    """A transport that gives up as the wire does."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        raise WireError(f"no recorded answer for {KEY}", "cassette_miss", status=None)
+
+
+class OneClient:
+    """Clients of one transport."""
+
+    def __init__(self, transport: httpx2.AsyncBaseTransport) -> None:
+        self._client = httpx2.AsyncClient(transport=transport, timeout=None)
+
+    def client(self, account: Account) -> httpx2.AsyncClient:
+        return self._client
+
+
+def agent_on(models: FakeModels, provider: str, transport: httpx2.AsyncBaseTransport) -> ModelAgent:
+    plan = resolve_model(LLMProvider.model_validate(config(provider, models)), {})
+    return ModelAgent(plan, OneClient(transport), "Be brief.", max_bytes=MAX_BYTES, turn_s=7.0, monotonic=lambda: 100.0)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_the_wire_knows_for_whom_a_call_is(models: FakeModels, provider: str) -> None:
+    async def talk() -> list[CallContext]:
+        async with Watching() as transport:
+            await converse(agent_on(models, provider, transport), make_case("case", "one", "two"), trial=3)
+            with pytest.raises(LookupError):
+                CALL.get()
+            return transport.seen
+
+    seen = run(talk())
+    assert [(call.kind, call.repeat, call.deadline) for call in seen] == [("agent", 3, 107.0)] * 2
+    assert seen[0].meter is not seen[1].meter
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_errors_of_the_wire_keep_their_sentence_and_code(models: FakeModels, provider: str) -> None:
+    (error,) = run(converse(agent_on(models, provider, Failing()), make_case("case")))
+    assert isinstance(error, AgentError)
+    assert (error.message, error.code) == ("no recorded answer for ***", "cassette_miss")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_cancelled_turn_stops_at_once(models: FakeModels, provider: str) -> None:
+    models.latency = 30.0
+
+    async def hurry() -> float:
+        started = time.monotonic()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await Asked().converse(config(provider, models), make_case("case"))
+        return time.monotonic() - started
+
+    assert run(hurry()) < 10
+
+
+@pytest.mark.parametrize(
+    ("provider", "package"), [("openai", "openai"), ("anthropic", "anthropic"), ("openai", "pydantic_ai")]
+)
+def test_a_missing_package_says_what_to_install(provider: str, package: str) -> None:
+    code = (
+        "import sys\n"
+        f"sys.modules[{package!r}] = None\n"
+        "import httpx2\n"
+        "from holodeck_action.agents.base import TargetError\n"
+        "from holodeck_action.agents.model import ModelAgent\n"
+        "from holodeck_action.llm.providers import resolve_model\n"
+        "from holodeck_action.suite.providers import LLMProvider\n"
+        "class Clients:\n"
+        "    def client(self, account): return httpx2.AsyncClient()\n"
+        f"plan = resolve_model(LLMProvider(provider={provider!r}, name='m', api_key='k'), {{}})\n"
+        "try:\n"
+        "    ModelAgent(plan, Clients(), 'x', max_bytes=9, turn_s=None, monotonic=lambda: 0.0)\n"
+        "except TargetError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert f"not installed ({package}" in done.stdout
+    assert "pip install 'holodeck-action[agents]'" in done.stdout
