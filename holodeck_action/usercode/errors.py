@@ -16,6 +16,7 @@ class UserCodeError(Exception):
             `raised`, `exited`, `unsupported_type`, `not_json`, `too_large` (it ran); `timeout`, `crashed`,
             `too_much_output`, `bad_answer` (its process was ended); `cannot_start`, `closed` (it did not run).
         type: class of the exception that user code raised; empty when it raised none.
+        text: what that exception says, on one line; empty when it raised none.
         traceback: the user's own frames, innermost last.
         output: end of what was printed during the call.
         transient: whether trying again may help: user code met connection trouble or a timeout.
@@ -27,6 +28,7 @@ class UserCodeError(Exception):
         code: str,
         *,
         type: str = "",
+        text: str = "",
         traceback: tuple[str, ...] = (),
         output: str = "",
         transient: bool = False,
@@ -35,6 +37,7 @@ class UserCodeError(Exception):
         super().__init__(self.message)
         self.code = storable_text(code)
         self.type = storable_text(type)
+        self.text = storable_text(text)
         self.traceback = tuple(map(storable_text, traceback))
         self.output = output
         self.transient = transient

@@ -23,17 +23,26 @@ class CallError(Exception):
         code: stable snake_case code.
         message: what happened, without the name of the callable.
         type: class of the exception that user code raised; empty when it raised none.
+        text: what the exception says, on one line; empty when there is none.
         frames: the user's own frames, innermost last: `graders/money.py:12 in check: return 1 / 0`.
         transient: whether trying again may help: user code met connection trouble or a timeout.
     """
 
     def __init__(
-        self, code: str, message: str, *, type: str = "", frames: tuple[str, ...] = (), transient: bool = False
+        self,
+        code: str,
+        message: str,
+        *,
+        type: str = "",
+        text: str = "",
+        frames: tuple[str, ...] = (),
+        transient: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message[: 2 * _MAX_TEXT]
         self.type = type
+        self.text = text
         self.frames = frames
         self.transient = transient
 
@@ -43,6 +52,7 @@ class CallError(Exception):
             "code": self.code,
             "message": self.message,
             "type": self.type,
+            "text": self.text,
             "traceback": list(self.frames),
             "transient": self.transient,
         }
@@ -65,6 +75,7 @@ class Places:
 
     def raised(self, error: BaseException, action: str = "it raised", code: str = "raised") -> CallError:
         """Return the failure for an exception of user code."""
+        text = ""
         if isinstance(error, SystemExit):
             action, code = "it called sys.exit", "exited"
             what = f"{action}({'' if error.code is None else repr(error.code)[:80]})"
@@ -80,6 +91,7 @@ class Places:
             code,
             f"{what} ({place})" if place else what,
             type=type(error).__name__,
+            text=text,
             frames=frames,
             transient=isinstance(error, OSError) and not isinstance(error, _LASTING),
         )

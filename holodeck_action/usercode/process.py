@@ -135,7 +135,7 @@ class WorkerProcess:
                 answer = await self._receive(frame_limit(max_bytes))
         except TimeoutError:
             self._drain()
-            what = "importing it" if request["op"] == "check" else "it"
+            what = "importing it" if request["op"] in ("check", "describe", "prepare") else "it"
             raise UserCodeError(
                 f"{reference}: {what} took longer than {timeout_s:g} s; its process was ended",
                 "timeout",
@@ -296,6 +296,7 @@ def _failure(reference: str, error: Any, output: str) -> UserCodeError:
         f"{reference}: {facts.get('message')}",
         str(facts.get("code")),
         type=str(facts.get("type", "")),
+        text=str(facts.get("text", "")),
         traceback=tuple(str(frame) for frame in frames) if isinstance(frames, list) else (),
         output=output,
         transient=facts.get("transient") is True,

@@ -1,7 +1,9 @@
 """Answering calls inside the worker process.
 
 Framed JSON on a connection of its own, so that nothing user code prints can break the protocol. Every message in is
-`{id, op: check|grade|ask, reference, max_bytes, …}`, every message out `{id, value}` or `{id, error}`.
+`{id, op, reference, max_bytes, …}`, every message out `{id, value}` or `{id, error}`.
+Operations: `check`, `grade`, `ask` for graders and targets; `describe`, `prepare`, `tool` for functions of a model.
+A callable of a file comes with `file` and `function`; its reference is then only how messages name it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holodeck_action.usercode.failures import CallError, Places
 from holodeck_action.usercode.frames import CONNECTION_LOST, HEADER, pack, unpack
-from holodeck_action.usercode.loading import load
+from holodeck_action.usercode.loading import load, load_from_file
 from holodeck_action.usercode.plain import Plain
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ class Server:
 
     def __init__(self, connection: int, folder: str, current: str) -> None:
         self._connection = connection
+        self._folder = folder
         self._places = Places(folder, current)
         self._process = os.getpid()
         self._callables: dict[str, Callable[..., Any]] = {}
@@ -55,7 +58,7 @@ class Server:
             return {"error": self._places.raised(error).as_data()}
 
     def _perform(self, request: dict[str, Any]) -> Any:
-        function = self._find(request["reference"])
+        function = self._find(request)
         max_bytes = request["max_bytes"]
         match request["op"]:
             case "grade":
@@ -65,12 +68,30 @@ class Server:
                 return grade(lambda context: self._settle(function(context)), request["context"], max_bytes)
             case "ask":
                 return Plain(max_bytes).convert(self._settle(function(request["messages"])), "the reply")
+            case "describe":
+                from holodeck_action.usercode.signatures import described
+
+                return described(function)
+            case "prepare":
+                # Its import is no working time of the tool.
+                import holodeck_action.usercode.tooling  # noqa: F401
+
+                return None
+            case "tool":
+                from holodeck_action.usercode import tooling
+
+                return tooling.result(self._settle(tooling.call(function, request["args"])), max_bytes)
             case _:
                 return None
 
-    def _find(self, reference: str) -> Callable[..., Any]:
+    def _find(self, request: dict[str, Any]) -> Callable[..., Any]:
+        reference = request["reference"]
         if reference not in self._callables:
-            self._callables[reference] = load(reference, self._places)
+            if "file" in request:
+                found = load_from_file(request["file"], request["function"], self._folder, self._places)
+            else:
+                found = load(reference, self._places)
+            self._callables[reference] = found
         return self._callables[reference]
 
     def _settle(self, value: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Tools that the suite's own model may call."""

@@ -1,0 +1,183 @@
+"""From a function's signature to the JSON schema of its arguments (used inside the worker process).
+
+The format knows str, int, float, bool, list and dict, and takes anything else for text (format reference §1.5); this
+adds what the typing module says more exactly.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import json
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+_SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+_LISTS = (list, tuple, set, frozenset, Sequence, Iterable)
+_MAPPINGS = (dict, Mapping)
+_MAX_DEPTH = 20
+_MAX_DESCRIPTION = 1000
+_Parameter = inspect.Parameter
+_NAMED = (_Parameter.POSITIONAL_ONLY, _Parameter.POSITIONAL_OR_KEYWORD, _Parameter.KEYWORD_ONLY)
+
+
+def described(function: Callable[..., Any]) -> dict[str, Any]:
+    """Describe a function.
+
+    Returns:
+        `{schema, required, names, open}`: JSON schema of all arguments as one object; names of the parameters without
+        default; names of all parameters; whether it takes further ones (`**kwargs`, or its signature cannot be read).
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins have none
+        return {"schema": {"type": "object", "properties": {}}, "required": [], "names": [], "open": True}
+    hints = _hints(function)
+    notes = _parameter_notes(inspect.getdoc(function) or "")
+    parameters = [parameter for parameter in signature.parameters.values() if parameter.kind in _NAMED]
+    required = [parameter.name for parameter in parameters if parameter.default is _Parameter.empty]
+    is_open = any(parameter.kind is _Parameter.VAR_KEYWORD for parameter in signature.parameters.values())
+    properties = {}
+    for parameter in parameters:
+        schema = _schema(hints.get(parameter.name, parameter.annotation))
+        if parameter.name in notes:
+            schema.setdefault("description", notes[parameter.name])
+        if parameter.default is not _Parameter.empty and _is_json(parameter.default):
+            schema["default"] = parameter.default
+        properties[parameter.name] = schema
+    return {
+        "schema": {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": is_open,
+        },
+        "required": required,
+        "names": [parameter.name for parameter in parameters],
+        "open": is_open,
+    }
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        if inspect.isfunction(function) or inspect.ismethod(function):
+            return typing.get_type_hints(function, include_extras=True)
+        return typing.get_type_hints(type(function).__call__, include_extras=True)
+    except Exception:  # noqa: BLE001 - evaluating hints runs user code; a name that is not there makes them unreadable
+        return {}
+
+
+def _schema(hint: Any, depth: int = 0) -> dict[str, Any]:
+    if hint is Any or hint is object or depth > _MAX_DEPTH:
+        return {}
+    if hint in (None, type(None)):
+        return {"type": "null"}
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _annotated(arguments, depth)
+    if origin is typing.Literal:
+        return _one_of(list(arguments))
+    if origin in (typing.Union, types.UnionType):
+        return _union([_schema(argument, depth + 1) for argument in arguments])
+    if origin in (typing.Required, typing.NotRequired):
+        return _schema(arguments[0], depth + 1)
+    kind = origin or hint
+    if typing.is_typeddict(kind):
+        return _typed_dict(kind, depth)
+    if not isinstance(kind, type):
+        return {"type": "string"}
+    if issubclass(kind, enum.Enum):
+        return _one_of([member.value for member in kind])
+    if kind in _SIMPLE:
+        return {"type": _SIMPLE[kind]}
+    if kind in _LISTS:
+        items = [argument for argument in arguments if argument is not Ellipsis]
+        # A tuple of several types has no single type of item.
+        return {"type": "array", "items": _schema(items[0], depth + 1) if len(items) == 1 else {}}
+    if kind in _MAPPINGS:
+        values = _schema(arguments[1], depth + 1) if len(arguments) == 2 else {}
+        return {"type": "object", "additionalProperties": values} if values else {"type": "object"}
+    return {"type": "string"}
+
+
+def _annotated(arguments: tuple[Any, ...], depth: int) -> dict[str, Any]:
+    schema = _schema(arguments[0], depth + 1)
+    notes = [note if isinstance(note, str) else getattr(note, "description", None) for note in arguments[1:]]
+    note = next((note for note in notes if isinstance(note, str)), None)
+    return {**schema, "description": note[:_MAX_DESCRIPTION]} if note else schema
+
+
+def _one_of(values: list[Any]) -> dict[str, Any]:
+    if not values or not all(isinstance(value, str | int | float | None) for value in values):
+        return {"type": "string"}
+    kinds = list(dict.fromkeys(_SIMPLE.get(type(value), "string") for value in values))
+    return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}
+
+
+def _union(choices: list[dict[str, Any]]) -> dict[str, Any]:
+    if {} in choices:
+        return {}
+    unique = [choice for index, choice in enumerate(choices) if choice not in choices[:index]]
+    if len(unique) == 1:
+        return unique[0]
+    if all(choice.keys() == {"type"} and isinstance(choice["type"], str) for choice in unique):
+        return {"type": [choice["type"] for choice in unique]}
+    return {"anyOf": unique}
+
+
+def _typed_dict(kind: Any, depth: int) -> dict[str, Any]:
+    try:
+        hints = typing.get_type_hints(kind, include_extras=True)
+    except Exception:  # noqa: BLE001 - evaluating hints runs user code
+        return {"type": "object"}
+    return {
+        "type": "object",
+        "properties": {name: _schema(hint, depth + 1) for name, hint in hints.items()},
+        "required": sorted(kind.__required_keys__),
+        "additionalProperties": False,
+    }
+
+
+_SECTION = re.compile(r"^(?:Args|Arguments|Parameters):\s*$")
+_GOOGLE_ENTRY = re.compile(r"^\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
+_FIELD = re.compile(r"^:param (?:[^:]*\s)?(\w+):\s*(.*)$")
+
+
+def _parameter_notes(docstring: str) -> dict[str, str]:
+    """Read what a docstring says about parameters, in Google's form (`Args:`) or Sphinx's (`:param name:`)."""
+    notes: dict[str, list[str]] = {}
+    section = None
+    current: list[str] | None = None
+    indent = 0
+    for line in docstring.splitlines():
+        stripped = line.strip()
+        depth = len(line) - len(line.lstrip())
+        field = _FIELD.match(stripped)
+        if field:
+            section, indent = "fields", depth
+            current = notes.setdefault(field[1], [field[2]])
+        elif _SECTION.match(stripped):
+            section, indent, current = "google", -1, None
+        elif section == "google" and stripped and depth == 0:
+            section, current = None, None
+        elif section == "google" and stripped and indent in (-1, depth):
+            entry = _GOOGLE_ENTRY.match(stripped)
+            indent = depth
+            current = notes.setdefault(entry[1], [entry[2]]) if entry else None
+        elif current is not None and stripped and depth > indent:
+            current.append(stripped)
+        else:
+            current = None
+    texts = {name: " ".join(part for part in parts if part)[:_MAX_DESCRIPTION] for name, parts in notes.items()}
+    return {name: text for name, text in texts.items() if text}
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return not isinstance(value, enum.Enum)
