@@ -278,6 +278,7 @@ def test_errors_in_plain_words(models: FakeModels, provider: str, error: Any) ->
     models.fail(Fault(error=error, times=None))
     trouble = failure(models, provider)
     assert trouble.code in CODES[error]
+    assert len(models.requests) == 1, "the client tried again by itself"
     reference = config(provider, models)
     assert trouble.context["provider"] == reference["provider"]
     assert trouble.context["model"] == reference["name"]
