@@ -545,6 +545,61 @@ def test_the_template_is_that_of_the_default_branch(stage: Stage, finished: Proj
 # Records that contradict themselves.
 
 
+def _undated(record: dict[str, Any]) -> None:
+    record["run"]["started_at"] = ""
+
+
+def _without_turns(record: dict[str, Any]) -> None:
+    for case in record["cases"]:
+        for trial in case["trials"]:
+            trial["turns"] = []
+
+
+def _of_same_trials(record: dict[str, Any]) -> None:
+    for case in record["cases"]:
+        case["trials"] *= 3
+
+
+def _of_same_cases(record: dict[str, Any]) -> None:
+    record["cases"] *= 2
+
+
+def _of_endless_weights(record: dict[str, Any]) -> None:
+    for case in record["cases"]:
+        case["weight"] = 1e308
+
+
+def _planning_more(record: dict[str, Any]) -> None:
+    for case in record["cases"]:
+        case["planned_evaluations"] = 10**12
+
+
+CONTRADICTIONS = {
+    _undated: "cannot be judged: ValueError",
+    _without_turns: "",
+    _of_same_trials: "",
+    _of_same_cases: "two of its cases have the same id",
+    _of_endless_weights: "cannot be judged: OverflowError",
+    _planning_more: "",
+}
+
+
+@pytest.mark.parametrize("change", CONTRADICTIONS)
+def test_a_record_that_fits_the_schema_and_makes_no_sense(
+    stage: Stage, finished: Project, change: Callable[[dict[str, Any]], None]
+) -> None:
+    record = _record(finished)
+    change(record)
+    file = stage.bring("results.json", json.dumps(record))
+    if CONTRADICTIONS[change]:
+        stage.refused(CONTRADICTIONS[change])
+        return
+    ended = stage.run()
+    assert ended.code == decide(read_record(file)).exit_code
+    assert ended.code != 0
+    assert len(ours(stage.repository)) == 1
+
+
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if path:
         yield path
@@ -588,17 +643,24 @@ def _negative(value: Any) -> Any:
     return -value if isinstance(value, int | float) else value
 
 
-CHANGES = st.lists(
-    st.tuples(
-        st.integers(0, 10_000),
-        st.sampled_from([*VALUES, GONE, _twice, _reversed, _negative])
-        | st.text(max_size=8)
-        | st.integers()
-        | st.floats(),
-    ),
-    min_size=1,
-    max_size=4,
-)
+def _other(value: Any) -> Any:
+    """Another value of the same type, which the schema often takes."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if isinstance(value, str):
+        return f"{value}x"
+    return value[:-1] if isinstance(value, list) else value
+
+
+def _shorter(value: Any) -> Any:
+    return value[1:] if isinstance(value, list | str) else value
+
+
+ALTERED = st.sampled_from([_twice, _reversed, _negative, _other, _shorter])
+REPLACED = st.sampled_from([*VALUES, GONE]) | st.text(max_size=8) | st.integers() | st.floats()
+CHANGES = st.lists(st.tuples(st.integers(0, 10_000), ALTERED | ALTERED | REPLACED), min_size=1, max_size=3)
 
 
 @pytest.fixture(scope="module")
