@@ -39,6 +39,11 @@ _PROVIDER_WORDS = {
     "anthropic": "Anthropic",
     "ollama": "Ollama",
 }
+_ANTHROPIC_KEYS: Mapping[str, tuple[Credential, str]] = {
+    "oauth_token": ("oauth", "CLAUDE_CODE_OAUTH_TOKEN"),
+    "custom": ("bearer", "ANTHROPIC_AUTH_TOKEN"),
+}
+"""How `auth_provider` sends the key, and the variable that holds it; `api_key` is the default."""
 _OTHER_CLOUDS = ("bedrock", "vertex", "foundry")
 
 
@@ -148,10 +153,7 @@ def _anthropic(config: LLMProvider, environ: Mapping[str, str], where: str) -> M
             "use `auth_provider: api_key` with ANTHROPIC_API_KEY"
         )
     base_url = _address(config, environ, where, "ANTHROPIC_BASE_URL", _ANTHROPIC).removesuffix("/v1")
-    credential, variable = {
-        "oauth_token": ("oauth", "CLAUDE_CODE_OAUTH_TOKEN"),
-        "custom": ("bearer", "ANTHROPIC_AUTH_TOKEN"),
-    }.get(config.auth_provider or "", ("api_key", "ANTHROPIC_API_KEY"))
+    credential, variable = _ANTHROPIC_KEYS.get(config.auth_provider or "", ("api_key", "ANTHROPIC_API_KEY"))
     key, source = _key(config, environ, where, variable, None)
     if config.temperature is not None and config.temperature > 1:
         raise ModelConfigError(f"{where}.temperature is {config.temperature:g}; Anthropic takes 0 to 1")
@@ -165,7 +167,7 @@ def _anthropic(config: LLMProvider, environ: Mapping[str, str], where: str) -> M
         "anthropic",
         config.name,
         Account("anthropic", base_url, key),
-        credential,  # type: ignore[arg-type]
+        credential,
         source,
         settings,
         written=frozenset(config.model_fields_set),
