@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import time
@@ -10,6 +11,7 @@ from typing import Any
 
 import anthropic
 import httpx2
+import jsonschema
 import openai
 import pytest
 from anthropic.types import Message as AnthropicMessage
@@ -19,7 +21,8 @@ from openai.types import CreateEmbeddingResponse
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import BaseModel
 
-from tests.llm.models import Answer, FakeModels, ToolCall, echo
+from tests.llm.models import Answer, FakeModels, ToolCall, echo, tools_first
+from tests.llm.models.rules import least
 from tests.llm.models.tokens import split
 
 KEY = "sk-fake-0123456789abcdef"
@@ -337,3 +340,87 @@ def test_embeddings(models: FakeModels, gpt: Any, azure: Any, llama: Any, http: 
     models.answer(lambda request: Answer(vectors=tuple((float(len(text)), 0.0) for text in request.inputs)))
     assert gpt.embeddings.create(model="e", input="four", encoding_format="float").data[0].embedding == [4.0, 0.0]
     assert models.count(operation="embeddings") == 8
+
+
+# With pydantic-ai, which asks in its own way
+
+
+def model_of_pydantic_ai(models: FakeModels, provider: str, client: httpx2.AsyncClient) -> Any:
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.models.ollama import OllamaModel
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+    from pydantic_ai.providers.azure import AzureProvider
+    from pydantic_ai.providers.ollama import OllamaProvider
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    return {
+        "openai": OpenAIChatModel(
+            "gpt-4o", provider=OpenAIProvider(base_url=models.openai_url, api_key=KEY, http_client=client)
+        ),
+        "azure_openai": OpenAIChatModel(
+            "chat",
+            provider=AzureProvider(
+                azure_endpoint=models.azure_url, api_version="2024-10-21", api_key=KEY, http_client=client
+            ),
+        ),
+        "anthropic": AnthropicModel(
+            "claude-sonnet-4-6",
+            provider=AnthropicProvider(base_url=models.anthropic_url, api_key=KEY, http_client=client),
+        ),
+        "ollama": OllamaModel(
+            "llama3.2", provider=OllamaProvider(base_url=f"{models.ollama_url}/v1", http_client=client)
+        ),
+    }[provider]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_an_agent_uses_its_tools_over_two_turns(models: FakeModels, provider: str) -> None:
+    from pydantic_ai import Agent, ModelSettings
+
+    async def talk() -> tuple[str, str, Any]:
+        client = httpx2.AsyncClient(trust_env=False)
+        # Without the setting, the client puts a paragraph of its own before the instructions for some models.
+        settings = ModelSettings(temperature=0.3, max_tokens=1000, framing_announcement="never")
+        model = model_of_pydantic_ai(models, provider, client)
+        agent = Agent(model, instructions="Be brief.", model_settings=settings)
+
+        @agent.tool_plain
+        def weather(city: str) -> str:
+            return f"sun in {city}"
+
+        @agent.tool_plain
+        def clock() -> str:
+            return "noon"
+
+        async with client:
+            first = await agent.run("How is it?")
+            second = await agent.run("And then?", message_history=first.all_messages())
+        return first.output, second.output, second.usage
+
+    models.answer(tools_first)
+    first, second, usage = asyncio.run(talk())
+    assert (first, second) == ("echo: sun in x | noon", "echo: sun in x | noon")
+    assert [request.provider for request in models.requests] == [provider] * 4
+    assert models.requests[0].system == "Be brief."
+    assert [request.text for request in models.requests] == ["How is it?"] * 2 + ["And then?"] * 2
+    assert [len(request.messages) for request in models.requests] == [2, 5, 7, 10]
+    assert usage.requests == 2
+    assert usage.input_tokens > usage.output_tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "object", "properties": {"a": {"type": "string"}, "b": {}}, "required": ["a"]}, {"a": "x"}),
+        ({"$ref": "#/$defs/A", "$defs": {"A": {"enum": ["one", "two"]}}}, "one"),
+        ({"anyOf": [{"type": "integer", "minimum": 3}, {"type": "null"}]}, 3),
+        ({"type": "array", "items": {"type": "boolean"}, "minItems": 2}, [False, False]),
+        ({"type": ["null", "string"]}, None),
+        ({"type": "string", "minLength": 3}, "xxx"),
+        ({"const": 5}, 5),
+    ],
+)
+def test_the_least_value_fits_its_schema(schema: dict[str, Any], value: Any) -> None:
+    assert least(schema) == value
+    jsonschema.validate(value, schema)

@@ -80,6 +80,19 @@ MESSAGE_FIELDS = frozenset(
 )
 """What a message of Anthropic may hold; the tests compare it with Anthropic's own client."""
 
+BETA_FIELDS = frozenset(
+    {
+        "billing_policy",
+        "compaction",
+        "context_management",
+        "fallback_credit_token",
+        "fallbacks",
+        "mcp_servers",
+        "thread",
+    }
+)
+"""What a message may hold besides when it is asked for with `?beta=true`."""
+
 _REASONING: dict[str, bool | None] = {
     "gpt-5-chat": None,
     **{f"gpt-5.{minor}-{kind}": True for minor in range(1, 7) for kind in ("chat", "pro")},
@@ -305,7 +318,8 @@ def _anthropic_problems(request: Request, body: Mapping[str, Any]) -> Iterator[P
     for name in ("model", "messages", "max_tokens"):
         if body.get(name) is None:
             yield Problem(f"{name}: Field required")
-    for name in sorted(set(body) - MESSAGE_FIELDS):
+    known = MESSAGE_FIELDS | BETA_FIELDS if request.query.get("beta") == "true" else MESSAGE_FIELDS
+    for name in sorted(set(body) - known):
         yield Problem(f"{name}: Extra inputs are not permitted")
     if not isinstance(body["max_tokens"], int) or body["max_tokens"] < 1:
         yield Problem("max_tokens: must be greater than or equal to 1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,6 +20,8 @@ from tests.llm.models.values import Answer, Fault, Operation, Provider, Reply, R
 
 NO_ANSWER = 0
 """What `statuses` counts where the connection broke, or the client left, before a status was sent."""
+
+_POLL = 0.002
 
 
 @dataclass(slots=True)
@@ -59,6 +62,7 @@ class FakeModels:
         self._under_way: Counter[str | None] = Counter()
         self._peaks: Counter[str | None] = Counter()
         self._total = self._peak = self._abandoned = 0
+        self._held: asyncio.Event | None = None
         self._connections: set[Connection] = set()
         self._opened = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -128,6 +132,28 @@ class FakeModels:
     def limit(self, most: int | None, *, key: str | None = None, retry_after: str | None = None) -> None:
         """Answer 429 to calls beyond `most` under way at once: of one key, or of each key that has no limit itself."""
         self._gates[key] = _Gate(most, retry_after)
+
+    def hold(self) -> None:
+        """Let calls that are admitted wait, without an answer, until `release`: what is at once is at once for sure."""
+        self._held = asyncio.Event()
+
+    def release(self) -> None:
+        """Answer the calls that are held, and those to come."""
+        held, self._held = self._held, None
+        if held is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(held.set)
+
+    def wait_for(self, state: Callable[[FakeModels], bool], seconds: float = 20.0) -> None:
+        """Wait, in a thread that serves no client, until a state is reached.
+
+        Raises:
+            TimeoutError: it was not reached in time.
+        """
+        until = time.monotonic() + seconds
+        while not state(self):
+            if time.monotonic() > until:
+                raise TimeoutError(f"not reached: {len(self._requests)} requests, {self._total} under way")
+            time.sleep(_POLL)
 
     @property
     def requests(self) -> list[Request]:
@@ -265,6 +291,8 @@ class FakeModels:
         latency += fault.delay if fault is not None else 0.0
         if latency:
             await asyncio.sleep(latency)
+        if self._held is not None:
+            await self._held.wait()
         if fault is None:
             return _told(dialect, request, answer)
         return self._troubled(dialect, request, fault, answer)
