@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
 
-# What ends one caller's call may not end another's: his deadline, his cancellation.
-_OWN = frozenset({"timeout", "rate_limited"})
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """A call under way; `outcome` becomes None when it was given up (cancelled) without one."""
+
+    outcome: asyncio.Future[Answer | WireError | None]
+    deadline: float | None
 
 
 class Dedupe:
-    """The link that lets equal calls (same key) that meet share one answer; the first one makes it."""
+    """The link that lets equal calls (same key) that meet share one answer; the first one makes it.
+
+    Who has more time than the first one does not share its failure but tries again; a cancelled first call is
+    taken over.
+    """
 
     def __init__(self, next_link: Link) -> None:
         self._next = next_link
-        self._under_way: dict[str, asyncio.Future[Answer | WireError | None]] = {}
+        self._under_way: dict[str, _Shared] = {}
 
     async def __call__(self, call: Call) -> Answer:
         """Answer with the call that is under way, else make it.
@@ -24,22 +33,24 @@ class Dedupe:
         Raises:
             WireError: what the call ended with.
         """
+        deadline = call.context.deadline
         while (shared := self._under_way.get(call.key)) is not None:
-            outcome = await asyncio.shield(shared)
+            outcome = await asyncio.shield(shared.outcome)
+            more_time = shared.deadline is not None and (deadline is None or deadline > shared.deadline)
             if isinstance(outcome, WireError):
-                raise outcome
-            if outcome is not None:
-                return replace(outcome, cached=True)
+                if not more_time:
+                    raise outcome
+            elif outcome is not None and (outcome.status < 400 or not more_time):
+                return replace(outcome, cached=outcome.status < 400)
         future: asyncio.Future[Answer | WireError | None] = asyncio.get_running_loop().create_future()
-        self._under_way[call.key] = future
-        outcome = None
+        self._under_way[call.key] = _Shared(future, deadline)
+        result: Answer | WireError | None = None
         try:
-            outcome = await self._next(call)
-            return outcome
+            result = await self._next(call)
+            return result
         except WireError as error:
-            if error.code not in _OWN:
-                outcome = error
+            result = error
             raise
         finally:
             del self._under_way[call.key]
-            future.set_result(outcome)
+            future.set_result(result)

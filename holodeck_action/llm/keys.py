@@ -44,7 +44,7 @@ def parts_of(call: Call, redactor: Redactor) -> dict[str, Any]:
         document = f"sha256:{hashlib.sha256(call.request.content).hexdigest()}"
     return {
         "provider": call.account.provider,
-        "endpoint": redactor.text(_host(url.host) + url.path),
+        "endpoint": redactor.text(("localhost" if is_loopback(url.host) else url.host) + url.path),
         "method": call.request.method,
         "query": redactor.text(url.query.decode("ascii", "replace")),
         "repeat": call.context.repeat,
@@ -61,10 +61,11 @@ def key_of(parts: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
-def _host(host: str) -> str:
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this machine."""
     if host == "localhost" or host.endswith(".localhost"):
-        return "localhost"
+        return True
     try:
-        return "localhost" if ipaddress.ip_address(host).is_loopback else host
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host
+        return False

@@ -91,7 +91,7 @@ def retry_worthy(answer: Answer) -> bool:
     wish = header(answer, "x-should-retry")
     if wish in ("true", "false"):
         return wish == "true"
-    return answer.status in _RETRIED or answer.status >= 500 and answer.status not in (501, 505)
+    return answer.status in _RETRIED or (answer.status >= 500 and answer.status not in (501, 505))
 
 
 def congested(answer: Answer) -> bool:

@@ -1,0 +1,145 @@
+"""Recorded answers on disk: one JSON file per call, written in one step, free of secrets."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from holodeck_action.llm.calls import Answer, WireError
+from holodeck_action.llm.outcomes import header, parse
+from holodeck_action.results.files import write_atomically
+from holodeck_action.results.redaction import Redactor
+
+FORMAT = 1
+_LONGEST_TEXT = 20_000
+"""Characters of one text of a stored request, which is there to be read and compared; images are longer."""
+_KEPT_HEADERS = ("content-type", "retry-after")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A recorded call: what was asked (see `keys.parts_of`), what came back, when."""
+
+    request: dict[str, Any]
+    answer: Answer
+    recorded_at: datetime
+
+
+class Entries:
+    """The entries of one folder."""
+
+    def __init__(self, folder: Path, redactor: Redactor) -> None:
+        self.folder = folder
+        self._redactor = redactor
+
+    def read(self, key: str) -> Entry | None:
+        """Return the entry of a key, None when there is none.
+
+        Raises:
+            WireError: `cassette_unreadable`.
+        """
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unreadable(path, error.strerror or type(error).__name__) from None
+        try:
+            return _entry(json.loads(data))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise _unreadable(path, "it is no recorded call of this version") from None
+
+    def write(self, key: str, request: dict[str, Any], answer: Answer, now: datetime) -> None:
+        """Store an answer.
+
+        Raises:
+            WireError: `cassette_unwritable`.
+        """
+        if isinstance(answer.payload, list) or answer.payload is None:
+            body: dict[str, Any] = {"text": self._redactor.text(answer.body.decode("utf-8", "replace"))}
+        else:
+            body = {"json": self._redactor.value(answer.payload)}
+        headers = {name: self._redactor.text(value) for name in _KEPT_HEADERS if (value := header(answer, name))}
+        document = {
+            "format": FORMAT,
+            "recorded_at": now.isoformat(timespec="seconds"),
+            "request": _shortened(request),
+            "response": {"status": answer.status, "latency_s": round(answer.latency_s, 4), "headers": headers, **body},
+        }
+        data = json.dumps(document, indent=1, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, [data])
+        except OSError as error:
+            message = f"the answer cannot be recorded in {path}: {error.strerror or type(error).__name__}"
+            raise WireError(message, "cassette_unwritable") from None
+
+    def requests(self, most: int) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield key and request of up to `most` entries, by key; files that are none are left out."""
+        try:
+            paths = sorted(self.folder.glob("*.json"))[:most]
+        except OSError:
+            return
+        for path in paths:
+            try:
+                request = json.loads(path.read_bytes())["request"]
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                continue
+            if isinstance(request, dict):
+                yield path.stem, request
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.json"
+
+
+def shortened_text(text: str) -> str:
+    """Return a text as a stored request holds it: whole, or its beginning and digest."""
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:200]}… ({len(text)} characters, sha256:{digest})"
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, str):
+        return shortened_text(value)
+    if isinstance(value, dict):
+        return {key: _shortened(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shortened(item) for item in value]
+    return value
+
+
+def _entry(document: dict[str, Any]) -> Entry:
+    if document["format"] != FORMAT:
+        raise ValueError
+    request, response = document["request"], document["response"]
+    headers = tuple((str(name), str(value)) for name, value in response["headers"].items())
+    status, latency = response["status"], float(response["latency_s"])
+    if not isinstance(status, int) or not 200 <= status < 300 or not math.isfinite(latency):
+        raise ValueError
+    if "text" in response:
+        body = response["text"].encode("utf-8", "surrogatepass")
+        payload = parse(next((value for name, value in headers if name == "content-type"), ""), body)
+    else:
+        payload = response["json"]
+        body = json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    at = datetime.fromisoformat(document["recorded_at"])
+    if at.tzinfo is None:
+        raise ValueError
+    return Entry(dict(request), Answer(status, headers, body, payload, latency, cached=True), at)
+
+
+def _unreadable(path: Path, reason: str) -> WireError:
+    return WireError(
+        f"the recorded answer {path} cannot be read ({reason}); delete the file and record it again",
+        "cassette_unreadable",
+    )

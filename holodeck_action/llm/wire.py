@@ -1,0 +1,243 @@
+"""The wire: one chain that every model call passes, whoever makes it and whichever provider answers.
+
+    recording or cache → de-duplication → retries → limit of the account → network
+
+Each link is a small callable (`calls.Link`); a link for a budget goes above the retries. Answers with an HTTP status
+are handed to the provider's client as they are, errors too, so that it raises its own exceptions; where there is no
+answer the chain raises `WireError`, which clients let through or wrap (`calls.wire_error` finds it). Clients must have
+their own retries and time limits switched off. Streams are read whole before the client sees their first event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import urllib.request
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import httpx2
+
+from holodeck_action.llm.calls import CALL, Account, Answer, Call, CallContext, Link, Meter, WireError
+from holodeck_action.llm.cassette import Keys, Live, Recorder, Replay, Store
+from holodeck_action.llm.dedupe import Dedupe
+from holodeck_action.llm.entries import Entries
+from holodeck_action.llm.keys import is_loopback
+from holodeck_action.llm.limits import AccountLimit
+from holodeck_action.llm.network import Network, shown
+from holodeck_action.llm.retries import Retries
+from holodeck_action.llm.usage import Price, error_record, record_of
+from holodeck_action.results.redaction import Redactor
+
+
+@dataclass(frozen=True, slots=True)
+class WireSettings:
+    """How the wire works.
+
+    Attributes:
+        mode: `live` asks; `record` asks and stores in `folder`; `replay` answers from `folder` only.
+        folder: where recorded calls are; needed to record and to replay.
+        cache: where answers are kept between runs; None keeps none. Not used by `replay`.
+        ttl_s: seconds for which a kept answer is used; None for ever.
+        max_in_flight: requests of one account at once, at most.
+        max_retries: attempts after the first one.
+    """
+
+    mode: Literal["live", "record", "replay"] = "live"
+    folder: Path | None = None
+    cache: Path | None = None
+    ttl_s: float | None = None
+    max_in_flight: int = 64
+    max_retries: int = 6
+
+    def __post_init__(self) -> None:
+        if self.mode != "live" and self.folder is None:
+            raise ValueError(f"mode {self.mode} needs a folder")
+        if self.max_in_flight < 1 or self.max_retries < 0:
+            raise ValueError("max_in_flight must be at least 1, max_retries at least 0")
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a run's calls came to: `cached` of `calls` were not paid for again, `requests` were sent."""
+
+    calls: int = 0
+    cached: int = 0
+    failed: int = 0
+    requests: int = 0
+
+
+class Wire:
+    """The clients of a run, one for each account; `close` it in the loop in which it was used."""
+
+    def __init__(
+        self,
+        settings: WireSettings,
+        *,
+        monotonic: Callable[[], float],
+        pause: Callable[[float], Awaitable[None]],
+        uniform: Callable[[float, float], float],
+        network: httpx2.AsyncBaseTransport | None = None,
+        redactor: Redactor | None = None,
+        price: Price = lambda account, model, tokens: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        proxies: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare; nothing is opened or read yet.
+
+        Args:
+            settings: how to work.
+            monotonic: seconds, the clock of `CallContext.deadline`.
+            pause: waits for seconds.
+            uniform: a random number between two.
+            network: sends the requests; None for the real network.
+            redactor: masks secrets in what is stored, and in keys.
+            price: what tokens cost; by default unknown.
+            now: the time of day, in UTC.
+            proxies: proxy URLs by scheme, with `no`; None for those of the environment.
+        """
+        self._settings = settings
+        self._monotonic, self._pause, self._uniform, self._now = monotonic, pause, uniform, now
+        self._network = network
+        self._redactor = redactor or Redactor(())
+        self._price = price
+        self._proxies = proxies
+        self._ssl: ssl.SSLContext | None = None
+        self._clients: dict[Account, httpx2.AsyncClient] = {}
+        self._transports: list[httpx2.AsyncBaseTransport] = []
+        self._limits: dict[Account, Link] = {}
+        self._live: Live | None = None
+        self._chain = Keys(self._store(), self._redactor)
+        self.counts = Counts()
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the reader should know, each one sentence."""
+        trouble = None if self._live is None else self._live.trouble
+        return () if trouble is None else (f"the cache of model answers could not be used: {trouble}",)
+
+    def client(self, account: Account) -> httpx2.AsyncClient:
+        """Return the account's client, the same one each time; close the wire, not the client."""
+        client = self._clients.get(account)
+        if client is None:
+            client = httpx2.AsyncClient(
+                transport=_Entrance(account, self._answer), timeout=None, follow_redirects=False, trust_env=False
+            )
+            self._clients[account] = client
+        return client
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for client in self._clients.values():
+            await client.aclose()
+        for transport in self._transports:
+            await transport.aclose()
+        self._clients.clear()
+        self._limits.clear()
+        self._transports.clear()
+
+    def _store(self) -> Store:
+        settings = self._settings
+        if settings.mode == "replay":
+            assert settings.folder is not None
+            return Replay(Entries(settings.folder, self._redactor))
+        retries = Retries(
+            self._send,
+            settings.max_retries,
+            monotonic=self._monotonic,
+            pause=self._pause,
+            uniform=self._uniform,
+            now=self._now,
+        )
+        cache = None if settings.cache is None else Entries(settings.cache, self._redactor)
+        self._live = Live(Dedupe(retries), cache, settings.ttl_s, self._now)
+        if settings.mode == "live":
+            return self._live
+        assert settings.folder is not None
+        return Recorder(self._live, Entries(settings.folder, self._redactor), self._now)
+
+    async def _send(self, call: Call) -> Answer:
+        limit = self._limits.get(call.account)
+        if limit is None:
+            limit = self._limits[call.account] = AccountLimit(
+                Network(call.account, self._transport(call.account), self._monotonic),
+                shown(call.account),
+                self._settings.max_in_flight,
+                monotonic=self._monotonic,
+                pause=self._pause,
+                now=self._now,
+            )
+        return await limit(call)
+
+    def _transport(self, account: Account) -> httpx2.AsyncBaseTransport:
+        if self._network is not None:
+            return self._network
+        if self._ssl is None:
+            self._ssl = httpx2.create_ssl_context()
+        most = self._settings.max_in_flight
+        transport = httpx2.AsyncHTTPTransport(
+            verify=self._ssl,
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=most),
+            proxy=_proxy(account.base_url, urllib.request.getproxies() if self._proxies is None else self._proxies),
+        )
+        self._transports.append(transport)
+        return transport
+
+    async def _answer(self, call: Call) -> Answer:
+        """Let a call pass the chain and note how it went."""
+        deadline = call.context.deadline
+        self.counts.calls += 1
+        try:
+            async with asyncio.timeout(None if deadline is None else max(0.0, deadline - self._monotonic())):
+                answer = await self._chain(call)
+        except TimeoutError:
+            self._failed(call, "timeout", None)
+            message = f"{shown(call.account)} did not answer in the time this call had"
+            raise WireError(message, "timeout") from None
+        except WireError as error:
+            self._failed(call, error.code, error.status)
+            raise
+        self.counts.requests += call.attempts
+        self.counts.cached += answer.cached
+        self.counts.failed += answer.status >= 400
+        call.context.meter.add(record_of(call, answer, self._price))
+        return answer
+
+    def _failed(self, call: Call, code: str, status: int | None) -> None:
+        self.counts.requests += call.attempts
+        self.counts.failed += 1
+        call.context.meter.add(error_record(call, code, status))
+
+
+class _Entrance(httpx2.AsyncBaseTransport):
+    """Where a provider's client enters the chain."""
+
+    def __init__(self, account: Account, answer: Link) -> None:
+        self._account = account
+        self._answer = answer
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Answer with a response whose body is whole."""
+        content = await request.aread()
+        try:
+            document = json.loads(content) if content else None
+        except ValueError:
+            document = None
+        context = CALL.get(None) or CallContext("agent", 0, None, Meter())
+        answer = await self._answer(Call(self._account, request, context, document))
+        return httpx2.Response(answer.status, headers=list(answer.headers), content=answer.body, request=request)
+
+
+def _proxy(base_url: str, proxies: Mapping[str, str]) -> str | None:
+    """Return the proxy for an address, None for a direct connection; loopback addresses never have one."""
+    url = httpx2.URL(base_url)
+    if is_loopback(url.host):
+        return None
+    # Known to Python on every platform, not to its type stubs.
+    if urllib.request.proxy_bypass_environment(url.netloc.decode(), dict(proxies)):  # type: ignore[attr-defined]
+        return None
+    return proxies.get(url.scheme) or proxies.get("all")
