@@ -87,8 +87,12 @@ class Publisher:
         self._place = place
         self._run = run
         self._found: Found | None = None
-        self._foreign: str | None = None
-        self._check: CheckRun | Outcome = Skipped("the run ended before it was begun", asked=True)
+        self._commits: tuple[str | None, ...] = ()
+        self._check: CheckRun | Outcome = (
+            Skipped("the run ended before the check run was begun", asked=True)
+            if surfaces.asks("check")
+            else _off("check")
+        )
 
     def refusal(self) -> str | None:
         """Return why code of the event must not run here, in one sentence; None where it may."""
@@ -107,7 +111,9 @@ class Publisher:
             commits: what is checked out for each suite, None where it is not known; no sequence where the record of
                 another job's run is published.
         """
-        self._check = self._guarded(lambda remote: self._begin(remote, commits))
+        if commits is not None and not self._target.checks_out_head:
+            self._commits = tuple(commits)
+        self._check = self._guarded(self._begin)
 
     def finish(self, findings: Findings) -> Publication:
         """Publish what was found."""
@@ -120,15 +126,12 @@ class Publisher:
             channels.append(Channel("review", outcome))
         return Publication(tuple(channels), () if isinstance(check, Published) else marks)
 
-    def _begin(self, remote: Remote, commits: Sequence[str | None] | None) -> CheckRun | Outcome:
-        found = self._look(remote) if commits is not None and not self._target.checks_out_head else None
-        for commit in commits or ():
-            if found is not None:
-                self._foreign = self._foreign or check_evaluated(self._target, found, commit)
+    def _begin(self, remote: Remote) -> CheckRun | Outcome:
         if not self._surfaces.asks("check"):
             return _off("check")
-        if self._foreign is not None:
-            return Skipped(self._foreign, asked=True)
+        foreign = self._foreign(remote)
+        if foreign is not None:
+            return Skipped(foreign, asked=True)
         if self._connection.no_check is not None:
             return Skipped(self._connection.no_check, asked=True)
         sha = self._target.sha or self._look(remote).sha
@@ -217,8 +220,9 @@ class Publisher:
             return (_off(name),)
 
         def look(remote: Remote) -> Found | Outcome:
-            if self._foreign is not None:
-                return Skipped(self._foreign, asked=True)
+            foreign = self._foreign(remote)
+            if foreign is not None:
+                return Skipped(foreign, asked=True)
             found = self._look(remote)
             return found if found.pulls else Skipped(found.reason, asked=False)
 
@@ -229,6 +233,14 @@ class Publisher:
 
     def _for_pull(self, pull: Pull, publish: Callable[[Remote, Pull], Outcome]) -> Outcome:
         return self._guarded(lambda remote: self._outdated(remote, pull) or publish(remote, pull))
+
+    def _foreign(self, remote: Remote) -> str | None:
+        """Tell why the run says nothing about the target's commit; asked by each channel, as GitHub may fail one."""
+        if not self._commits:
+            return None
+        found = self._look(remote)
+        told = (check_evaluated(self._target, found, commit) for commit in self._commits)
+        return next((sentence for sentence in told if sentence is not None), None)
 
     def _outdated(self, remote: Remote, pull: Pull) -> Outcome | None:
         """Tell whether the pull request has moved on: a slow run must not replace the report of a newer one."""

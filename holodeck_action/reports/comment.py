@@ -46,7 +46,6 @@ _NOTHING = {
 _NO_VERDICT = ("⚠️", "the evaluation could not run")
 
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-"""Bytes of a path (`PATH_MAX` of Linux)."""
 _GATES_TOLD = 3
 _PROBLEMS_SHOWN = 14_000
 """Characters of problems, which take at most four bytes each."""
