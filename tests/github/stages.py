@@ -43,10 +43,15 @@ class Runner:
             if action == "actions/checkout":
                 self.workflow.check_out(inputs.get("ref", checkout))
             elif action == "actions/upload-artifact":
-                shutil.copytree(self.workspace.folder / inputs["path"], self.artifacts / inputs["name"])
+                # Without files it warns and makes no artifact.
+                if (self.workspace.folder / inputs["path"]).is_dir():
+                    shutil.copytree(self.workspace.folder / inputs["path"], self.artifacts / inputs["name"])
             elif action == "actions/download-artifact":
                 assert inputs["run-id"] == str(given["workflow_run"]["id"])
-                shutil.copytree(self.artifacts / inputs["name"], self.workspace.folder / inputs["path"])
+                if (self.artifacts / inputs["name"]).is_dir():
+                    shutil.copytree(self.artifacts / inputs["name"], self.workspace.folder / inputs["path"])
+                else:
+                    assert step.get("continue-on-error") is True, "the job ends here, without a word on GitHub"
             else:
                 assert action == OURS
                 ended.append(
@@ -129,3 +134,39 @@ def both_stages(hub: FakeGitHub, project: Project, start: Start) -> None:
     assert f"/blob/{sha}/agent.yaml#L" in body
     (check,) = repository.check_runs(sha)
     assert (check["status"], check["conclusion"], len(check["annotations"])) == ("completed", "failure", 1)
+
+
+def broken_after_green(hub: FakeGitHub, project: Project, start: Start) -> None:
+    """A fork's suite that can no longer be read: what was green at the commit before does not stay so."""
+    repository = hub.add_repository(REPOSITORY)
+    forked = payload("pull_request.fork")
+    number, head, branch = forked["number"], forked["pull_request"]["head"]["repo"]["full_name"], "topic"
+    repository.add_pull(number, head_sha=HEAD, head_repository=head, branch=branch, files=FILES)
+
+    def run(sha: str, name: str) -> Ended:
+        there = project.folder / name
+        fork, base = Project(there / "fork"), Project(there / "base")
+        suite(fork)
+        if sha != HEAD:
+            fork.write("agent.yaml", "name: [broken\n")
+        base.write("README.md", "The default branch has no suite.\n")
+        about = {"pull_request.head.sha": sha}
+        Runner(hub, fork, start, there / "artifacts").run("evaluate-fork.yml", "pull_request.fork", MERGE, about)
+        about = {"workflow_run.head_sha": sha, "workflow_run.head_branch": branch}
+        (ended,) = Runner(hub, base, start, there / "artifacts").run(
+            "publish-fork.yml", "workflow_run.fork", BASE, about
+        )
+        return ended
+
+    assert run(HEAD, "before").code == 0
+    assert "✅" in only_comment(repository, number)
+    broken = "b" * 40
+    repository.push(number, head_sha=broken, files=FILES)
+    ended = run(broken, "after")
+
+    assert (ended.code, ended.outputs["verdict"]) == (2, "invalid")
+    body = only_comment(repository, number)
+    assert "✅" not in body
+    assert "NO VERDICT" in body
+    (check,) = repository.check_runs(broken)
+    assert (check["status"], check["conclusion"]) == ("completed", "failure")
