@@ -136,7 +136,11 @@ class _Sticky:
         return text
 
     def _replace(self, comment: Comment, text: str) -> Outcome | None:
-        """Bring a comment up to date; None where it is gone."""
+        """Bring a comment up to date; None where it is gone.
+
+        Raises:
+            Stopped: it could not be written, or GitHub says that it is gone and lists it: another would be a second.
+        """
         if same(comment.body, text):
             return Published("unchanged", comment.url)
         clash = self.wanted.clash(comment.body)
@@ -147,13 +151,20 @@ class _Sticky:
         try:
             written = self.remote.update_comment(comment.id, text)
         except ApiError as error:
-            if error.kind == "not_found":
+            if error.kind == "not_found" and not self._listed(comment):
                 return None
             found = self._looked_up(text) if error.accepted else None
             if found is None or not same(found.body, text):
                 raise Stopped(self._unwritten(error)) from error
             written = found
         return self._clashed(written) if clash else Published("updated", written.url)
+
+    def _listed(self, comment: Comment) -> bool:
+        """Tell whether GitHub still lists a comment that it said is gone; where it cannot be asked, it may."""
+        try:
+            return any(listed.id == comment.id for listed in self.remote.comments(self.number))
+        except ApiError:
+            return True
 
     def _create(self, text: str) -> Outcome:
         error: ApiError | None = None
@@ -223,7 +234,7 @@ class _Sticky:
     def _clashed(self, comment: Comment) -> Outcome:
         return Failed(
             f"two steps of this run write the same comment ({comment.url}), which shows the worse verdict of the two: "
-            "give each step its own `comment-id`"
+            "give each step its own `comment-id`, and a `check-name`, as GitHub shows one check run of a name"
         )
 
     def _unread(self, error: ApiError) -> Outcome:
