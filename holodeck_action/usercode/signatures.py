@@ -62,12 +62,18 @@ def described(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        if inspect.isfunction(function) or inspect.ismethod(function):
-            return typing.get_type_hints(function, include_extras=True)
-        return typing.get_type_hints(type(function).__call__, include_extras=True)
-    except Exception:  # noqa: BLE001 - evaluating hints runs user code; a name that is not there makes them unreadable
-        return {}
+    """Evaluate the hints one by one: a name that is not there makes only its own unreadable."""
+    plain: Any = function if inspect.isroutine(function) else type(function).__call__
+    plain = inspect.unwrap(plain)
+    names = getattr(inspect.unwrap(getattr(plain, "__func__", plain)), "__globals__", {})
+    hints: dict[str, Any] = {}
+    for name, hint in getattr(plain, "__annotations__", {}).items():
+        alone = types.SimpleNamespace(__annotations__={name: hint})
+        try:
+            hints |= typing.get_type_hints(alone, names, include_extras=True)
+        except Exception:  # noqa: BLE001 - evaluating hints runs user code
+            hints[name] = str
+    return hints
 
 
 def _schema(hint: Any, depth: int = 0) -> dict[str, Any]:

@@ -98,8 +98,10 @@ def read_arguments(given: str | Mapping[str, Any], max_bytes: int) -> dict[str, 
     try:
         plain: dict[str, Any] = storable(Plain(max_bytes).convert(value, "the arguments"))
     except CallError as error:
-        problem = f"the arguments hold more than {max_bytes} bytes" if error.code == "too_large" else error.message
-        raise ToolError(excerpt(problem), "bad_arguments") from None
+        # The path to the place can be as long as the nesting is deep.
+        deep = "the arguments are nested too deeply, or hold what JSON cannot"
+        problem = f"the arguments hold more than {max_bytes} bytes" if error.code == "too_large" else deep
+        raise ToolError(problem, "bad_arguments") from None
     return plain
 
 
