@@ -487,6 +487,7 @@ def test_wrong_requests_are_refused_and_noted(
         ("openai", {"model": "gpt-5.1", "top_p": 0.5}),
         ("openai", {"model": "gpt-5-chat-latest", "max_tokens": 5, "temperature": 0.5}),
         ("anthropic", {"messages": [*HI, ASKED, GIVEN]}),
+        ("anthropic", {"model": "claude-opus-4-8", "messages": [*HI, {"role": "system", "content": "x"}]}),
         ("anthropic", {"model": "claude-sonnet-4-5", "temperature": 0.3}),
         ("ollama", {"options": {"temperature": 9}, "unknown": 1}),
     ],

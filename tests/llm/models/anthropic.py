@@ -102,7 +102,8 @@ def _messages(message: Mapping[str, Any]) -> list[Message]:
         ToolCall(block["name"], block["input"], block["id"]) for block in blocks if block.get("type") == "tool_use"
     )
     text, images = shapes.text_of(blocks)
-    role: Role = "assistant" if message.get("role") == "assistant" else "user"
+    given = message.get("role")
+    role: Role = given if given in ("assistant", "system") else "user"
     if text or calls or images or not found:
         found.append(Message(role, text, calls, None, images))
     return found

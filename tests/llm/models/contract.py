@@ -100,6 +100,7 @@ _REASONING: dict[str, bool | None] = {
     **dict.fromkeys(("gpt-5", "gpt-6", "o1", "o3", "o4"), True),
 }
 """Whether models of a name (the first that fits) reason when not asked: True; when asked: False; never: None."""
+_SYSTEM_INLINE = ("claude-opus-4-8", "claude-opus-5")
 _SAMPLING_GONE = ("claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5")
 _SAMPLING_EITHER = (
     "claude-opus-4-1",
@@ -334,14 +335,14 @@ def _anthropic_problems(request: Request, body: Mapping[str, Any]) -> Iterator[P
         yield Problem("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")
     if not body["messages"]:
         yield Problem("messages: at least one message is required")
-    yield from _anthropic_messages(body["messages"])
+    yield from _anthropic_messages(request.model, body["messages"])
 
 
-def _anthropic_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+def _anthropic_messages(model: str, messages: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
     waiting: set[str] = set()
     for index, message in enumerate(messages):
         role, content = message.get("role"), message.get("content")
-        if role not in ("user", "assistant"):
+        if role not in ("user", "assistant") and not (role == "system" and model.startswith(_SYSTEM_INLINE)):
             yield Problem(f'messages: Unexpected role "{role}". The allowed roles are "user" or "assistant".')
         if not content and index < len(messages) - 1:
             text = "all messages must have non-empty content except for the optional final assistant message"
