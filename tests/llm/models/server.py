@@ -337,8 +337,8 @@ class FakeModels:
                 return Outgoing(200, headers_of(request, dialect.stream_type), dialect.stream(request, answer, body))
             return _refused(errors.Refusal(refused.status, refused.body, {**refused.headers, **headers}), request)
         if fault.status is not None:
-            body = fault.body if isinstance(fault.body, bytes | str) else encoded(fault.body)
-            data = body.encode() if isinstance(body, str) else body
+            own = fault.body if isinstance(fault.body, bytes | str) else encoded(fault.body)
+            data = own.encode() if isinstance(own, str) else own
             return Outgoing(fault.status, {**headers_of(request), **headers}, data)
         told = _told(dialect, request, answer)
         return Outgoing(told.status, {**told.headers, **headers}, told.body, told.pause, fault.wire)
