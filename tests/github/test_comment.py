@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -402,12 +403,32 @@ def test_an_edit_that_was_done_without_an_answer_is_found(hub: FakeGitHub, repo:
 
 
 def test_a_comment_that_was_deleted_in_between_is_made_anew(hub: FakeGitHub, repo: Any) -> None:
-    repo.add_comment(7, author=BOT, author_type="Bot", body=_body(4))
-    hub.fail(Fault("PATCH", PATCH, status=404, body={"message": "Not Found"}, times=None))
-    outcome = _publish(hub, _wanted(1, run="2/1"))
+    listed = repo.add_comment(7, author=BOT, author_type="Bot", body=_body(4))
+
+    def render(previous: str | None) -> str:
+        if previous is not None:
+            repo.delete_comment(listed["id"])
+        return _body(1, "2/1")
+
+    outcome = _publish(hub, replace(_wanted(1, run="2/1"), render=render))
     assert isinstance(outcome, Published)
     assert outcome.detail == "created"
-    assert _bodies(repo) == [_body(4), _body(1, "2/1")]
+    assert _bodies(repo) == [_body(1, "2/1")]
+
+
+@pytest.mark.parametrize("listing", [200, 502])
+def test_a_comment_that_github_says_is_gone_and_that_may_stand_there_gets_no_second(
+    hub: FakeGitHub, repo: Any, listing: int
+) -> None:
+    repo.add_comment(7, author=BOT, author_type="Bot", body=_body(4))
+    hub.fail(Fault("PATCH", PATCH, status=404, body={"message": "Not Found"}, times=None))
+    if listing != 200:
+        hub.fail(Fault("GET", POST))
+        hub.fail(Fault("GET", POST, status=listing, body={"message": "Bad Gateway"}, times=None))
+    outcome = _publish(hub, _wanted(1, run="2/1"))
+    assert isinstance(outcome, Failed)
+    assert "404" in outcome.reason
+    assert _bodies(repo) == [_body(4)]
 
 
 # Permissions
