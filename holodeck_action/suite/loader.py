@@ -94,6 +94,10 @@ def load_suite(
             *(masked(notice, secrets) for notice in suite_notices(agent, project, resolved.suite_specs, cases)),
         ),
         secrets=secrets,
+        tool_marks={
+            tool.name: sources.agent.mark(*position_of(sources.agent, sources.agent.root, ("tools", index)))
+            for index, tool in enumerate(agent.tools or ())
+        },
     )
 
 

@@ -129,6 +129,7 @@ class Suite:
         cases: in the order of the file.
         notices: what the reader should know (unused blocks, duplicate names, deprecated metrics), each one sentence.
         secrets: substituted variable values and secret fields, for redaction; never shown.
+        tool_marks: where the tools of agent.yaml stand, by name; shared MCP servers have none.
     """
 
     name: str
@@ -141,3 +142,4 @@ class Suite:
     cases: tuple[Case, ...]
     notices: tuple[str, ...] = ()
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    tool_marks: Mapping[str, SourceMark] = field(default_factory=dict)

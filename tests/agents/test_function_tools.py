@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from holodeck_action.agents.tools.box import ToolBox, ToolSet
 from holodeck_action.agents.tools.function import FunctionTools, load_functions
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.errors import SuiteError
+from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.tools import FunctionTool
 from tests.agents.conversations import run
@@ -87,7 +90,7 @@ def parameters(folder: Path, source: str, function: str = "act", **fields: Any) 
     return schema
 
 
-def refused(folder: Path, *entries: FunctionTool, marks: Mapping[str, SourceMark] | None = None) -> list[str]:
+def refused(folder: Path, *entries: Any, marks: Mapping[str, SourceMark] | None = None) -> list[str]:
     async def work() -> None:
         await load_functions(list(entries), folder=folder, environ=os.environ, clock=time.monotonic, marks=marks)
 
@@ -209,6 +212,33 @@ def test_every_tool_that_cannot_be_called_is_named_with_its_line(tmp_path: Path)
         "agent.yaml:16:5: tools[6].parameters: properties.order.type: "
         "'text' is not valid under any of the given schemas",
         'agent.yaml:17:5: tools[7].parameters: "order" must be a JSON schema, such as {type: string}',
+    ]
+
+
+def test_the_line_is_the_one_of_agent_yaml(tmp_path: Path) -> None:
+    write(tmp_path, "def act(order): return order\n", "shop")
+    (tmp_path / "agent.yaml").write_text(
+        dedent(
+            """
+            name: shop
+            model: {provider: openai, name: gpt-4o-mini}
+            instructions: {inline: Answer.}
+            tools:
+              - {type: function, name: act, description: Acts, file: shop.py, function: act}
+              - type: function
+                name: gone
+                description: Is not there
+                file: shop.py
+                function: gone
+            evaluations:
+              metrics: [{type: standard, metric: equality}]
+            test_cases: [{name: one, input: a, ground_truth: a}]
+            """
+        )
+    )
+    suite = load_suite(tmp_path / "agent.yaml", environ={}, home=tmp_path)
+    assert refused(tmp_path, *(suite.agent.tools or ()), marks=suite.tool_marks) == [
+        "agent.yaml:7:5: tools[1].function: shop.py:gone: shop.py has no gone"
     ]
 
 
@@ -577,9 +607,13 @@ def test_a_pattern_cannot_hold_up_the_run() -> None:
 
 
 def test_a_schema_reads_nothing_from_elsewhere() -> None:
-    schema = ArgumentSchema({"$ref": "http://127.0.0.1:9/schema.json"})
-    with pytest.raises(ToolError, match="refers to what it does not hold"):
-        schema.check({})
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.0)
+        schema = ArgumentSchema({"$ref": f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"})
+        with pytest.raises(ToolError, match="refers to what it does not hold"):
+            schema.check({})
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 JSON = st.recursive(
