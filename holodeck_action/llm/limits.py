@@ -84,6 +84,8 @@ class AccountLimit:
             busy = self._sent
             try:
                 answer = await self._next(call)
+                # Those sent after it were under way beside it, too.
+                busy = max(busy, self._sent)
             finally:
                 self._sent -= 1
             self._learn(answer, started, busy)

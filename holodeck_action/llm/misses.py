@@ -36,9 +36,7 @@ class Misses:
         if not self._known:
             return f"{start}, which holds none at all; {way_out}"
         wanted = _leaves(request)
-        key, closest = max(
-            self._known, key=lambda item: sum(item[1].get(path, _NONE) == value for path, value in wanted.items())
-        )
+        key, closest = max(self._known, key=lambda item: _likeness(item[1], wanted))
         lines = differences(closest, wanted)
         more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
         what = "; ".join(lines[:_MOST_LINES]) + more if lines else "it differs only in a part that is not stored"
@@ -46,6 +44,19 @@ class Misses:
 
 
 _NONE = object()
+
+
+def _likeness(recorded: dict[str, Any], asked: dict[str, Any]) -> tuple[int, float]:
+    """Return how many places are equal, then how much of the differing texts is."""
+    same, parts = 0, 0.0
+    for path, value in asked.items():
+        other = recorded.get(path, _NONE)
+        if other == value:
+            same += 1
+        elif isinstance(other, str) and isinstance(value, str):
+            ends = _first_difference(other, value) + _first_difference(other[::-1], value[::-1])
+            parts += ends / max(len(other), len(value))
+    return same, parts
 
 
 def differences(recorded: dict[str, Any], asked: dict[str, Any]) -> list[str]:
@@ -61,13 +72,15 @@ def differences(recorded: dict[str, Any], asked: dict[str, Any]) -> list[str]:
 def _pair(before: Any, after: Any) -> str:
     if not (isinstance(before, str) and isinstance(after, str)):
         return f"{_shown(before)} → {_shown(after)}"
-    at = next(
-        (i for i, (old, new) in enumerate(zip(before, after, strict=False)) if old != new),
-        min(len(before), len(after)),
-    )
+    at = _first_difference(before, after)
     start, end = max(0, at - _AROUND), at + _AROUND
     where = f" (from character {at + 1} of {len(before)})" if max(len(before), len(after)) > 2 * _AROUND else ""
     return f"{_cut(before, start, end)} → {_cut(after, start, end)}{where}"
+
+
+def _first_difference(one: str, other: str) -> int:
+    shorter = min(len(one), len(other))
+    return next((index for index in range(shorter) if one[index] != other[index]), shorter)
 
 
 def _cut(text: str, start: int, end: int) -> str:

@@ -1,0 +1,339 @@
+"""Record, replay and cache: what is found, what is not, what is stored, and what never is."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from holodeck_action.llm.calls import Meter, WireError
+from holodeck_action.llm.wire import WireSettings
+from holodeck_action.results.redaction import Redactor
+from tests.llm.models import Answer, FakeModels, Fault
+from tests.llm.wiring import KEY, account, chat, opened, post, run, said
+
+
+class Offline(httpx2.AsyncBaseTransport):
+    """A network that must not be used."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        raise AssertionError(f"{request.url} was asked")
+
+
+def stored(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def _record(folder: Path) -> WireSettings:
+    return WireSettings(mode="record", folder=folder)
+
+
+def _replay(folder: Path) -> WireSettings:
+    return WireSettings(mode="replay", folder=folder)
+
+
+def _cache(folder: Path, ttl_s: float | None = None) -> WireSettings:
+    return WireSettings(cache=folder, ttl_s=ttl_s)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_recorded_call_is_replayed_without_network_and_key(tmp_path: Path, stream: bool) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            url = models.openai_url
+            models.answer(lambda _: Answer("Paris é", prompt_tokens=11, completion_tokens=2))
+            first, second = Meter(), Meter()
+            async with opened(_record(tmp_path), price=lambda *_: 0.25) as wire:
+                live = await post(wire, account(url), chat(stream=stream), meter=first)
+        async with opened(_replay(tmp_path), network=Offline(), price=lambda *_: 0.25) as wire:
+            again = await post(wire, account(url, key=""), chat(stream=stream), meter=second)
+            assert wire.counts.cached == 1
+        if stream:
+            assert again.content == live.content
+        else:
+            assert again.json() == live.json()
+        (before,), (after,) = first.records, second.records
+        assert (before.cached, after.cached, after.attempts) == (False, True, 0)
+        assert (after.tokens, after.cost_usd, after.status) == (before.tokens, before.cost_usd, 200)
+        assert after.latency_s == pytest.approx(before.latency_s, abs=1e-3)
+        assert first.usage() == second.usage()
+
+    run(work)
+
+
+def test_one_changed_character_is_a_miss_that_shows_the_difference(tmp_path: Path) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            url = models.openai_url
+            async with opened(_record(tmp_path)) as wire:
+                await post(wire, account(url), chat("The quick brown fox jumps over the lazy dog, they said: why?"))
+                await post(wire, account(url), chat("Something else"))
+        async with opened(_replay(tmp_path), network=Offline()) as wire:
+            with pytest.raises(WireError) as caught:
+                await post(wire, account(url), chat("The quick brown fox jumps over the lazy dog, they said: who?"))
+        error = caught.value
+        assert (error.code, error.retry_worthy) == ("cassette_miss", False)
+        assert "body.messages[0].content" in error.message
+        assert "why?" in error.message
+        assert "who?" in error.message
+        assert "\n" not in error.message
+        assert "record again" in error.message
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"user": "bob"}, True),
+        ({"metadata": {"run": "7"}}, True),
+        ({"temperature": 0.1}, False),
+        ({"max_tokens": 5}, False),
+        ({"stream": True}, False),
+        ({"tools": []}, False),
+        ({"model": "gpt-4o-mini"}, False),
+    ],
+    ids=str,
+)
+def test_the_key_covers_what_can_change_an_answer(tmp_path: Path, change: dict[str, object], found: bool) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            url = models.openai_url
+            async with opened(_record(tmp_path)) as wire:
+                await post(wire, account(url), chat(), headers={"x-trace": "1"})
+        async with opened(_replay(tmp_path), network=Offline()) as wire:
+            if found:
+                headers = {"x-trace": "2"}
+                assert (await post(wire, account(url), {**chat(), **change}, headers=headers)).status_code == 200
+            else:
+                with pytest.raises(WireError, match="no recorded answer"):
+                    await post(wire, account(url), {**chat(), **change})
+
+    run(work)
+
+
+def test_repeat_provider_and_endpoint_count_and_a_loopback_port_does_not(tmp_path: Path) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            async with opened(_record(tmp_path)) as wire:
+                await post(wire, account(models.openai_url), chat())
+        async with opened(_replay(tmp_path), network=Offline()) as wire:
+            assert (await post(wire, account("http://localhost:9/v1"), chat())).status_code == 200
+            for who, repeat in (
+                (account("http://localhost:9/v1"), 1),
+                (account("http://localhost:9/v1", "azure_openai"), 0),
+                (account("https://models.example/v1"), 0),
+                (account("http://localhost:9/v2"), 0),
+            ):
+                with pytest.raises(WireError, match="no recorded answer"):
+                    await post(wire, who, chat(), repeat=repeat)
+
+    run(work)
+
+
+def test_ids_that_are_invented_at_random_do_not_count(tmp_path: Path) -> None:
+    def history(first: str, second: str) -> dict[str, object]:
+        calls = [
+            {"id": name, "type": "function", "function": {"name": "f", "arguments": "{}"}} for name in (first, second)
+        ]
+        results = [{"role": "tool", "tool_call_id": name, "content": "1"} for name in (first, second)]
+        return {"model": "m", "messages": [{"role": "assistant", "tool_calls": calls}, *results]}
+
+    class Fixed(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            return httpx2.Response(200, json={"choices": []})
+
+    async def work() -> None:
+        who = account("https://models.example/v1")
+        async with opened(_record(tmp_path), network=Fixed()) as wire:
+            await post(wire, who, history("pyd_ai_" + "a" * 32, "pyd_ai_" + "b" * 32))
+        async with opened(_replay(tmp_path), network=Offline()) as wire:
+            assert (await post(wire, who, history("pyd_ai_" + "c" * 32, "pyd_ai_" + "d" * 32))).status_code == 200
+            with pytest.raises(WireError):  # the results in the other order are another conversation
+                await post(wire, who, history("pyd_ai_" + "c" * 32, "pyd_ai_" + "c" * 32))
+
+    run(work)
+
+
+def test_a_call_repeated_in_a_recording_gets_the_first_answer(tmp_path: Path) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.script(["one", "two"])
+            async with opened(_record(tmp_path)) as wire:
+                answers = [said(await post(wire, account(models.openai_url), chat())) for _ in range(2)]
+            assert answers == ["one", "one"]
+            # A new recording asks again and replaces what was there.
+            async with opened(_record(tmp_path)) as wire:
+                assert said(await post(wire, account(models.openai_url), chat())) == "two"
+            assert len(stored(tmp_path)) == 1
+
+    run(work)
+
+
+def test_errors_and_filtered_answers_are_never_stored(tmp_path: Path) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            who = account(models.openai_url)
+            async with opened(WireSettings("record", tmp_path, tmp_path / "cache", max_retries=0)) as wire:
+                for fault in (
+                    Fault("server_error"),
+                    Fault("bad_key"),
+                    Fault("content_filter"),
+                    Fault(wire="malformed"),
+                ):
+                    models.fail(fault)
+                    try:
+                        assert (await post(wire, who, chat())).status_code >= 400
+                    except WireError as error:
+                        assert error.code == "malformed"  # noqa: PT017
+                models.script([Answer("half", finish="content_filter")])
+                await post(wire, who, chat())
+            assert stored(tmp_path) == []
+
+    run(work)
+
+
+def test_a_refusal_is_recorded_but_not_cached(tmp_path: Path) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.answer(lambda _: Answer(refusal="I cannot help with that."))
+            async with opened(WireSettings("record", tmp_path / "tape", tmp_path / "cache")) as wire:
+                await post(wire, account(models.openai_url), chat())
+                await post(wire, account(models.openai_url), chat(stream=True))
+            assert len(stored(tmp_path / "tape")) == 2
+            assert stored(tmp_path / "cache") == []
+
+    run(work)
+
+
+def test_secrets_are_in_no_entry_and_another_secret_finds_it(tmp_path: Path) -> None:
+    secret = "hunter2-hunter2"
+
+    async def work() -> None:
+        with FakeModels() as models:
+            url = models.openai_url
+            models.answer(lambda request: f"you said {request.text}")
+            async with opened(_record(tmp_path), redactor=Redactor([secret, KEY])) as wire:
+                await post(wire, account(url), chat(f"the password is {secret}"))
+                await post(wire, account(url), chat(f"the password is {secret}", stream=True))
+        entries = stored(tmp_path)
+        assert len(entries) == 2
+        for path in entries:
+            assert secret not in path.read_text()
+            assert KEY not in path.read_text()
+        async with opened(_replay(tmp_path), network=Offline(), redactor=Redactor(["stand-in"])) as wire:
+            assert said(await post(wire, account(url), chat("the password is stand-in"))).endswith("***")
+
+    run(work)
+
+
+def test_long_texts_are_stored_as_digest_but_count_whole(tmp_path: Path) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            url = models.openai_url
+            models.answer(lambda _: "ok")
+            async with opened(_record(tmp_path)) as wire:
+                await post(wire, account(url), chat("x" * 50_000))
+        (path,) = stored(tmp_path)
+        assert path.stat().st_size < 5_000
+        async with opened(_replay(tmp_path), network=Offline()) as wire:
+            assert said(await post(wire, account(url), chat("x" * 50_000))) == "ok"
+            with pytest.raises(WireError, match="sha256"):
+                await post(wire, account(url), chat("x" * 49_999 + "y"))
+
+    run(work)
+
+
+def test_the_cache_asks_again_when_an_answer_is_old(tmp_path: Path) -> None:
+    start = datetime(2026, 5, 1, tzinfo=UTC)
+    later = {"by": timedelta()}
+
+    async def work() -> None:
+        with FakeModels() as models:
+            models.script(["old", "new"])
+            who = account(models.openai_url)
+            async with opened(_cache(tmp_path, 3600), now=lambda: start + later["by"]) as wire:
+                answers = []
+                for seconds in (0, 3599, 3600, 7000):
+                    later["by"] = timedelta(seconds=seconds)
+                    answers.append(said(await post(wire, who, chat())))
+            assert answers == ["old", "old", "new", "new"]
+            assert wire.counts.cached == 2
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "nonsense", "[]", "{}", '{"format": 2}', '{"format": 1, "response": {"status": 500}}', "[" * 100_000],
+    ids=["empty", "text", "list", "bare", "newer", "error", "deep"],
+)
+def test_a_broken_entry_stops_a_replay_and_not_a_cache(tmp_path: Path, content: str) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.answer(lambda _: "fresh")
+            who = account(models.openai_url)
+            async with opened(_record(tmp_path)) as wire:
+                await post(wire, who, chat())
+            (path,) = stored(tmp_path)
+            path.write_text(content)
+            async with opened(_replay(tmp_path), network=Offline()) as wire:
+                with pytest.raises(WireError, match="cannot be read") as caught:
+                    await post(wire, who, chat())
+                assert caught.value.code == "cassette_unreadable"
+                assert path.name in caught.value.message
+            async with opened(_cache(tmp_path)) as wire:
+                assert said(await post(wire, who, chat())) == "fresh"
+                assert len(wire.notices) == 1
+            assert json.loads(path.read_text())["format"] == 1
+
+    run(work)
+
+
+def test_a_recording_that_cannot_be_written_is_an_error_and_a_cache_is_not(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+
+    async def work() -> None:
+        with FakeModels() as models:
+            who = account(models.openai_url)
+            async with opened(_record(blocked / "tape")) as wire:
+                with pytest.raises(WireError) as caught:
+                    await post(wire, who, chat())
+                assert caught.value.code.startswith("cassette_unwritable")
+            async with opened(_cache(blocked / "cache")) as wire:
+                assert (await post(wire, who, chat())).status_code == 200
+                assert len(wire.notices) == 1
+
+    run(work)
+
+
+def test_an_empty_recording_and_many_misses_are_said_shortly(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with opened(_replay(tmp_path / "none"), network=Offline()) as wire:
+            messages = []
+            for index in range(25):
+                with pytest.raises(WireError) as caught:
+                    await post(wire, account("http://localhost:1/v1"), chat(f"{index} \x1b[31m"))
+                messages.append(caught.value.message)
+            assert "holds none at all" in messages[0]
+            assert "holds none" not in messages[-1]
+
+    run(work)
+
+
+def test_control_characters_of_prompts_do_not_reach_a_miss(tmp_path: Path) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            url = models.openai_url
+            async with opened(_record(tmp_path)) as wire:
+                await post(wire, account(url), chat("safe"))
+        async with opened(_replay(tmp_path), network=Offline()) as wire:
+            with pytest.raises(WireError) as caught:
+                await post(wire, account(url), chat("\x1b[31m\u202e\nevil"))
+        assert caught.value.message.isprintable()
+
+    run(work)

@@ -1,0 +1,253 @@
+"""Another try: for what, when, how often, until when; against real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holodeck_action.llm.calls import Answer as WireAnswer
+from holodeck_action.llm.calls import Meter, WireError
+from holodeck_action.llm.network import shown
+from holodeck_action.llm.outcomes import parse, retry_after
+from holodeck_action.llm.retries import FIRST_S
+from holodeck_action.llm.wire import WireSettings
+from tests.llm.models import Answer, FakeModels, Fault
+from tests.llm.wiring import KEY, Clock, account, chat, opened, post, run, said
+
+
+def _highest(low: float, high: float) -> float:
+    return high
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("rate_limit"),
+        Fault("server_error"),
+        Fault("bad_gateway"),
+        Fault("unavailable"),
+        Fault(status=408),
+        Fault(status=409),
+        Fault(status=529),
+        Fault(wire="reset"),
+        Fault(wire="close"),
+        Fault(wire="truncate"),
+        Fault(wire="malformed"),
+    ],
+    ids=lambda fault: str(fault.error or fault.wire or fault.status),
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_passing_trouble_is_tried_again(fault: Fault, stream: bool) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.answer(lambda _: Answer("at last"))
+            models.fail(fault)
+            meter = Meter()
+            async with opened() as wire:
+                response = await post(wire, account(models.openai_url), chat(stream=stream), meter=meter)
+            assert response.status_code == 200
+            assert b"last" in response.content
+            assert len(models.requests) == 2
+            assert meter.records[0].attempts == 2
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    "kind", ["bad_key", "forbidden", "unknown_model", "context_length", "content_filter", "bad_request", "quota"]
+)
+def test_what_another_try_cannot_help_is_handed_out_at_once(kind: str) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.fail(Fault(kind, times=None))
+            clock = Clock()
+            async with opened(clock=clock) as wire:
+                response = await post(wire, account(models.openai_url), chat())
+            assert 400 <= response.status_code < 500
+            assert response.json()["error"]["message"]
+            assert len(models.requests) == 1
+            assert clock.waits == []
+
+    run(work)
+
+
+def test_the_provider_decides_where_it_says_so() -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            async with opened(WireSettings(max_retries=2)) as wire:
+                models.fail(Fault(status=503, headers={"x-should-retry": "false"}))
+                assert (await post(wire, account(models.openai_url), chat("a"))).status_code == 503
+                models.fail(Fault(status=400, headers={"x-should-retry": "true"}))
+                assert (await post(wire, account(models.openai_url), chat("b"))).status_code == 200
+            assert len(models.requests) == 3
+
+    run(work)
+
+
+def test_the_last_answer_is_handed_out_as_it_is_and_waits_grow() -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.fail(Fault("server_error", times=None))
+            clock = Clock()
+            async with opened(WireSettings(max_retries=3), clock, uniform=_highest) as wire:
+                response = await post(wire, account(models.openai_url), chat())
+            assert response.status_code == 500
+            assert response.json()["error"]
+            assert clock.waits == [FIRST_S, 2 * FIRST_S, 4 * FIRST_S]
+            assert len(models.requests) == 4
+
+    run(work)
+
+
+@pytest.mark.parametrize("form", ["seconds", "date", "ms"])
+def test_the_wait_that_is_asked_for_is_kept(form: str) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            date = format_datetime(datetime.now(UTC) + timedelta(seconds=9), usegmt=True)
+            asked = {
+                "seconds": {"retry_after": "7"},
+                "date": {"retry_after": date},
+                "ms": {"retry_after_ms": "7500", "retry_after": "60"},
+            }[form]
+            models.fail(Fault("rate_limit", **asked))
+            clock = Clock()
+            async with opened(clock=clock, uniform=lambda low, high: low) as wire:
+                assert (await post(wire, account(models.openai_url), chat())).status_code == 200
+            assert 6.9 <= sum(clock.waits) <= 9.1
+
+    run(work)
+
+
+def test_a_wait_of_hours_is_a_refusal() -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.fail(Fault("rate_limit", retry_after="7200"))
+            clock = Clock()
+            async with opened(clock=clock) as wire:
+                assert (await post(wire, account(models.openai_url), chat())).status_code == 429
+            assert clock.waits == []
+
+    run(work)
+
+
+def test_nothing_is_tried_after_the_deadline() -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.fail(Fault("rate_limit", retry_after="30", times=None))
+            clock = Clock()
+            async with opened(clock=clock) as wire:
+                who = account(models.openai_url)
+                late = clock.monotonic() + 20
+                assert (await post(wire, who, chat("a"), deadline=late)).status_code == 429
+                # The account's gate is closed for longer than this call has: it is not even sent.
+                with pytest.raises(WireError, match="rate limit") as caught:
+                    await post(wire, who, chat("b"), deadline=late)
+                assert caught.value.code == "rate_limited"
+            assert len(models.requests) == 1
+            assert clock.waits == []
+
+    run(work)
+
+
+def test_a_call_that_hangs_ends_at_its_deadline() -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.fail(Fault(wire="stall", times=None))
+            clock = Clock()
+            async with opened(clock=clock) as wire:
+                with pytest.raises(WireError) as caught:
+                    await post(wire, account(models.openai_url), chat(), deadline=clock.monotonic() + 0.15)
+            assert caught.value.code == "timeout"
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (Fault(wire="malformed", times=None), "malformed"),
+        (Fault(wire="truncate", times=None), "disconnected"),
+        (Fault(wire="reset", times=None), "disconnected"),
+    ],
+)
+def test_trouble_that_stays_has_a_code_and_a_sentence_without_secrets(fault: Fault, code: str) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.fail(fault)
+            async with opened(WireSettings(max_retries=1)) as wire:
+                with pytest.raises(WireError) as caught:
+                    await post(wire, account(models.openai_url), chat())
+            assert caught.value.code == code
+            assert caught.value.message.startswith("openai (127.0.0.1:")
+            assert KEY not in caught.value.message
+            assert len(models.requests) == 2
+
+    run(work)
+
+
+def test_user_and_password_of_an_address_are_not_shown() -> None:
+    assert shown(account("https://me:hunter22@models.example:8443/v1?key=1")) == "openai (models.example:8443)"
+
+
+def test_nobody_listening_is_said() -> None:
+    async def work() -> None:
+        async with opened(WireSettings(max_retries=1)) as wire:
+            with pytest.raises(WireError) as caught:
+                await post(wire, account("http://127.0.0.1:1/v1"), chat())
+            assert caught.value.code == "connect"
+
+    run(work)
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_an_error_inside_a_stream_is_tried_again(provider: str) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.answer(lambda _: Answer("at last"))
+            models.fail(Fault("overloaded", streamed=True))
+            async with opened() as wire:
+                if provider == "openai":
+                    await post(wire, account(models.openai_url), chat(stream=True))
+                else:
+                    who = account(models.anthropic_url, "anthropic")
+                    body = {**chat(stream=True), "model": "claude-test-1", "max_tokens": 5}
+                    assert b"message_stop" in (await post(wire, who, body, path="/v1/messages")).content
+            assert len(models.requests) == 2
+
+    run(work)
+
+
+def test_a_storm_of_faults_loses_no_call() -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.answer(lambda request: request.text)
+            for fault in ("rate_limit", "server_error", "bad_gateway"):
+                models.fail(Fault(fault, times=15))
+            models.fail(*(Fault(wire=kind, times=5) for kind in ("reset", "truncate", "malformed")))
+            async with opened(WireSettings(max_retries=60)) as wire:
+                who = account(models.openai_url)
+                texts = [f"case {index}" for index in range(100)]
+                answers = await asyncio.gather(*(post(wire, who, chat(text)) for text in texts))
+            assert [said(answer) for answer in answers] == texts
+            assert len(models.requests) == 160
+
+    run(work)
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_no_header_of_a_provider_breaks_the_wait(seconds: str, ms: str) -> None:
+    answer = WireAnswer(429, (("retry-after", seconds), ("retry-after-ms", ms)), b"", None, 0.0)
+    wait = retry_after(answer, datetime(2026, 1, 1, tzinfo=UTC))
+    assert wait is None or 0 <= wait < float("inf")
+
+
+@given(st.binary(max_size=200), st.sampled_from(["application/json", "text/event-stream", "application/x-ndjson"]))
+def test_any_body_is_read_or_refused(body: bytes, kind: str) -> None:
+    with suppress(ValueError):
+        parse(kind, body)

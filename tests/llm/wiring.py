@@ -1,0 +1,88 @@
+"""What the tests of the wire share: a wire on the fake models, a clock without waiting, plain calls."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+
+from holodeck_action.llm.calls import CALL, Account, CallContext, Meter
+from holodeck_action.llm.wire import Wire, WireSettings
+
+KEY = "sk-test-5f0c9a7be1"
+
+
+class Clock:
+    """Time that passes by waiting: `pause` adds to it and gives way once; `waits` holds what was waited."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+        self._waited = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self._waited
+
+    async def pause(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self._waited += seconds
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def opened(
+    settings: WireSettings | None = None, clock: Clock | None = None, **options: Any
+) -> AsyncIterator[Wire]:
+    clock = clock or Clock()
+    options.setdefault("uniform", random.Random(7).uniform)
+    wire = Wire(settings or WireSettings(), monotonic=clock.monotonic, pause=clock.pause, **options)
+    try:
+        yield wire
+    finally:
+        await wire.close()
+
+
+def account(base_url: str, provider: str = "openai", key: str = KEY) -> Account:
+    return Account(provider, base_url, key)
+
+
+def chat(text: str = "Hello?", **more: Any) -> dict[str, Any]:
+    return {"model": "gpt-4o", "messages": [{"role": "user", "content": text}], **more}
+
+
+async def post(
+    wire: Wire,
+    who: Account,
+    body: dict[str, Any],
+    *,
+    repeat: int = 0,
+    deadline: float | None = None,
+    meter: Meter | None = None,
+    headers: dict[str, str] | None = None,
+    path: str = "/chat/completions",
+) -> httpx2.Response:
+    """Send as a provider's client does."""
+    CALL.set(CallContext("agent", repeat, deadline, meter or Meter()))
+    auth = {"x-api-key": who.key, "anthropic-version": "2023-06-01"} if who.provider == "anthropic" else {}
+    auth = auth or {"authorization": f"Bearer {who.key}"}
+    return await wire.client(who).post(
+        f"{who.base_url}{path}",
+        content=json.dumps(body).encode(),
+        headers={"content-type": "application/json", **auth, **(headers or {})},
+    )
+
+
+def said(response: httpx2.Response) -> str:
+    return str(response.json()["choices"][0]["message"]["content"])
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await work()
+
+    asyncio.run(main())
