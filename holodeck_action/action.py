@@ -116,8 +116,12 @@ def run_step(environ: Mapping[str, str], log: TextIO, pause: Callable[[float], N
     if isinstance(asked, _Ended):
         ready = asked
     else:
-        opened = publisher = open_publisher(asked.surfaces, environ, pause, evaluates=not asked.publish)
-        ready = _attempt(lambda: _load(asked, opened, environ, log))
+        opened = _attempt(lambda: open_publisher(asked.surfaces, environ, pause, evaluates=not asked.publish))
+        if isinstance(opened, _Ended):
+            ready = opened
+        else:
+            publisher = opened
+            ready = _attempt(lambda: _load(asked, opened, environ, log))
     with commands_stopped(log, secrets.token_hex(16)):
         ended = _concluded(asked, ready, log)
         for problem in ended.problems:

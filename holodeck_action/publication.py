@@ -66,7 +66,7 @@ def publish_runs(
     surfaces = surfaces_from(given, paths, environ)
     publisher = open_publisher(surfaces, environ, time.sleep, evaluates=False, target=target)
     done = read_runs(paths, Path.cwd(), Redactor(environment_secrets(environ) | {surfaces.token}))
-    publisher.begin(None)
+    publisher.begin([suite.report.provenance.commit for suite in done.suites] if target is not None else None)
     reports = tuple(suite.report for suite in done.suites)
     findings = Findings(done.exit_code, reports, (), template, lambda text: _write(stderr, f"note: {text}"))
     published = publisher.finish(findings)

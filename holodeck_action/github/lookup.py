@@ -115,6 +115,7 @@ _QUEUED = "a merge queue checks a commit of its own, and the pull request keeps 
 
 _CHECKOUT_SHA = "give actions/checkout the `ref:` of the commit to evaluate"
 _CHECKOUT = {
+    "": "evaluate the head, or vouch for the record with --sha",
     "pull_request": "give actions/checkout `ref: ${{ github.event.pull_request.head.sha }}`",
     "pull_request_target": "give actions/checkout `ref: ${{ github.event.pull_request.head.sha }}`",
     "workflow_run": (

@@ -63,7 +63,13 @@ def event_target(environ: Mapping[str, str]) -> Target:
 
 
 def given_target(repository: str, pull: int | None, sha: str | None) -> Target:
-    """Return a target that somebody names, instead of an event."""
+    """Return a target that somebody names, instead of an event.
+
+    Args:
+        repository: `owner/name`.
+        pull: number of the pull request; None where the commit finds it.
+        sha: the commit that was evaluated; None for the head of the pull request, which the record is then held to.
+    """
     lookup: Lookup = NoPull("no pull request and no commit was given")
     if pull is not None:
         lookup = ByNumber(pull)
@@ -76,7 +82,8 @@ def given_target(repository: str, pull: int | None, sha: str | None) -> Target:
         lookup=lookup,
         comments=True,
         standing_for=frozenset(),
-        checks_out_head=True,
+        # Who names the commit, vouches for it.
+        checks_out_head=sha is not None,
         write=True,
         why="",
         fork=False,
@@ -89,7 +96,9 @@ def _connection(
 ) -> Connection:
     remote: Remote | None = None
     unavailable = ""
-    if not surfaces.token:
+    if not surfaces.anything and not (target.privileged and target.fork is None):
+        unavailable = "nothing was asked for"
+    elif not surfaces.token:
         unavailable = "there is no token: leave the input github-token to its default, or set GITHUB_TOKEN"
     elif not target.repository:
         unavailable = "GITHUB_REPOSITORY is not set, so it is not known where to publish"

@@ -113,12 +113,13 @@ class Publisher:
         """
         if commits is not None and not self._target.checks_out_head:
             self._commits = tuple(commits)
-        self._check = self._guarded(self._begin)
+        if self._surfaces.asks("check"):
+            self._check = self._guarded(self._begin)
 
     def finish(self, findings: Findings) -> Publication:
         """Publish what was found."""
         marks = annotate(findings.reports)
-        check = self._guarded(lambda remote: self._conclude(remote, findings, marks))
+        check = self._conclude(self._check, findings, marks)
         channels = [Channel("check", check)]
         for outcome in self._each_pull("comment", lambda remote, pull: self._comment(remote, pull, findings)):
             channels.append(Channel("comment", outcome))
@@ -127,8 +128,6 @@ class Publisher:
         return Publication(tuple(channels), () if isinstance(check, Published) else marks)
 
     def _begin(self, remote: Remote) -> CheckRun | Outcome:
-        if not self._surfaces.asks("check"):
-            return _off("check")
         foreign = self._foreign(remote)
         if foreign is not None:
             return Skipped(foreign, asked=True)
@@ -147,9 +146,12 @@ class Publisher:
             pause=self._connection.pause,
         )
 
-    def _conclude(self, remote: Remote, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
-        if not isinstance(self._check, CheckRun):
-            return self._check
+    def _conclude(self, begun: CheckRun | Outcome, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
+        if not isinstance(begun, CheckRun):
+            return begun
+        return self._guarded(lambda remote: self._ended(remote, begun, findings, marks))
+
+    def _ended(self, remote: Remote, begun: CheckRun, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
         shown = marks[:MOST]
         title, summary = render_check(
             findings.reports,
@@ -162,7 +164,7 @@ class Publisher:
         )
         return check_run.conclude(
             remote,
-            self._check,
+            begun,
             conclusion=check_run.conclusion_of(findings.exit_code, self._surfaces.check_fail_on),
             title=title,
             summary=summary,

@@ -44,6 +44,11 @@ class Surfaces:
     allow_unsafe_forks: bool
     token: str
 
+    @property
+    def anything(self) -> bool:
+        """Whether GitHub has to be called for something."""
+        return any(map(self.asks, ("check", "comment", "review")))
+
     def asks(self, channel: str) -> bool:
         """Tell whether a channel is asked for."""
         return {"check": self.check, "comment": self.comment != "off", "review": self.review != "off"}[channel]

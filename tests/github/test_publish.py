@@ -161,7 +161,7 @@ def test_review_stands_on_changed_lines(publish: Publish, repository: Repository
     added = "".join(f"\n+line {number}" for number in range(lines))
     repository.push(
         7,
-        head_sha="b" * 40,
+        head_sha=HEAD,
         files=[{"filename": "agent.yaml", "status": "added", "patch": f"@@ -0,0 +1,{lines} @@{added}"}],
     )
     publish("out", "--pull-request", "7", "--comment", "off")
@@ -708,3 +708,24 @@ def test_a_record_that_contradicts_itself_is_judged_or_refused(
     mutants: Callable[..., None], failing: bool, changes: list[tuple[int, Any]]
 ) -> None:
     mutants(failing, changes)
+
+
+def test_a_record_of_another_commit_is_not_shown_as_the_heads(
+    publish: Publish, repository: Repository, finished: Project
+) -> None:
+    old = finished.copy_to(finished.folder.with_name(f"{finished.folder.name}-old"))
+    old.write(".git/HEAD", "9" * 40 + "\n")
+    suite(old)
+    old.run("run", "-o", "out")
+    ended = publish(str(old.out), "--pull-request", "7")
+    assert ended.code == 0
+    assert "commit 999999999999 was evaluated, but the pull request #7 is at commit" in ended.stdout
+    assert _of(repository, "alice") == []
+    assert publish(str(old.out), "--pull-request", "7", "--require-publish").code == 5
+
+
+def test_what_is_off_needs_no_token_and_no_github(hub: FakeGitHub, publish: Publish) -> None:
+    flags = ("--pull-request", "7", "--comment", "off", "--no-check", "--require-publish")
+    ended = publish("good", *flags, token="")
+    assert (ended.code, "note:" in ended.stdout) == (0, False)
+    assert hub.requests == []
