@@ -99,6 +99,11 @@ def cli() -> None:
 @click.option("--resume", is_flag=True, help="Continue an interrupted run from the journal in the output directory.")
 @click.option("--allow-empty", is_flag=True, help="Accept a suite without cases.")
 @click.option("--env-file", type=click.Path(path_type=Path), help="Read variables from this file.")
+@click.option("--record", type=click.Path(path_type=Path), metavar="DIR", help="Keep every model call here.")
+@click.option(
+    "--replay", type=click.Path(path_type=Path), metavar="DIR", help="Answer model calls from here; no key is needed."
+)
+@click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Keep answers of models between runs.")
 @click.option("--template", type=click.Path(path_type=Path), help="Make report.md with this Jinja template.")
 @click.option(
     "--fail-on",

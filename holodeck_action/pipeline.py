@@ -44,6 +44,7 @@ from holodeck_action.runner.run import RunPlan, resumable, run_suite
 from holodeck_action.runner.schedule import Stop
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.settings import Flags, filters_of
+from holodeck_action.suite.targets import ModelTarget
 from holodeck_action.usercode.pool import WorkerPool
 
 SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
@@ -176,14 +177,7 @@ def _open_all(prepared: Sequence[Prepared], folders: Sequence[Path | None], *, r
 def _open(item: Prepared, folder: Path | None, redactor: Redactor, *, resume: bool) -> _Ready:
     # A turn's deadline runs while it waits for a process: there is one for every conversation.
     pool = WorkerPool(item.suite.folder, environ=item.environ, size=item.settings.concurrency)
-    agent = build_agent(
-        item.suite,
-        item.target,
-        folder=item.target_folder,
-        environ=item.environ,
-        max_bytes=item.settings.max_response_bytes,
-        pool=pool,
-    )
+    agent = _agent(item, pool, redactor)
     identity: Mapping[str, Any] = {}
     resumed = Resumed({}, 0, ())
     if folder is not None:
@@ -194,6 +188,26 @@ def _open(item: Prepared, folder: Path | None, redactor: Redactor, *, resume: bo
         if resume:
             resumed = read_for_resume(folder / JOURNAL_FILE, identity)
     return _Ready(item, folder, agent, pool, redactor, identity, resumed)
+
+
+def _agent(item: Prepared, pool: WorkerPool, redactor: Redactor) -> Agent:
+    settings = item.settings
+    if not isinstance(item.target, ModelTarget):
+        return build_agent(
+            item.suite,
+            item.target,
+            folder=item.target_folder,
+            environ=item.environ,
+            max_bytes=settings.max_response_bytes,
+            pool=pool,
+        )
+    from holodeck_action.agents.own import Limits, build_own
+    from holodeck_action.llm.wire import WireSettings
+
+    calls = settings.calls
+    wire = WireSettings(calls.mode, calls.folder, calls.cache, calls.ttl_s, max_in_flight=settings.concurrency)
+    limits = Limits(settings.turn_timeout_s, settings.max_response_bytes)
+    return build_own(item.suite, item.environ, limits, wire, redactor)
 
 
 def _start_files(suites: Sequence[_Ready], output: Output) -> list[Journal | None]:

@@ -29,7 +29,7 @@ from holodeck_action.suite.applicability import needs_judge, skip_reason
 from holodeck_action.suite.errors import Problem, SuiteError
 from holodeck_action.suite.loader import graders, load_policy, load_suite
 from holodeck_action.suite.policy import Gates
-from holodeck_action.suite.targets import AnyTarget, PythonTarget, parse_target
+from holodeck_action.suite.targets import AnyTarget, PythonTarget, WrittenTarget, parse_target
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.suite.variables import environment_for
 from holodeck_action.usercode.errors import UserCodeError
@@ -281,14 +281,13 @@ def _target(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarget
         except ValueError as error:
             raise TargetError(f"--target: {error}") from error
     if suite.policy.target is None:
-        raise TargetError(
-            "there is no target, and this version cannot ask the suite's own model yet; give --target, or `target` in "
-            "holodeck-action.yaml (recorded:PATH, python:MODULE:CALLABLE, command:CMD or http:URL)"
-        )
+        from holodeck_action.agents.own import own_target
+
+        return own_target(suite), suite.folder
     return suite.policy.target, suite.folder
 
 
-async def _try_target(suite: Suite, target: AnyTarget, environ: Mapping[str, str]) -> None:
+async def _try_target(suite: Suite, target: WrittenTarget, environ: Mapping[str, str]) -> None:
     """Build the agent and close it again."""
     pool = WorkerPool(suite.folder, environ=environ, size=1)
     limit = suite.policy.limits.max_response_bytes

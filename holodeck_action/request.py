@@ -52,6 +52,8 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
     output_dir, resume = given.get("output_dir"), given.get("resume", False)
     if resume and output_dir is None:
         raise ConfigurationError(["--resume needs the --output-dir of the interrupted run"])
+    if given.get("replay") is not None and (given.get("record") or given.get("cache")) is not None:
+        raise ConfigurationError(["--replay answers from its folder alone: leave out --record and --cache"])
     repeat, min_pass = given.get("repeat"), given.get("min_pass")
     if repeat is not None and min_pass is not None and min_pass > repeat:
         raise ConfigurationError([f"min-pass {min_pass} is more than repeat {repeat}: no case could pass"])

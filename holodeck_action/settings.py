@@ -10,7 +10,8 @@ import os
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TypeVar
+from pathlib import Path
+from typing import Literal, TypeVar
 
 from holodeck_action.results.statistics import effective_sample_size, wilson_lower_bound
 from holodeck_action.runner.conditions import filter_words
@@ -31,6 +32,7 @@ class Flags:
 
     `case_globs` and `tags` choose cases (a case is chosen when any glob matches its id or name, and when it has any of
     the tags), `failed_from` are the ids of an earlier run's cases that did not pass, `limit` keeps the first n.
+    `record`, `replay` and `cache` are folders of model calls.
     """
 
     target: str | None = None
@@ -50,6 +52,26 @@ class Flags:
     tags: tuple[str, ...] = ()
     failed_from: frozenset[str] | None = None
     limit: int | None = None
+    record: Path | None = None
+    replay: Path | None = None
+    cache: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCalls:
+    """How model calls are made.
+
+    Attributes:
+        mode: `live` asks; `record` asks and keeps every call in `folder`; `replay` answers from `folder` alone.
+        folder: absolute; None for `live`.
+        cache: folder in which answers are kept between runs; None for none.
+        ttl_s: seconds for which a kept answer is used.
+    """
+
+    mode: Literal["live", "record", "replay"] = "live"
+    folder: Path | None = None
+    cache: Path | None = None
+    ttl_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +91,7 @@ class Settings:
     max_response_bytes: int
     stop_when_decided: bool
     gates: Gates
+    calls: ModelCalls
 
 
 def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
@@ -109,7 +132,31 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         max_response_bytes=_first(flags.max_response_bytes, limits.max_response_bytes),
         stop_when_decided=suite.policy.trials.stop_when_decided,
         gates=merge_gates(suite.policy.gates, flags),
+        calls=merge_calls(suite, flags),
     )
+
+
+def merge_calls(suite: Suite, flags: Flags) -> ModelCalls:
+    """Return how model calls are made: by flags, whose folders start where the program does, else by the policy file.
+
+    The cache of the policy file starts at the suite's folder.
+    """
+    policy = suite.policy.cache
+    ttl_s = policy.ttl_days * 86_400.0
+    if flags.record is not None:
+        return ModelCalls("record", flags.record.absolute(), _absolute(flags.cache), ttl_s)
+    if flags.replay is not None:
+        return ModelCalls("replay", flags.replay.absolute())
+    if flags.cache is not None:
+        return ModelCalls(cache=flags.cache.absolute(), ttl_s=ttl_s)
+    folder = suite.folder / policy.dir
+    match policy.mode:
+        case "record" | "replay":
+            return ModelCalls(policy.mode, folder)
+        case "cache":
+            return ModelCalls(cache=folder, ttl_s=ttl_s)
+        case _:
+            return ModelCalls()
 
 
 def merge_gates(gates: Gates, flags: Flags) -> Gates:
@@ -202,6 +249,10 @@ def _with_trials(case: Case, flags: Flags) -> Case:
             f"--min-pass at most {repeat}"
         )
     return replace(case, repeat=repeat, min_pass=min_pass)
+
+
+def _absolute(path: Path | None) -> Path | None:
+    return None if path is None else path.absolute()
 
 
 def _first(*values: T | None) -> T:

@@ -7,15 +7,23 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holodeck_action.agents.base import Agent
-from holodeck_action.suite.targets import AnyTarget, CommandTarget, HttpTarget, PythonTarget, RecordedTarget
+from holodeck_action.suite.targets import (
+    AnyTarget,
+    CommandTarget,
+    HttpTarget,
+    ModelTarget,
+    PythonTarget,
+    RecordedTarget,
+    WrittenTarget,
+)
 from holodeck_action.suite.values import Suite
 from holodeck_action.usercode.pool import WorkerPool
 
 
 def build_agent(
-    suite: Suite, target: AnyTarget, *, folder: Path, environ: Mapping[str, str], max_bytes: int, pool: WorkerPool
+    suite: Suite, target: WrittenTarget, *, folder: Path, environ: Mapping[str, str], max_bytes: int, pool: WorkerPool
 ) -> Agent:
-    """Return the agent of a target; each kind's module is imported only when it is used.
+    """Return the agent of a target that somebody wrote; each kind's module is imported only when it is used.
 
     Args:
         suite: the suite, with all its cases: an agent checks a transcript against them.
@@ -54,6 +62,8 @@ def describe(target: AnyTarget) -> str:
     A URL is shown without user, password, query and fragment; a command up to its first option or assignment.
     """
     match target:
+        case ModelTarget(model=model):
+            return f"model:{model}"
         case RecordedTarget(path=path):
             return f"recorded:{path}"
         case PythonTarget(reference=reference):

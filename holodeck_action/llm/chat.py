@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holodeck_action.llm.clients import Clients, build_model
 from holodeck_action.llm.errors import call_error, filtered, malformed
@@ -17,6 +17,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class ChatTool:
+    """A tool as the model sees it; `parameters` is the JSON schema of its arguments."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that the model asks for; `args` as it wrote them, `id` names the call in the conversation."""
+
+    id: str
+    name: str
+    args: str | dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class ChatAnswer:
     """What a model answered.
 
@@ -24,6 +42,7 @@ class ChatAnswer:
         text: the answer, empty when the model said nothing; a refusal is an answer.
         message: pydantic-ai's message, for the history of the conversation.
         usage: tokens and list price, None where not told.
+        calls: the tools it asks for before it goes on, in order; the text is then no answer yet.
         truncated: whether the answer stops at `max_tokens`.
         refused: whether the model declined to answer.
     """
@@ -31,6 +50,7 @@ class ChatAnswer:
     text: str
     message: ModelResponse
     usage: Usage
+    calls: tuple[ToolCall, ...] = ()
     truncated: bool = False
     refused: bool = False
 
@@ -38,8 +58,13 @@ class ChatAnswer:
 class ChatModel:
     """A model that is asked again and again; all conversations share it."""
 
-    def __init__(self, plan: ModelPlan, clients: Clients) -> None:
+    def __init__(self, plan: ModelPlan, clients: Clients, tools: Sequence[ChatTool] = ()) -> None:
         """Build the model's client, which imports the provider's package (about a second).
+
+        Args:
+            plan: the model.
+            clients: the wire.
+            tools: what the model may call.
 
         Raises:
             ModelConfigError: the package is not installed.
@@ -48,12 +73,18 @@ class ChatModel:
 
         from pydantic_ai import direct
         from pydantic_ai.models import ModelRequestParameters
+        from pydantic_ai.tools import ToolDefinition
 
         self.plan = plan
         self.notices = built.notices
         self._model = built.model
         self._settings = built.settings
-        self._parameters = ModelRequestParameters()
+        self._parameters = ModelRequestParameters(
+            function_tools=[
+                ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.parameters)
+                for tool in tools
+            ]
+        )
         self._request = direct.model_request
 
     async def ask(self, messages: Sequence[ModelMessage]) -> ChatAnswer:
@@ -88,7 +119,11 @@ class ChatModel:
             raise malformed(self.plan, "it ended with an error")
         if not text and isinstance(refusal, str):
             text = refusal
-        return ChatAnswer(text, response, self._usage(response), response.finish_reason == "length", refused)
+        calls = tuple(
+            ToolCall(call.tool_call_id, call.tool_name, "{}" if call.args is None else call.args)
+            for call in response.tool_calls
+        )
+        return ChatAnswer(text, response, self._usage(response), calls, response.finish_reason == "length", refused)
 
     def _usage(self, response: ModelResponse) -> Usage:
         usage = response.usage

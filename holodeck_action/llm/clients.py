@@ -59,7 +59,8 @@ def build_model(plan: ModelPlan, clients: Clients) -> BuiltModel:
             f"the suite's model needs a package that is not installed ({error.name or error}); "
             "install it with: pip install 'holodeck-action[agents]'"
         ) from None
-    settings = dict(plan.settings)
+    # The instructions go out as they are written: without a paragraph of pydantic-ai's own before them.
+    settings = {**plan.settings, "framing_announcement": "never"}
     profile = cast(Mapping[str, Any], model.profile)
     refuses = profile.get("anthropic_disallows_sampling_settings") or (
         profile.get("openai_supports_reasoning") and profile.get("thinking_enabled_by_default")

@@ -39,7 +39,6 @@ def unsupported_settings(policy: Policy, document: Document) -> list[Problem]:
         (("baseline", "source"), policy.baseline.source, _BASELINE),
         (("budget", "max_cost_usd"), policy.budget.max_cost_usd, _CALLS),
         (("budget", "max_tokens"), policy.budget.max_tokens, _CALLS),
-        (("cache", "mode"), policy.cache.mode if policy.cache.mode != "off" else None, _CALLS),
         (("vectorstores", "external"), policy.vectorstores.external or None, _CALLS),
     ]
     for label, bounds in gates.metrics.items():

@@ -16,6 +16,17 @@ _TEXT_FORMS = rf"^(recorded|command):\s*\S|^python:\s*{_WORD}(\.{_WORD})*:{_WORD
 FORMS = "recorded:PATH, python:MODULE:CALLABLE, command:CMD or http:URL"
 
 
+class ModelTarget(FormatModel):
+    """Answers from the suite's own model, the target where none is given.
+
+    `model` is `provider/name`; `digest` is of all that the suite tells the model besides its cases.
+    """
+
+    kind: ClassVar[Literal["model"]] = "model"
+    model: str
+    digest: str
+
+
 class RecordedTarget(FormatModel):
     """Answers from a transcript file; `path` as written."""
 
@@ -111,10 +122,11 @@ class HttpTarget(FormatModel):
     response: ResponseMapping | None = None
 
 
-AnyTarget = RecordedTarget | PythonTarget | CommandTarget | HttpTarget
+WrittenTarget = RecordedTarget | PythonTarget | CommandTarget | HttpTarget
+AnyTarget = ModelTarget | WrittenTarget
 
 
-def parse_target(value: str) -> AnyTarget:
+def parse_target(value: str) -> WrittenTarget:
     """Read the short form of a target.
 
     Args:
@@ -141,7 +153,7 @@ def parse_target(value: str) -> AnyTarget:
     raise PydanticCustomError("target_form", "must be {forms}", {"forms": FORMS})
 
 
-def _from_text(value: Any) -> AnyTarget:
+def _from_text(value: Any) -> WrittenTarget:
     if isinstance(value, RecordedTarget | PythonTarget | CommandTarget | HttpTarget):
         return value
     if not isinstance(value, str):
@@ -151,7 +163,7 @@ def _from_text(value: Any) -> AnyTarget:
 
 Target = Annotated[
     Annotated[
-        AnyTarget,
+        WrittenTarget,
         PlainValidator(_from_text),
         WithJsonSchema({"type": "string", "pattern": _TEXT_FORMS}),
         Tag("text"),
