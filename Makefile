@@ -44,8 +44,9 @@ $(VENV)/.installed: pyproject.toml uv.lock $(TOOLS)/bin/uv
 	@test -e $(VENV)/.synced || $(UV) --no-dev
 	@touch $@
 
+# The tests ask fake model servers through the providers' clients.
 $(VENV)/.synced: pyproject.toml uv.lock $(TOOLS)/bin/uv
-	$(UV)
+	$(UV) --extra agents
 	@touch $@
 
 $(TOOLS)/bin/uv:
