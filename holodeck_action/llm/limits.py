@@ -1,9 +1,9 @@
 """How many requests an account may have under way: found by trying, as TCP finds a line's capacity.
 
 The limit stands below the retries: what the provider counts is attempts, and a call that waits for its next one takes
-nobody's place. Slow start (one more for every answer) up to the first refusal (429, 529); then one less than what was
-under way is the ceiling that is kept. Above a ceiling one more is tried now and then, ever more rarely while it fails,
-because a refusal with Retry-After stops the whole account.
+nobody's place. Slow start (one more for every answer) up to the first refusal (429, 529); what was under way without
+those refused is the ceiling that is kept, at least half of it. Above a ceiling one more is tried now and then, ever
+more rarely while it fails, because a refusal with Retry-After stops the whole account.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class AccountLimit:
         self._monotonic, self._pause, self._now = monotonic, pause, now
         self._window = float(min(START, most))
         self._ceiling = float(most)
+        self._wave = 0
         self._taken = 0
         self._sent = 0
         self._places = 0
@@ -140,9 +141,11 @@ class AccountLimit:
             full = congested(answer)
             if asked is not None and (full or answer.status == 503):
                 self._gate = max(self._gate, now + min(asked, LONGEST_WAIT_S))
-            # Calls that were under way at the last decrease tell nothing new.
             if full and started >= self._last_decrease:
                 self._decrease(busy, now)
+            elif full:
+                # One more of the same wave: the account carries one less than thought, never less than half of it.
+                self._lower(max(self._ceiling - 1, self._wave / 2))
             return
         if self._taken < self.window and not self._queue:
             return
@@ -156,8 +159,12 @@ class AccountLimit:
     def _decrease(self, busy: int, now: float) -> None:
         first = self._last_decrease == float("-inf")
         self._last_decrease = now
-        self._ceiling = float(max(1, min(busy - 1, self.window)))
-        self._window = max(1.0, self._ceiling * DECREASE)
+        self._wave = min(busy, self.window)
+        self._lower(self._wave - 1)
         if not first:
             self._probe_s = min(2 * self._probe_s, PROBE_MOST_S)
         self._probe_at = now + self._probe_s
+
+    def _lower(self, ceiling: float) -> None:
+        self._ceiling = float(max(1, int(ceiling)))
+        self._window = min(self._window, max(1.0, self._ceiling * DECREASE))

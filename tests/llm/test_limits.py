@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from holodeck_action.llm.calls import Answer, Call, CallContext, Meter
-from holodeck_action.llm.limits import START, AccountLimit
+from holodeck_action.llm.limits import DECREASE, START, AccountLimit
 from holodeck_action.llm.wire import WireSettings
 from tests.llm.models import FakeModels, Fault
 from tests.llm.wiring import Clock, account, chat, opened, post, run
@@ -150,7 +150,7 @@ def test_a_cancelled_call_gives_its_place_away_waiting_or_sent() -> None:
     run(work)
 
 
-def test_one_wave_of_refusals_lowers_the_window_once_and_it_does_not_fall_below_one() -> None:
+def test_one_wave_of_refusals_lowers_the_window_to_a_half_at_most_and_never_below_one() -> None:
     async def work() -> None:
         line = _Line(100)
         jobs = [line.start(str(index)) for index in range(START)]
@@ -161,7 +161,8 @@ def test_one_wave_of_refusals_lowers_the_window_once_and_it_does_not_fall_below_
         assert 1 <= lowered < START
         for index in range(1, START):
             await line.finish(str(index), 429)
-        assert line.limit.window == lowered
+            assert line.limit.window <= lowered
+        assert line.limit.window == int(START / 2 * DECREASE)
         await asyncio.gather(*jobs)
         for index in range(20):
             job = line.start(f"more {index}")
