@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from holodeck_action.github.channels import Failed, Outcome, Published
+from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
 from holodeck_action.github.remote import ApiError, CheckRun, CheckState, Remote
 from holodeck_action.github.writing import LOOKS_S, refused, sentence
 from holodeck_action.results.verdict import (
@@ -112,6 +112,30 @@ def start(
         if made is not None:
             return made
     return Failed(f"whether the check run was made could not be told, so it was not asked for again: {told}")
+
+
+def found(
+    remote: Remote,
+    sha: str,
+    name: str,
+    external_id: str,
+    pause: Callable[[float], None] = time.sleep,
+) -> CheckRun | Outcome:
+    """Return the check run of a `start` that was interrupted, such as by a runner that cancels the job.
+
+    Args:
+        remote: GitHub.
+        sha: as given to `start`.
+        name: as given to `start`.
+        external_id: as given to `start`.
+        pause: waits so many seconds.
+    """
+    told = "the step was stopped while the check run was made"
+    try:
+        made = _made(remote, sha, _line(name, NAME_LIMIT), external_id, pause)
+    except ApiError as error:
+        return Failed(f"{told}, which may stay in progress: {sentence(error)}")
+    return made if made is not None else Skipped(f"{told}, and GitHub shows none", asked=True)
 
 
 def conclude(

@@ -93,6 +93,7 @@ class Publisher:
             if surfaces.asks("check")
             else _off("check")
         )
+        self._starting: tuple[str, str] | None = None
 
     def refusal(self) -> str | None:
         """Return why code of the event must not run here, in one sentence; None where it may."""
@@ -119,7 +120,7 @@ class Publisher:
     def finish(self, findings: Findings) -> Publication:
         """Publish what was found."""
         marks = annotate(findings.reports)
-        check = self._conclude(self._check, findings, marks)
+        check = self._conclude(self._begun(), findings, marks)
         channels = [Channel("check", check)]
         for outcome in self._each_pull("comment", lambda remote, pull: self._comment(remote, pull, findings)):
             channels.append(Channel("comment", outcome))
@@ -136,15 +137,27 @@ class Publisher:
         sha = self._target.sha or self._look(remote).sha
         if sha is None:
             return Skipped(self._look(remote).reason, asked=False)
-        return check_run.start(
+        external_id = f"{self._run}/{secrets.token_hex(8)}"
+        self._starting = sha, external_id
+        begun = check_run.start(
             remote,
             sha,
             self._surfaces.check_name,
-            f"{self._run}/{secrets.token_hex(8)}",
+            external_id,
             self._place.run_url,
             why=self._target.why,
             pause=self._connection.pause,
         )
+        self._starting = None
+        return begun
+
+    def _begun(self) -> CheckRun | Outcome:
+        """Return the check run, also where a signal interrupted `begin` while GitHub made it."""
+        if self._starting is None:
+            return self._check
+        sha, external_id = self._starting
+        name, pause = self._surfaces.check_name, self._connection.pause
+        return self._guarded(lambda remote: check_run.found(remote, sha, name, external_id, pause))
 
     def _conclude(self, begun: CheckRun | Outcome, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
         if not isinstance(begun, CheckRun):

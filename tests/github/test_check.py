@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.github.api import connect
 from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
-from holodeck_action.github.check import conclude, conclusion_of, start, token_can_check
+from holodeck_action.github.check import conclude, conclusion_of, found, start, token_can_check
 from holodeck_action.github.remote import CheckRun
 from tests.github.fake import FakeGitHub, Fault, Token
 
@@ -207,6 +207,19 @@ def test_lasting_trouble_makes_no_check_run(hub: FakeGitHub, repo: Any, fault: F
     assert isinstance(outcome, Failed)
     assert repo.check_runs(SHA) == []
     assert len(_calls(hub, "POST")) == posts
+
+
+def test_a_start_that_was_interrupted_is_found_by_its_id(hub: FakeGitHub, repo: Any) -> None:
+    run = _begun(hub)
+    _start(hub, external_id="2/1/f00d")
+    with connect("ghs_job", hub.url, REPOSITORY, pause=_silent) as remote:
+        assert found(remote, SHA, "holodeck-action", "1/1/f00d", _silent) == run
+        missing = found(remote, SHA, "holodeck-action", "3/1/f00d", _silent)
+        hub.fail(Fault("GET", POST, status=502, body={"message": "Bad Gateway"}, times=None))
+        untold = found(remote, SHA, "holodeck-action", "1/1/f00d", _silent)
+    assert isinstance(missing, Skipped)
+    assert isinstance(untold, Failed)
+    assert "may stay in progress" in untold.reason
 
 
 def test_a_check_run_that_may_have_been_made_is_not_made_blindly(hub: FakeGitHub, repo: Any) -> None:
