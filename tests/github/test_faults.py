@@ -13,14 +13,22 @@ from typing import Any
 import pytest
 
 from holodeck_action.github import comment
+from holodeck_action.github.api import connect
+from holodeck_action.github.channels import Channel, Published
+from holodeck_action.github.opening import given_target
+from holodeck_action.github.publisher import Connection, Findings, Publisher
 from holodeck_action.github.retry import LONGEST_WAITS_S
+from holodeck_action.github.surfaces import surfaces_from
+from holodeck_action.publication import read_runs
+from holodeck_action.reports.comment import Place as Where
+from holodeck_action.results.redaction import Redactor
 from tests.action.step import Ended
 from tests.cli.project import Project
 from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub, Fault
 from tests.github.life import suite
 from tests.github.steps import ALL, CHANNELS, Place, Scene, check_no_token, is_published, naming, places, rows
-from tests.github.workflow import BOT
+from tests.github.workflow import BOT, REPOSITORY, TOKEN
 
 DENIED = {"message": "Resource not accessible by integration"}
 SECONDARY = {"message": "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."}
@@ -285,3 +293,49 @@ def test_what_must_be_published_fails_only_a_step_that_passed(
             )
             codes.add(ended.code)
     assert codes == ({1} if wrong else {0, 5})
+
+
+class Late:
+    """Publishes what a step has evaluated, with a client that does not wait long for answers."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        ended = scene.step()
+        self.done = read_runs([ended.outputs["results-path"]], scene.project.folder, Redactor(frozenset()))
+        scene.restore()
+
+    def publish(self, run: str) -> tuple[Channel, ...]:
+        """Publish; a run of the name has not published before."""
+        surfaces = surfaces_from({"review": "failures"}, ["agent.yaml"], {})
+        place = Where("https://github.com", REPOSITORY, HEAD, None)
+        pause = self.scene.start.waits.append
+        with connect(TOKEN, self.scene.hub.url, REPOSITORY, pause=pause, timeout_s=0.15) as remote:
+            connection = Connection(remote, "", None, True, pause)
+            publisher = Publisher(given_target(REPOSITORY, 7, HEAD), connection, surfaces, place, run)
+            publisher.begin(None)
+            shown = tuple(suite.report for suite in self.done.suites)
+            found = Findings(self.done.exit_code, shown, (), None, lambda sentence: None)
+            return publisher.finish(found).channels
+
+
+@pytest.mark.parametrize("times", [1, None], ids=["once", "always"])
+def test_answers_that_come_too_late(hub: FakeGitHub, project: Project, times: int | None) -> None:
+    scene = Scene(hub, Project(project.folder / "workspace"))
+    first_run(scene)
+    late = Late(scene)
+    calls = scene.calls(lambda: late.publish("9000/1"))
+    assert len(calls) > 5
+    for number, place in enumerate(places(calls, every=False)):
+        with naming(place):
+            scene.restore()
+            scene.start.waits.clear()
+            place.order(hub, Fault("*", "", delay=0.2, times=times))
+            channels = late.publish(f"{9001 + number}/1")
+            check_nothing_twice(scene)
+            assert [channel.name for channel in channels] == CHANNELS
+            for channel in channels:
+                known = isinstance(channel.outcome, Published) or "in time" in channel.outcome.reason
+                assert known, channel
+            for run in scene.repository.check_runs(HEAD):
+                assert run["status"] == "completed" or "may stay in progress" in str(channels[0])
+            assert sum(scene.start.waits) <= 2 * LONGEST_WAITS_S + LOOKS_S
