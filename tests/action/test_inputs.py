@@ -109,7 +109,7 @@ def test_a_misspelt_name_is_refused(written: str, meant: str) -> None:
 
 
 def test_the_jobs_own_variables_are_left_alone() -> None:
-    own = {"INPUT_DIR": "x", "INPUT_FILE": "x", "INPUT_CACHE": "x", "INPUT_": "x", "SUITES": "x", "INPUT_ARGS": "x"}
+    own = {"INPUT_DIR": "x", "INPUT_FILE": "x", "INPUT_DATA": "x", "INPUT_": "x", "SUITES": "x", "INPUT_ARGS": "x"}
     assert read_action_inputs(own) == read_action_inputs({})
 
 

@@ -12,6 +12,8 @@ import pytest
 from holodeck_action.results.files import read_record
 from tests.cli.project import Project
 
+NO_KEY = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
+
 
 def outcomes(project: Project, folder: str = "out") -> dict[str, str]:
     verdict = json.loads((project.folder / folder / "verdict.json").read_bytes())
@@ -105,14 +107,14 @@ def test_a_target_that_cannot_be_used_is_refused_before_anything_runs(
         assert sentence in checked.stderr
 
 
-def test_no_target_says_what_to_give(project: Project) -> None:
+def test_without_a_target_the_suites_model_needs_its_key(project: Project) -> None:
     project.numbered(1)
     project.policy()
-    finished = project.run("run")
+    finished = project.run("run", **NO_KEY)
     assert finished.code == 2
-    assert "agent.yaml: there is no target" in finished.stderr
-    assert "recorded:PATH, python:MODULE:CALLABLE, command:CMD or http:URL" in finished.stderr
-    assert project.run("validate").code == 0
+    assert "agent.yaml: target: OpenAI needs a key for the model gpt-4o, and there is none: " in finished.stderr
+    assert "set the environment variable OPENAI_API_KEY" in finished.stderr
+    assert project.run("validate", **NO_KEY).code == 0
 
 
 def test_every_judged_metric_is_refused_with_its_place(project: Project) -> None:
@@ -268,7 +270,7 @@ def test_one_suite_that_cannot_run_keeps_all_from_running(project: Project, last
             sentence = "b/agent.yaml:"
         case "no target":
             project.write("b/holodeck-action.yaml", "{}")
-            sentence = "b/agent.yaml: there is no target"
+            sentence = "b/agent.yaml: target: OpenAI needs a key for the model gpt-4o, and there is none"
         case "missing transcript":
             (project.folder / "b/answers.jsonl").unlink()
             sentence = "b/agent.yaml: target: transcript answers.jsonl does not exist"
@@ -284,7 +286,7 @@ def test_one_suite_that_cannot_run_keeps_all_from_running(project: Project, last
         case "filter":
             sentence = "b/agent.yaml: no case matches --case 'of a'"
     arguments = ["--case", "of a"] if last == "filter" else []
-    finished = project.run("run", "-o", "out", "a", "b", *arguments)
+    finished = project.run("run", "-o", "out", "a", "b", *arguments, **NO_KEY)
     assert finished.code == 2
     assert finished.stdout == ""
     assert sentence in finished.stderr

@@ -330,7 +330,6 @@ NOT_COMPUTED = "is not computed by this version yet; remove it"
         ("baseline: {source: history}", f"1:20: baseline.source: {BASELINE}"),
         ("budget: {max_cost_usd: 1}", f"1:24: budget.max_cost_usd: {CALLS}"),
         ("budget: {max_tokens: 1}", f"1:22: budget.max_tokens: {CALLS}"),
-        ("cache: {mode: replay}", f"1:15: cache.mode: {CALLS}"),
         ("vectorstores: {external: true}", f"1:26: vectorstores.external: {CALLS}"),
     ],
 )
@@ -381,13 +380,14 @@ def test_both_spellings_of_the_policy_file_are_too_many(tmp_path: Path) -> None:
 
 def test_several_policy_problems_at_once(tmp_path: Path) -> None:
     policy = (
-        "gates: {max_cost_usd: 1, metrics: {nope: {min_mean: 1}}}\ncases: {nope: {weight: 1}}\ncache: {mode: cache}\n"
+        "gates: {max_cost_usd: 1, metrics: {nope: {min_mean: 1}}}\ncases: {nope: {weight: 1}}\n"
+        "vectorstores: {external: true}\n"
     )
     assert policy_complaints(tmp_path, policy) == [
         f"1:23: gates.max_cost_usd: {CALLS}",
         '1:36: gates.metrics.nope: "nope" is no metric of this suite (allowed: "equality")',
         f'2:9: cases: "nope" is no case of this suite {ALLOWED}',
-        f"3:15: cache.mode: {CALLS}",
+        f"3:26: vectorstores.external: {CALLS}",
     ]
 
 
