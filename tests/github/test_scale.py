@@ -161,6 +161,8 @@ def test_with_a_token_that_reads_the_log_has_the_annotations(scene: Scene) -> No
     assert [command.name for command in meant] == ["error"] * 10
     *located, hidden, why = meant
     assert {command.properties["file"] for command in located} == {"agent.yaml"}
+    # A line end that were one in the log, too, would end the command there.
+    assert all("\nrun it alone: " in command.data for command in located)
     assert f"{CASES - len(located):,} more" in hidden.data
     assert "failed" in why.data
     assert all(len(command.data.encode("utf-16-le")) <= 2 * 4096 for command in meant)
