@@ -1,4 +1,4 @@
-"""The life of a pull request, and the workflows of docs/github.md, with the step in the container as the runner starts it."""
+"""The life of a pull request, and the workflows of docs/github.md, with the step in its container."""
 
 from __future__ import annotations
 
