@@ -85,6 +85,9 @@ class _Ended:
 
 def main() -> None:
     """Run the step and exit with its code."""
+    # However the step was started, a cancellation ends it in order.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     log, _ = lasting_streams()
     # The runner reads two streams in no fixed order; in one, "stop commands" comes before what it is meant for.
     os.dup2(1, 2)

@@ -96,10 +96,11 @@ def test_a_run_that_is_cancelled_is_shown_as_stopped(scene: Scene, number: signa
     check_no_token(scene, ended)
 
 
-def test_one_that_is_cancelled_before_anything_ran_is_shown_as_stopped(scene: Scene) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_that_is_cancelled_before_anything_ran_is_shown_as_stopped(scene: Scene, number: signal.Signals) -> None:
     # GitHub keeps the step waiting where the check run is made.
     scene.hub.fail(Fault("POST", r"/check-runs$", delay=0.5))
-    scene.workflow.start = Cancelled(((asked(scene, "POST", "/check-runs"), signal.SIGINT),))
+    scene.workflow.start = Cancelled(((asked(scene, "POST", "/check-runs"), number),))
     ended = scene.step()
 
     assert ended.code == 4
