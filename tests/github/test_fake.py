@@ -308,7 +308,7 @@ BAD = {
     "annotation with a long title": (CHECKS, noted(title="a" * 256), "maximum is 255"),
     "annotation with a large message": (CHECKS, noted(message="ä" * 32_769), "maximum is 64 KB"),
     "annotation with large details": (CHECKS, noted(raw_details="a" * 65_537), "maximum is 64 KB"),
-    "annotation of an absolute path": (CHECKS, noted(path="/work/agent.yaml"), "relative"),
+    "annotation of an absolute path": (CHECKS, noted(path="/tree/agent.yaml"), "relative"),
     "annotation of no path": (CHECKS, noted(path=""), "relative"),
     "annotation above the repository": (CHECKS, noted(path="../agent.yaml"), "relative"),
     "review without a body": (REVIEWS, {"event": "COMMENT"}, "blank"),
