@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ipaddress
 import json
 import re
 import uuid
@@ -22,6 +21,7 @@ from holodeck_action.agents.paths import ReplyPaths
 from holodeck_action.agents.reply import reply_from_mapping
 from holodeck_action.agents.templates import RequestTemplate
 from holodeck_action.agents.untrusted import JSON_EXPANSION, excerpt, parse_json
+from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.targets import HttpTarget
 from holodeck_action.suite.values import Case, Turn
 
@@ -100,7 +100,7 @@ class HttpAgent:
                 timeout=None,
                 follow_redirects=False,
                 limits=httpx2.Limits(max_connections=None),
-                trust_env=not _is_loopback(self._url),
+                trust_env=not is_loopback((urlsplit(self._url).hostname or "").rstrip(".")),
             )
         return HttpSession(self, Conversation(case, trial), httpx2.Cookies())
 
@@ -286,13 +286,3 @@ def _secrets(url: str, headers: Mapping[str, str]) -> list[str]:
     if user or password:
         secrets |= {password, base64.b64encode(f"{user}:{password}".encode()).decode()}
     return sorted((secret for secret in secrets if len(secret) >= _SHORT_SECRET), key=lambda text: (-len(text), text))
-
-
-def _is_loopback(url: str) -> bool:
-    host = (urlsplit(url).hostname or "").rstrip(".")
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -10,13 +10,13 @@ key tells nothing about them, and a replay with another key (or a stand-in) find
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import json
 import re
 from typing import Any
 
 from holodeck_action.llm.calls import Call
 from holodeck_action.results.redaction import Redactor
+from holodeck_action.suite.hosts import is_loopback
 
 _IDLE = frozenset(
     {
@@ -59,13 +59,3 @@ def key_of(parts: dict[str, Any]) -> str:
         numbers: dict[str, int] = {}
         text = _INVENTED.sub(lambda match: f"pyd_ai_{numbers.setdefault(match[0], len(numbers))}", text)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

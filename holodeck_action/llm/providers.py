@@ -6,7 +6,6 @@ Nothing is imported, opened or asked here, so that a missing key is found before
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 
 from holodeck_action.llm.calls import Account
 from holodeck_action.llm.errors import ModelConfigError
+from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.providers import LLMProvider, ProviderName
 
 Credential = Literal["api_key", "bearer", "oauth"]
@@ -238,7 +238,7 @@ def _key(
         return _sendable(given, f"{where}.api_key"), f"{where}.api_key"
     if found := environ.get(variable, "").strip():
         return _sendable(found, variable), variable
-    if base_url is not None and _is_loopback(base_url):
+    if base_url is not None and is_loopback(urlsplit(base_url).hostname or ""):
         return _NO_KEY, variable
     raise ModelConfigError(
         f"{_PROVIDER_WORDS[config.provider]} needs a key for the model {config.name}, and there is none: "
@@ -275,13 +275,3 @@ def _url(text: str, source: str) -> str:
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ModelConfigError(f"{source} must not hold a user, a password, a query or a fragment; use api_key")
     return text.strip().rstrip("/")
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -26,12 +26,12 @@ from holodeck_action.llm.calls import CALL, Account, Answer, Call, CallContext, 
 from holodeck_action.llm.cassette import Keys, Live, Recorder, Replay, Store
 from holodeck_action.llm.dedupe import Dedupe
 from holodeck_action.llm.entries import Entries
-from holodeck_action.llm.keys import is_loopback
 from holodeck_action.llm.limits import AccountLimit
 from holodeck_action.llm.network import Network, shown
 from holodeck_action.llm.retries import Retries
 from holodeck_action.llm.usage import Price, error_record, record_of
 from holodeck_action.results.redaction import Redactor
+from holodeck_action.suite.hosts import is_loopback
 
 
 @dataclass(frozen=True, slots=True)
