@@ -13,7 +13,7 @@ from holodeck_action.agents.base import AgentError, Reply, TargetError
 from holodeck_action.agents.reply import reply_from_mapping
 from holodeck_action.agents.tools.box import ToolBox, ToolSet
 from holodeck_action.llm.calls import CALL, CallContext, Meter
-from holodeck_action.llm.chat import ChatAnswer, ChatModel, ChatTool
+from holodeck_action.llm.chat import ChatAnswer, ChatModel
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelCallError, ModelConfigError
 from holodeck_action.llm.providers import ModelPlan
@@ -62,7 +62,7 @@ class ModelAgent:
             TargetError: the packages of the `agents` extra are not installed.
         """
         try:
-            self._model = ChatModel(plan, clients, _seen(tools))
+            self._model = ChatModel(plan, clients, () if tools is None else tools.definitions)
         except ModelConfigError as error:
             raise TargetError(str(error)) from None
         self.notices: tuple[str, ...] = self._model.notices
@@ -173,11 +173,6 @@ class ModelSession:
     async def close(self) -> None:
         """End the processes of the tools; connections belong to the wire."""
         await self._agent.end(self._name)
-
-
-def _seen(tools: ToolSet | None) -> tuple[ChatTool, ...]:
-    definitions = tools.definitions if tools is not None else ()
-    return tuple(ChatTool(item.name, item.description, item.parameters) for item in definitions)
 
 
 def _sum(usages: Sequence[Usage]) -> Usage:

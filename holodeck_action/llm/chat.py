@@ -10,19 +10,11 @@ from holodeck_action.llm.clients import Clients, build_model
 from holodeck_action.llm.errors import call_error, filtered, malformed
 from holodeck_action.llm.prices import cost_usd
 from holodeck_action.llm.providers import ModelPlan
+from holodeck_action.llm.tools import ToolDefinition
 from holodeck_action.results.record import Usage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
-
-
-@dataclass(frozen=True, slots=True)
-class ChatTool:
-    """A tool as the model sees it; `parameters` is the JSON schema of its arguments."""
-
-    name: str
-    description: str
-    parameters: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +50,7 @@ class ChatAnswer:
 class ChatModel:
     """A model that is asked again and again; all conversations share it."""
 
-    def __init__(self, plan: ModelPlan, clients: Clients, tools: Sequence[ChatTool] = ()) -> None:
+    def __init__(self, plan: ModelPlan, clients: Clients, tools: Sequence[ToolDefinition] = ()) -> None:
         """Build the model's client, which imports the provider's package (about a second).
 
         Args:
@@ -73,7 +65,7 @@ class ChatModel:
 
         from pydantic_ai import direct
         from pydantic_ai.models import ModelRequestParameters
-        from pydantic_ai.tools import ToolDefinition
+        from pydantic_ai.tools import ToolDefinition as FunctionTool
 
         self.plan = plan
         self.notices = built.notices
@@ -81,7 +73,7 @@ class ChatModel:
         self._settings = built.settings
         self._parameters = ModelRequestParameters(
             function_tools=[
-                ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.parameters)
+                FunctionTool(name=tool.name, description=tool.description, parameters_json_schema=tool.parameters)
                 for tool in tools
             ]
         )

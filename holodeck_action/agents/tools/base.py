@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-
-@dataclass(frozen=True, slots=True)
-class ToolDefinition:
-    """A tool as the model sees it; `parameters` is the JSON schema of its arguments, an object."""
-
-    name: str
-    description: str
-    parameters: dict[str, Any]
+from holodeck_action.llm.tools import ToolDefinition
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from holodeck_action.agents.tools.arguments import ArgumentSchema, read_arguments
-from holodeck_action.agents.tools.base import Tool, ToolDefinition, ToolError, ToolResult
+from holodeck_action.agents.tools.base import Tool, ToolError, ToolResult
 from holodeck_action.agents.tools.retrieval import chunks_of
 from holodeck_action.agents.untrusted import excerpt, unknown_key
+from holodeck_action.llm.tools import ToolDefinition
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 
 _BROKEN_OFF = "it was broken off, because the turn had ended"

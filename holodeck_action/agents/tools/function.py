@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from holodeck_action.agents.tools.arguments import ArgumentSchema
-from holodeck_action.agents.tools.base import ToolDefinition, ToolError, ToolResult
+from holodeck_action.agents.tools.base import ToolError, ToolResult
+from holodeck_action.llm.tools import ToolDefinition
 from holodeck_action.results.storable import storable
 from holodeck_action.suite.errors import Problem, SuiteError, quoted
 from holodeck_action.suite.marks import SourceMark
