@@ -1,21 +1,23 @@
-"""The suite's own agent put together: model, instructions, function tools, and the wire they are asked over."""
+"""The suite's own agent put together: model, instructions, tools, and the wire they are asked over."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import importlib.util
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from holodeck_action.agents.base import TargetError
+from holodeck_action.agents.base import AgentError, TargetError
 from holodeck_action.agents.model import ModelAgent, ModelSession
+from holodeck_action.agents.tools.base import Tool, Toolkit
 from holodeck_action.agents.tools.box import ToolSet
-from holodeck_action.agents.tools.function import FunctionTools, load_functions
+from holodeck_action.agents.tools.function import load_functions
 from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.llm.prices import list_price
-from holodeck_action.llm.providers import resolve_model
+from holodeck_action.llm.providers import ModelPlan, resolve_model
 from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.errors import SuiteError
@@ -35,23 +37,83 @@ class Limits:
     max_bytes: int
 
 
-class OwnAgent:
-    """The model agent with what it holds: the processes of its tools and the connections of the wire."""
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What tools are built from: the suite, its model, the wire, the job's environment and what masks its secrets."""
 
-    def __init__(self, agent: ModelAgent, functions: FunctionTools, wire: Wire) -> None:
-        self.notices = agent.notices
-        self._agent = agent
-        self._functions = functions
+    suite: Suite
+    plan: ModelPlan
+    wire: Wire
+    environ: Mapping[str, str]
+    redactor: Redactor
+
+
+class OwnAgent:
+    """The model agent with what it holds: its tools and the connections of the wire.
+
+    Servers are started and documents indexed when the first conversation opens, once for all of them; trouble with
+    that is the trouble of every conversation.
+    """
+
+    def __init__(self, build: Callable[[ToolSet | None], ModelAgent], toolkits: Sequence[Toolkit], wire: Wire) -> None:
+        """Prepare; nothing is started yet.
+
+        Args:
+            build: builds the model agent for its tools, None for no tools.
+            toolkits: the suite's tools, by kind.
+            wire: closed with the agent.
+        """
+        self._build = build
+        self._toolkits = toolkits
         self._wire = wire
+        self._preparation: asyncio.Task[ModelAgent] | None = None
+        self._model_notices: tuple[str, ...] = ()
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the reader should know; more may come while the agent works."""
+        of_tools = (notice for toolkit in self._toolkits for notice in toolkit.notices)
+        return (*of_tools, *self._model_notices, *self._wire.notices)
 
     async def open(self, case: Case, trial: int) -> ModelSession:
-        """Start a conversation."""
-        return await self._agent.open(case, trial)
+        """Start a conversation.
+
+        Raises:
+            AgentError: `tool_unavailable`, what the tools need could not be started.
+        """
+        if self._preparation is None:
+            self._preparation = asyncio.create_task(self._prepare())
+        # One conversation's deadline does not end what all of them wait for.
+        agent = await asyncio.shield(self._preparation)
+        return await agent.open(case, trial)
+
+    async def end(self, session: str) -> None:
+        """Release what the tools held for a conversation."""
+        for toolkit in self._toolkits:
+            await toolkit.end(session)
 
     async def close(self) -> None:
-        """End the tools' processes and close the connections."""
-        await self._functions.close()
+        """End the tools and close the connections."""
+        if self._preparation is not None:
+            self._preparation.cancel()
+            await asyncio.gather(self._preparation, return_exceptions=True)
+        await asyncio.gather(*(toolkit.close() for toolkit in self._toolkits))
         await self._wire.close()
+
+    async def _prepare(self) -> ModelAgent:
+        # Importing the provider's client takes about a second, in which servers can start.
+        opening = [asyncio.create_task(_opened(toolkit)) for toolkit in self._toolkits]
+        try:
+            tools = [tool for found in await asyncio.gather(*opening) for tool in found]
+        finally:
+            for task in opening:
+                task.cancel()
+        try:
+            agent = self._build(ToolSet(tools) if tools else None)
+        except (TargetError, ValueError) as error:
+            raise AgentError(str(error), "tool_unavailable") from error
+        self._model_notices = agent.notices
+        return agent
 
 
 def own_target(suite: Suite) -> ModelTarget:
@@ -87,7 +149,7 @@ def instructions_of(suite: Suite) -> str:
 def build_own(
     suite: Suite, environ: Mapping[str, str], limits: Limits, wire: WireSettings, redactor: Redactor
 ) -> OwnAgent:
-    """Build the suite's own agent; its functions are imported, nothing is asked.
+    """Build the suite's own agent; its functions are imported, nothing is asked or started.
 
     Args:
         suite: the suite.
@@ -97,25 +159,16 @@ def build_own(
         redactor: masks secrets in what is recorded.
 
     Raises:
-        TargetError: a key is missing, an address is none, or a function cannot be imported.
+        TargetError: a key or a package is missing, an address is none, or a tool cannot be used.
     """
+    if importlib.util.find_spec("pydantic_ai") is None:
+        raise TargetError(
+            "the suite's model needs packages that are not installed; "
+            "install them with: pip install 'holodeck-action[agents]'"
+        )
     # What is only replayed needs no key.
     keys = {**_KEYS_OF_NOBODY, **environ} if wire.mode == "replay" else environ
-    try:
-        plan = resolve_model(suite.agent.model, keys)
-        functions = asyncio.run(
-            load_functions(
-                suite.agent.tools or (),
-                folder=suite.folder,
-                environ=environ,
-                clock=time.monotonic,
-                marks=suite.tool_marks,
-            )
-        )
-    except ModelConfigError as error:
-        raise TargetError(str(error)) from error
-    except SuiteError as error:
-        raise TargetError("; ".join(str(problem) for problem in error.problems)) from error
+    instructions = instructions_of(suite)
     connections = Wire(
         wire,
         monotonic=time.monotonic,
@@ -124,17 +177,55 @@ def build_own(
         redactor=redactor,
         price=list_price,
     )
-    agent = ModelAgent(
-        plan,
-        connections,
-        instructions_of(suite),
-        max_bytes=limits.max_bytes,
-        turn_s=limits.turn_s,
-        monotonic=time.monotonic,
-        tools=ToolSet(functions.tools) if functions.tools else None,
-        ended=functions.end,
-    )
-    return OwnAgent(agent, functions, connections)
+    try:
+        plan = resolve_model(suite.agent.model, keys)
+        toolkits = list(_toolkits(Means(suite, plan, connections, keys, redactor)))
+    except ModelConfigError as error:
+        raise TargetError(str(error)) from error
+    except SuiteError as error:
+        raise TargetError("; ".join(str(problem) for problem in error.problems)) from error
+
+    def build(tools: ToolSet | None) -> ModelAgent:
+        return ModelAgent(
+            plan,
+            connections,
+            instructions,
+            max_bytes=limits.max_bytes,
+            turn_s=limits.turn_s,
+            monotonic=time.monotonic,
+            tools=tools,
+            ended=agent.end,
+        )
+
+    agent = OwnAgent(build, toolkits, connections)
+    return agent
+
+
+def _toolkits(means: Means) -> Iterator[Toolkit]:
+    """Yield the suite's tools by kind; each kind's module is imported only where it is used.
+
+    Raises:
+        SuiteError, TargetError, ModelConfigError: tools that cannot be used.
+    """
+    suite = means.suite
+    tools = suite.agent.tools or ()
+    if any(isinstance(tool, FunctionTool) for tool in tools):
+        yield asyncio.run(
+            load_functions(
+                tools, folder=suite.folder, environ=means.environ, clock=time.monotonic, marks=suite.tool_marks
+            )
+        )
+
+
+async def _opened(toolkit: Toolkit) -> Sequence[Tool]:
+    try:
+        return await toolkit.open()
+    except AgentError:
+        raise
+    except Exception as error:
+        raise AgentError(
+            f"the tools cannot be used: {type(error).__name__}: {error}"[:1000], "tool_unavailable"
+        ) from error
 
 
 def _wanting(suite: Suite) -> Iterator[str]:

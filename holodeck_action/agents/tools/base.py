@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -68,4 +69,29 @@ class Tool(Protocol):
         Raises:
             ToolError: it gave no result.
         """
+        ...
+
+
+class Toolkit(Protocol):
+    """All tools of one kind that a suite has, with what they hold: processes, connections, indexes."""
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the reader should know about them, each one sentence; known once they are built."""
+        ...
+
+    async def open(self) -> Sequence[Tool]:
+        """Start what the tools need; called once, in the loop in which they are used, before the first turn.
+
+        Raises:
+            AgentError: `tool_unavailable`, they cannot be used.
+        """
+        ...
+
+    async def end(self, session: str) -> None:
+        """Release what a conversation held that is over."""
+        ...
+
+    async def close(self) -> None:
+        """Release everything; safe after a failed or cancelled `open`."""
         ...

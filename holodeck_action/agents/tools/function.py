@@ -45,7 +45,9 @@ _COUNTED = 4
 
 
 class FunctionTools:
-    """The functions of a suite; made by `load`."""
+    """The functions of a suite; made by `load_functions`."""
+
+    notices: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -68,6 +70,10 @@ class FunctionTools:
         self._clock = clock
         self._workers: dict[str, DedicatedWorker] = {}
         self.tools = tuple(FunctionTool(entry, schema, self) for entry, schema in entries)
+
+    async def open(self) -> Sequence[FunctionTool]:
+        """Return the tools: their processes start with the first call."""
+        return self.tools
 
     async def call(
         self, entry: FunctionEntry, args: Mapping[str, Any], session: str, *, max_bytes: int, timeout_s: float | None
