@@ -1,0 +1,1 @@
+"""What retrieval tools know: documents in pieces, and how they are found."""
