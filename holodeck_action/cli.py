@@ -78,7 +78,10 @@ def cli() -> None:
     type=click.Path(path_type=Path),
     help="Write results.json, verdict.json, report.md and junit.xml here.",
 )
-@click.option("--target", help="Who answers: recorded:PATH, python:MODULE:CALLABLE, command:CMD or http:URL.")
+@click.option(
+    "--target",
+    help="Who answers: recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model for the suite's own.",
+)
 @click.option("--concurrency", type=_AT_LEAST_ONE, help="Conversations at a time [default: 10].")
 @click.option("--turn-timeout", type=_SECONDS, help="Seconds the agent may take for a turn [default: 60].")
 @click.option("--case-timeout", type=_SECONDS, help="Seconds the agent may take for a case [default: 600].")

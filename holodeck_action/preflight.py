@@ -29,7 +29,7 @@ from holodeck_action.suite.applicability import needs_judge, skip_reason
 from holodeck_action.suite.errors import Problem, SuiteError
 from holodeck_action.suite.loader import graders, load_policy, load_suite
 from holodeck_action.suite.policy import Gates
-from holodeck_action.suite.targets import AnyTarget, PythonTarget, WrittenTarget, parse_target
+from holodeck_action.suite.targets import OWN_MODEL, AnyTarget, PythonTarget, WrittenTarget, parse_target
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.suite.variables import environment_for
 from holodeck_action.usercode.errors import UserCodeError
@@ -273,17 +273,19 @@ def shown_folder(folder: Path, cwd: Path) -> str:
 
 
 def _target(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarget, Path]:
-    if flags.target is not None:
-        if _broken(flags.target):
-            raise TargetError("--target is not UTF-8 text; rename what it names")
-        try:
-            return parse_target(flags.target), around.cwd
-        except ValueError as error:
-            raise TargetError(f"--target: {error}") from error
-    if suite.policy.target is None:
+    written = flags.target
+    if written == OWN_MODEL or (written is None and suite.policy.target is None):
         from holodeck_action.agents.own import own_target
 
         return own_target(suite), suite.folder
+    if written is not None:
+        if _broken(written):
+            raise TargetError("--target is not UTF-8 text; rename what it names")
+        try:
+            return parse_target(written), around.cwd
+        except ValueError as error:
+            raise TargetError(f"--target: {error}, or {OWN_MODEL} for the suite's own") from error
+    assert suite.policy.target is not None
     return suite.policy.target, suite.folder
 
 

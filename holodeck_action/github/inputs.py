@@ -165,7 +165,7 @@ _WITH_PUBLISH = frozenset(
 
 INPUTS: tuple[Input, ...] = (
     Input("suite", "suites", _lines, "files, folders or globs, one per line", default="agent.yaml"),
-    Input("target", "target", str, "recorded:PATH, python:MODULE:CALLABLE, command:CMD or http:URL"),
+    Input("target", "target", str, "recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model"),
     Input("output-dir", "output_dir", Path, "a folder", default="holodeck-results"),
     Input("concurrency", "concurrency", _count(1), _AT_LEAST_ONE),
     Input("turn-timeout", "turn_timeout", _seconds, _SECONDS),

@@ -13,6 +13,8 @@ from holodeck_action.suite.cases import FreeMapping
 
 _WORD = r"[^\W\d]\w*"
 _TEXT_FORMS = rf"^(recorded|command):\s*\S|^python:\s*{_WORD}(\.{_WORD})*:{_WORD}\s*$|^http:\s*https?://[^\s/?#]|^https?://[^\s/?#]"
+OWN_MODEL = "model"
+"""What `--target` says for the suite's own model, which is the target where the policy file names none."""
 FORMS = "recorded:PATH, python:MODULE:CALLABLE, command:CMD or http:URL"
 
 

@@ -124,6 +124,15 @@ def test_every_provider_answers(
     assert_hidden(project, finished)
 
 
+def test_the_own_model_answers_instead_of_the_policy_files_target(project: Project, models: FakeModels) -> None:
+    asking(project, models)
+    project.policy(target="recorded:absent.jsonl")
+    assert project.run("run", OPENAI_API_KEY=KEY).code == 2
+    finished, record = project.evaluate("--target", "model", OPENAI_API_KEY=KEY)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert record.provenance.target == "model:openai/gpt-4o"
+
+
 # -- tools
 
 
