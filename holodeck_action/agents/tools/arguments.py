@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
+from holodeck_action.agents.schemas import JsonSchema
 from holodeck_action.agents.tools.base import ToolError
-from holodeck_action.agents.untrusted import excerpt, kind_of, parse_json, unknown_key
+from holodeck_action.agents.untrusted import excerpt, kind_of, parse_json
 from holodeck_action.results.storable import storable
-from holodeck_action.suite.errors import field_path
+from holodeck_action.suite.errors import quoted
 from holodeck_action.usercode.failures import CallError
 from holodeck_action.usercode.plain import Plain
 
-if TYPE_CHECKING:
-    from jsonschema.exceptions import ValidationError
-    from jsonschema.protocols import Validator
-
 _MOST_PROBLEMS = 5
 """Problems named in one message: a model repairs all of them at once, but need not read a thousand."""
-
-_PATTERN_S = 0.5
-"""Seconds one pattern of the schema may look at one text, which nobody has vetted."""
 
 
 class ArgumentSchema:
@@ -35,17 +29,7 @@ class ArgumentSchema:
         Raises:
             ValueError: it is no JSON schema; one clause says where and why.
         """
-        from jsonschema.exceptions import SchemaError
-        from referencing import Registry
-
-        validator = _validator_class()
-        try:
-            validator.check_schema(schema)
-        except SchemaError as error:
-            where = field_path([*error.path])
-            raise ValueError(f"{where}: {excerpt(error.message)}" if where else excerpt(error.message)) from None
-        self._schema = schema
-        self._validator: Validator = validator(schema, registry=Registry())
+        self._schema = JsonSchema(schema)
 
     def check(self, args: Mapping[str, Any]) -> None:
         """Hold arguments to the schema.
@@ -53,23 +37,29 @@ class ArgumentSchema:
         Raises:
             ToolError: `bad_arguments`, naming up to five problems.
         """
-        from referencing.exceptions import Unresolvable
-
-        problems: dict[str, None] = {}
-        try:
-            for error in self._validator.iter_errors(args):
-                problems.update(dict.fromkeys(_wordings(error)))
-                if len(problems) >= _MOST_PROBLEMS:
-                    break
-        except TimeoutError:
-            problems = {"a text is too long or too repetitive for the schema's pattern": None}
-        except RecursionError:
-            problems = {"they are nested too deeply": None}
-        except Unresolvable as error:
-            problems = {f"the schema refers to what it does not hold: {excerpt(str(error))}": None}
-        if problems:
-            shown = "; ".join(list(problems)[:_MOST_PROBLEMS])
+        found = self._schema.misfits(args, whole="the arguments", most=_MOST_PROBLEMS)
+        if found:
+            shown = "; ".join(misfit.problem for misfit in found)
             raise ToolError(f"the arguments do not fit: {shown}", "bad_arguments")
+
+
+def parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Read `parameters` of a tool: a schema per parameter, all of them required, or one schema of all as an object.
+
+    Raises:
+        ValueError: a parameter has no schema.
+    """
+    if parameters.get("type") == "object" and isinstance(parameters.get("properties"), Mapping):
+        return dict(parameters)
+    for name, schema in parameters.items():
+        if not isinstance(schema, Mapping):
+            raise ValueError(f"{quoted(name)} must be a JSON schema, such as {{type: string}}")
+    return {
+        "type": "object",
+        "properties": dict(parameters),
+        "required": list(parameters),
+        "additionalProperties": False,
+    }
 
 
 def read_arguments(given: str | Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
@@ -103,57 +93,3 @@ def read_arguments(given: str | Mapping[str, Any], max_bytes: int) -> dict[str, 
         problem = f"the arguments hold more than {max_bytes} bytes" if error.code == "too_large" else deep
         raise ToolError(problem, "bad_arguments") from None
     return plain
-
-
-def _validator_class() -> Any:
-    """Return the validator of the current draft, whose patterns run under a time limit."""
-    # Only suites with tools pay for the imports.
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import extend
-
-    return extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
-
-
-def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    import regex
-    from jsonschema.exceptions import ValidationError
-
-    try:
-        fits = not isinstance(instance, str) or regex.search(pattern, instance, timeout=_PATTERN_S)
-    except regex.error:
-        yield ValidationError(f"the schema's pattern does not compile: {pattern}")
-        return
-    if not fits:
-        yield ValidationError(f"does not match {pattern}")
-
-
-def _wordings(error: ValidationError) -> list[str]:
-    """Say in a model's words what a problem is; values are not repeated, as they may be long."""
-    where = field_path([*error.absolute_path]) or "the arguments"
-    wanted: Any = error.validator_value
-    match error.validator:
-        case "required":
-            held = error.instance if isinstance(error.instance, dict) else {}
-            return [f"{_inside(error, name)} is missing" for name in wanted if name not in held]
-        case "additionalProperties" if wanted is False and isinstance(error.instance, dict):
-            schema: Any = error.schema
-            known = list(schema.get("properties", {}))
-            prefix = f"{field_path([*error.absolute_path])}: " if error.absolute_path else ""
-            return [f"{prefix}{unknown_key(key, known)}" for key in error.instance if key not in known]
-        case "type":
-            kinds = " or ".join([wanted] if isinstance(wanted, str) else wanted)
-            return [f"{where} must be of type {kinds}, not {kind_of(error.instance)}"]
-        case "enum":
-            return [f"{where} must be one of {excerpt(', '.join(map(repr, wanted)))}"]
-        case "pattern":
-            return [f"{where} {excerpt(error.message)}"]
-        case "anyOf" | "oneOf":
-            return [f"{where} fits none of the allowed forms"]
-        case "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf":
-            return [f"{where} breaks {error.validator} {wanted}"]
-        case _:
-            return [f"{where} breaks {excerpt(str(error.validator), 40)} of the schema"]
-
-
-def _inside(error: ValidationError, name: str) -> str:
-    return excerpt(field_path([*error.absolute_path, name]))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.agents.tools.arguments import ArgumentSchema
+from holodeck_action.agents.tools.arguments import ArgumentSchema, parameters_schema
 from holodeck_action.agents.tools.base import ToolError, ToolResult
 from holodeck_action.llm.tools import ToolDefinition
 from holodeck_action.results.storable import storable
@@ -187,7 +187,7 @@ def _schema(entry: FunctionEntry, found: Any) -> dict[str, Any]:
         case _:
             raise ValueError(f"the process of {entry.file}:{entry.function} sent what no description can be")
     if entry.parameters is not None:
-        schema = _given_schema(entry.parameters)
+        schema = parameters_schema(entry.parameters)
         given = schema.get("properties", {})
         unknown = [] if is_open is True else [name for name in given if name not in names]
         if unknown:
@@ -202,21 +202,6 @@ def _schema(entry: FunctionEntry, found: Any) -> dict[str, Any]:
     stored: dict[str, Any] = storable(schema)
     ArgumentSchema(stored)
     return stored
-
-
-def _given_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Read `parameters`: a schema per parameter, all of them required, or one schema of all as an object."""
-    if parameters.get("type") == "object" and isinstance(parameters.get("properties"), Mapping):
-        return dict(parameters)
-    for name, schema in parameters.items():
-        if not isinstance(schema, Mapping):
-            raise ValueError(f"{quoted(name)} must be a JSON schema, such as {{type: string}}")
-    return {
-        "type": "object",
-        "properties": dict(parameters),
-        "required": list(parameters),
-        "additionalProperties": False,
-    }
 
 
 def _result(answer: Any, max_bytes: int, duration_ms: float) -> ToolResult | None:
