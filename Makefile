@@ -44,9 +44,9 @@ $(VENV)/.installed: pyproject.toml uv.lock $(TOOLS)/bin/uv
 	@test -e $(VENV)/.synced || $(UV) --no-dev
 	@touch $@
 
-# The tests ask fake model servers through the providers' clients.
+# The tests ask fake model servers through the providers' clients, about documents of every kind.
 $(VENV)/.synced: pyproject.toml uv.lock $(TOOLS)/bin/uv
-	$(UV) --extra agents
+	$(UV) --extra agents --extra files
 	@touch $@
 
 $(TOOLS)/bin/uv:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from holodeck_action.usercode.environment import job_environment
 from holodeck_action.usercode.errors import UserCodeError
-from holodeck_action.usercode.process import Outcome, WorkerProcess
+from holodeck_action.usercode.process import WORKER, Outcome, WorkerProcess
 
 IMPORT_TIMEOUT_S = 60.0
 """Seconds that importing the module of a callable may take."""
@@ -29,16 +29,18 @@ class WorkerPool:
     calls nor starting up counts against user code.
     """
 
-    def __init__(self, folder: Path, *, environ: Mapping[str, str], size: int) -> None:
+    def __init__(self, folder: Path, *, environ: Mapping[str, str], size: int, script: Path = WORKER) -> None:
         """Prepare the pool; no process is started before the first call.
 
         Args:
             folder: the suite's folder, first on the workers' module path; the current directory is second.
             environ: the job's environment; the workers see it without the job's tokens.
             size: most workers at once, at least 1.
+            script: what the workers run (see `WorkerProcess`).
         """
         self._folder = folder.absolute()
         self._environ = job_environment(environ)
+        self._script = script
         self._slots = asyncio.Semaphore(size)
         self._idle: list[WorkerProcess] = []
         self._workers: set[WorkerProcess] = set()
@@ -54,7 +56,7 @@ class WorkerPool:
 
     async def call(
         self,
-        op: Literal["grade", "ask"],
+        op: Literal["grade", "ask", "tool"],
         reference: str,
         payload: Mapping[str, Any],
         timeout_s: float | None,
@@ -65,8 +67,8 @@ class WorkerPool:
 
         Args:
             op: `grade` with `{context: fields of GraderContext}`, which gives `{kind: bare, score}` or `{kind: verdict,
-                score, passed, reason, details}`; or `ask` with `{messages: [{role, content}]}`, which gives what the
-                callable returned.
+                score, passed, reason, details}`; `ask` with `{messages: [{role, content}]}`, which gives what the
+                callable returned; or `tool` with `{args}`, arguments by name, which gives `{value, bytes, cut}`.
             reference: `module.path:callable`; sync or async.
             payload: JSON values.
             timeout_s: seconds it may take; None for no limit.
@@ -119,7 +121,7 @@ class WorkerPool:
                 return worker
             self._end(worker)
         try:
-            worker = WorkerProcess(self._folder, self._environ)
+            worker = WorkerProcess(self._folder, self._environ, self._script)
         except OSError as error:
             raise UserCodeError(
                 f"{reference}: no process can be started for it: {error.strerror or error}", "cannot_start"

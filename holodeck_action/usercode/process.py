@@ -36,8 +36,10 @@ _EXIT_GRACE_S = 1.0
 _KILLED_S = 5.0
 """How long to wait for the system to report the end of a killed process."""
 
-_WORKER = Path(__file__).with_name("worker.py")
-_PACKAGE_FOLDER = _WORKER.parents[2]
+WORKER = Path(__file__).with_name("worker.py")
+"""The script in which user code runs."""
+
+_PACKAGE_FOLDER = WORKER.parents[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,13 @@ class WorkerProcess:
         gone: done when the process has ended and everything it held is released.
     """
 
-    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, environ: Mapping[str, str], script: Path = WORKER) -> None:
         """Start the process.
 
         Args:
             folder: the suite's folder, absolute.
             environ: its whole environment.
+            script: what it runs; it takes the arguments of `WORKER` and answers as that does.
 
         Raises:
             OSError: the process cannot be started.
@@ -88,7 +91,7 @@ class WorkerProcess:
             lifeline, self._lifeline = _pipe(theirs, ours)
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-P", "-u", str(_WORKER)),
+                    *(sys.executable, "-P", "-u", str(script)),
                     *(str(connection.fileno()), str(lifeline), str(folder), str(_PACKAGE_FOLDER)),
                 ],
                 stdin=subprocess.DEVNULL,

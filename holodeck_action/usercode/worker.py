@@ -16,12 +16,7 @@ from contextlib import suppress
 def main() -> None:
     """Prepare the process and answer until the connection ends."""
     connection, lifeline, folder, package_folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
-    _die_with_the_run(lifeline)
-    os.set_inheritable(connection, False)
-    faulthandler.enable()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    prepare(connection, lifeline)
     # Started as a script, so that no module of the suite can stand in the way of ours.
     if package_folder not in sys.path:
         sys.path.append(package_folder)
@@ -33,6 +28,16 @@ def main() -> None:
     sys.path[:0] = dict.fromkeys((folder, current))
     del sys.argv[1:]
     Server(connection, folder, current).serve()
+
+
+def prepare(connection: int, lifeline: int) -> None:
+    """Set the process up: it ends with the run, keeps its connection to itself, and tells where it crashed."""
+    _die_with_the_run(lifeline)
+    os.set_inheritable(connection, False)
+    faulthandler.enable()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def _die_with_the_run(lifeline: int) -> None:

@@ -1,0 +1,1 @@
+"""The text in documents: PDF, Office, HTML and plain text files."""
