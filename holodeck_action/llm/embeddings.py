@@ -1,0 +1,354 @@
+"""Embeddings over the wire: texts in, vectors of length 1 out, as OpenAI, Azure OpenAI and Ollama give them.
+
+The vectors are the same on every processor: nothing in their making depends on the order of floating-point sums.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from holodeck_action.llm.calls import CALL, Account, CallContext, CallRecord, Meter, WireError
+from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.errors import ModelCallError, ModelConfigError, call_error, malformed
+from holodeck_action.llm.providers import ModelPlan, resolve_model
+from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.providers import LLMProvider
+
+if TYPE_CHECKING:
+    import httpx2
+    import numpy as np
+    from numpy.typing import NDArray
+
+_DEFAULT_MODEL = "text-embedding-3-small"
+_DEFAULT_OLLAMA_MODEL = "nomic-embed-text:latest"
+_ONE_LENGTH = re.compile(r"(?:^|/)text-embedding-ada-002")
+"""The model that takes no `dimensions`; its vectors have 1,536 numbers."""
+_ADA_LENGTH = 1536
+
+MOST_TEXTS = 128
+"""Texts of one request."""
+MOST_CHARACTERS = 100_000
+"""Characters of one request, where it holds more than one text; OpenAI takes 300,000 tokens."""
+
+_GRID = 2**19
+"""Steps in which a vector's numbers are kept relative to the largest: sums of their squares are then whole numbers
+below 2**53 for up to 10,000 of them, exact in any order."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingPlan:
+    """An embedding model with its address and its key decided; nothing is imported or opened for it.
+
+    Attributes:
+        model: name, address and key; its settings are not sent.
+        dimensions: numbers of a vector; None for the model's own.
+        sends_dimensions: whether the model is told `dimensions`.
+        notices: what the reader should know, each one sentence.
+    """
+
+    model: ModelPlan
+    dimensions: int | None = None
+    sends_dimensions: bool = True
+    notices: tuple[str, ...] = ()
+
+    @property
+    def provider(self) -> str:
+        """The format's name of the provider."""
+        return self.model.provider
+
+    @property
+    def name(self) -> str:
+        """The model, or the deployment for Azure OpenAI."""
+        return self.model.name
+
+    @property
+    def account(self) -> Account:
+        """Where it is and whose key is used."""
+        return self.model.account
+
+    @property
+    def api_version(self) -> str | None:
+        """Sent as `api-version`; Azure OpenAI only."""
+        return self.model.api_version
+
+    @property
+    def deployments(self) -> bool:
+        """Whether Azure OpenAI is asked under `/openai/deployments/NAME`."""
+        return self.model.deployments
+
+    @property
+    def shown(self) -> str:
+        """The model as messages name it."""
+        return self.model.shown
+
+
+def resolve_embedding(
+    suite_agent: AgentConfig, environ: Mapping[str, str], *, model: str | None, dimensions: int | None, where: str
+) -> EmbeddingPlan:
+    """Decide who embeds: `embedding_provider` if the suite has one, else the provider of its own model.
+
+    Args:
+        suite_agent: the suite's agent.yaml.
+        environ: the job's environment.
+        model: `embedding_model` of the tools; None for the name in `embedding_provider`, else text-embedding-3-small,
+            or nomic-embed-text:latest for Ollama.
+        dimensions: `embedding_dimensions` of the tools; None for the model's own.
+        where: path of the tool that asks, for messages.
+
+    Raises:
+        ModelConfigError: no key, an address that is none, a provider without embeddings, or dimensions that the model
+            cannot have.
+    """
+    given = suite_agent.embedding_provider
+    source = suite_agent.model if given is None else given
+    if source.provider == "anthropic":
+        raise ModelConfigError(f"{where}: anthropic has no embedding models; give `embedding_provider`")
+    default = _DEFAULT_OLLAMA_MODEL if source.provider == "ollama" else _DEFAULT_MODEL
+    name = model or (default if given is None else given.name)
+    config = source.model_copy(update={"name": name, "temperature": None, "top_p": None, "max_tokens": None})
+    plan = resolve_model(config, environ, where="model" if given is None else "embedding_provider")
+    fixed = _ONE_LENGTH.search(name) is not None
+    if fixed and dimensions not in (None, _ADA_LENGTH):
+        raise ModelConfigError(
+            f"{where}.embedding_dimensions is {dimensions}, but vectors of {name} have {_ADA_LENGTH} numbers; "
+            "remove it, or use a text-embedding-3 model"
+        )
+    notices = tuple(_unused(given)) if given is not None else ()
+    return EmbeddingPlan(plan, dimensions, dimensions is not None and not fixed, notices)
+
+
+class Embedder:
+    """Embeds texts; what a conversation asks twice in a run is sent once.
+
+    Calls are made for whom the context variable `CALL` names: under that deadline, noted in that meter, but as the
+    first trial's, so that all trials share the answers. An answer from memory is noted with the tokens and the price of
+    the call that it comes from, so that a turn's usage does not depend on which turn came first.
+    """
+
+    def __init__(self, plan: EmbeddingPlan, clients: Clients) -> None:
+        """Prepare; nothing is opened yet.
+
+        Args:
+            plan: the model.
+            clients: the wire; it is closed by who made it.
+        """
+        self.plan = plan
+        self._clients = clients
+        self._memory: dict[str, tuple[NDArray[np.float32], tuple[CallRecord, ...]]] = {}
+        self._length: int | None = plan.dimensions
+
+    @property
+    def shown(self) -> str:
+        """The model as messages name it."""
+        return self.plan.shown
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed texts, several requests at once.
+
+        Args:
+            texts: none of them blank; equal ones are sent once.
+
+        Returns:
+            An array of shape (len(texts), d), whose rows have length 1.
+
+        Raises:
+            ModelCallError: no answer came, or one that is broken (`bad_reply`); `bad_request` for a blank text.
+        """
+        import numpy as np
+
+        clean = [text.encode("utf-8", "replace").decode() for text in texts]
+        if any(not text.strip() for text in clean):
+            raise ModelCallError("a blank text cannot be embedded", "bad_request", {"model": self.plan.name})
+        if not clean:
+            return np.zeros((0, self._length or 0), np.float32)
+        if len(clean) == 1:
+            return await self._one(clean[0])
+        places = {text: place for place, text in enumerate(dict.fromkeys(clean))}
+        batches = list(_batches(list(places)))
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._ask(batch)) for batch in batches]
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        rows = np.concatenate([task.result() for task in tasks])
+        return rows[[places[text] for text in clean]]
+
+    async def _one(self, text: str) -> NDArray[np.float32]:
+        """Embed one text, from memory where it was embedded before."""
+        context = CALL.get(None)
+        meter = Meter() if context is None else context.meter
+        known = self._memory.get(text)
+        if known is not None:
+            row, records = known
+            for record in records:
+                meter.add(replace(record, cached=True, attempts=0))
+            return row
+        own = Meter()
+        try:
+            row = await self._ask([text], own)
+        finally:
+            for record in own.records:
+                meter.add(record)
+        self._memory[text] = row, own.records
+        return row
+
+    async def _ask(self, texts: Sequence[str], meter: Meter | None = None) -> NDArray[np.float32]:
+        context = CALL.get(None)
+        deadline = None if context is None else context.deadline
+        meter = meter or (Meter() if context is None else context.meter)
+        token = CALL.set(CallContext("embedding", 0, deadline, meter))
+        try:
+            response = await self._post(texts)
+        except WireError as error:
+            raise call_error(error, self.plan.model) from error
+        finally:
+            CALL.reset(token)
+        if response.status_code != 200:
+            raise self._refusal(response)
+        return self._read(response, len(texts))
+
+    async def _post(self, texts: Sequence[str]) -> httpx2.Response:
+        plan, account = self.plan, self.plan.account
+        body: dict[str, Any] = {"model": plan.name, "input": list(texts), "encoding_format": "float"}
+        if plan.sends_dimensions:
+            body["dimensions"] = plan.dimensions
+        path = f"/openai/deployments/{quote(plan.name, safe='')}" if plan.deployments else ""
+        auth = {"api-key": account.key} if plan.deployments else {"authorization": f"Bearer {account.key}"}
+        return await self._clients.client(account).post(
+            f"{account.base_url}{path}/embeddings",
+            params={"api-version": plan.api_version} if plan.api_version else None,
+            content=json.dumps(body).encode(),
+            headers={"content-type": "application/json", **auth},
+        )
+
+    def _refusal(self, response: httpx2.Response) -> ModelCallError:
+        """Describe an answer with an error's status in the words that a chat would have for it."""
+        from pydantic_ai import exceptions
+
+        status = response.status_code
+        body = _json(response)
+        error = body.get("error") if isinstance(body, Mapping) else None
+        named = isinstance(error, Mapping) and "insufficient_quota" in (error.get("code"), error.get("type"))
+        category: Any = None
+        match status:
+            case 401 | 403:
+                category = exceptions.ModelAuthenticationError
+            case 404:
+                category = exceptions.ModelNotFoundError
+            case 429:
+                category = exceptions.ModelQuotaExceededError if named else exceptions.ModelRateLimitError
+            case 503 | 529:
+                category = exceptions.ModelUnavailableError
+            case 400 | 422:
+                category = exceptions.ModelRequestRejectedError
+            case _ if status >= 500:
+                category = exceptions.ModelServerError
+        raised = exceptions.ModelHTTPError.for_category(
+            category, status_code=status, model_name=self.plan.name, body=body
+        )
+        described = call_error(raised, self.plan.model)
+        if self.plan.sends_dimensions and "dimension" in described.message:
+            hint = "remove embedding_dimensions to get vectors of the model's own length"
+            return ModelCallError(f"{described.message}; {hint}", described.code, described.context)
+        return described
+
+    def _read(self, response: httpx2.Response, count: int) -> NDArray[np.float32]:
+        """Return the vectors of an answer in the order of the texts.
+
+        Raises:
+            ModelCallError: `bad_reply`.
+        """
+        try:
+            vectors = _vectors(_json(response), count)
+            rows = _normalised(vectors)
+        except ValueError as error:
+            raise malformed(self.plan.model, str(error)) from None
+        length = int(rows.shape[1])
+        if self._length is None:
+            self._length = length
+        if length != self._length:
+            wanted = "embedding_dimensions asks for" if self.plan.dimensions is not None else "earlier ones have"
+            raise malformed(self.plan.model, f"a vector has {length} numbers, {wanted} {self._length}")
+        return rows
+
+
+def _unused(given: LLMProvider) -> Iterator[str]:
+    written = [name for name in ("temperature", "max_tokens", "top_p") if name in given.model_fields_set]
+    if written:
+        verb = "are" if len(written) > 1 else "is"
+        yield f"embedding_provider: {' and '.join(written)} {verb} not sent: an embedding model takes no such setting"
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the texts in requests of a size that every provider takes, in their order."""
+    batch: list[str] = []
+    characters = 0
+    for text in texts:
+        if batch and (len(batch) == MOST_TEXTS or characters + len(text) > MOST_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append(text)
+        characters += len(text)
+    if batch:
+        yield batch
+
+
+def _json(response: httpx2.Response) -> Any:
+    try:
+        return response.json()
+    except (ValueError, RecursionError):
+        return response.text
+
+
+def _vectors(answer: Any, count: int) -> list[list[float]]:
+    """Return the vectors of an answer by their index.
+
+    Raises:
+        ValueError: it does not hold one for each text; one clause says what is wrong.
+    """
+    items = answer.get("data") if isinstance(answer, Mapping) else None
+    if not isinstance(items, list):
+        raise ValueError("it holds no list `data`")
+    if len(items) != count:
+        raise ValueError(f"it holds {len(items)} vectors for {count} texts")
+    placed: dict[int, list[float]] = {}
+    for place, item in enumerate(items):
+        index = item.get("index", place) if isinstance(item, Mapping) else None
+        if type(index) is not int or not 0 <= index < count or index in placed:
+            raise ValueError(f"data[{place}].index is missing, double or none of the texts'")
+        numbers = item.get("embedding")
+        if not isinstance(numbers, list) or not numbers or any(type(n) not in (float, int) for n in numbers):
+            raise ValueError(f"data[{place}].embedding is no list of numbers")
+        placed[index] = numbers
+    if len({len(numbers) for numbers in placed.values()}) > 1:
+        raise ValueError("its vectors differ in length")
+    return [placed[index] for index in range(count)]
+
+
+def _normalised(vectors: list[list[float]]) -> NDArray[np.float32]:
+    """Return vectors of length 1.
+
+    Raises:
+        ValueError: one is zero or not finite.
+    """
+    import numpy as np
+
+    try:
+        rows = np.asarray(vectors, np.float64)
+    except OverflowError:
+        raise ValueError("a vector holds a number that is too large") from None
+    if not np.isfinite(rows).all():
+        raise ValueError("a vector holds a number that is not finite")
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    if not largest.all():
+        raise ValueError("a vector is zero")
+    steps = np.rint(rows / largest * _GRID)
+    squares = (steps * steps).sum(axis=1, keepdims=True)
+    unit: NDArray[np.float32] = (steps / np.sqrt(squares)).astype(np.float32)
+    return unit
