@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
-from holodeck_action.llm.clients import Clients, build_model
+from holodeck_action.llm.clients import BuiltModel, Clients, build_model
 from holodeck_action.llm.errors import call_error, filtered, malformed
+from holodeck_action.llm.output import NAME, asking_for, is_closed, is_strict
 from holodeck_action.llm.prices import cost_usd
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.llm.tools import ToolDefinition
@@ -15,6 +18,7 @@ from holodeck_action.results.record import Usage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.models import ModelRequestParameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class ChatAnswer:
         calls: the tools it asks for before it goes on, in order; the text is then no answer yet.
         truncated: whether the answer stops at `max_tokens`.
         refused: whether the model declined to answer.
+        prompted: whether the answer's schema was only told to the model, in words, so that it may stand in a fence.
     """
 
     text: str
@@ -45,18 +50,26 @@ class ChatAnswer:
     calls: tuple[ToolCall, ...] = ()
     truncated: bool = False
     refused: bool = False
+    prompted: bool = False
 
 
 class ChatModel:
     """A model that is asked again and again; all conversations share it."""
 
-    def __init__(self, plan: ModelPlan, clients: Clients, tools: Sequence[ToolDefinition] = ()) -> None:
+    def __init__(
+        self,
+        plan: ModelPlan,
+        clients: Clients,
+        tools: Sequence[ToolDefinition] = (),
+        schema: Mapping[str, Any] | None = None,
+    ) -> None:
         """Build the model's client, which imports the provider's package (about a second).
 
         Args:
             plan: the model.
             clients: the wire.
             tools: what the model may call.
+            schema: JSON schema that its answers must fit; it is asked for, and checked by who asks.
 
         Raises:
             ModelConfigError: the package is not installed.
@@ -71,12 +84,16 @@ class ChatModel:
         self.notices = built.notices
         self._model = built.model
         self._settings = built.settings
-        self._parameters = ModelRequestParameters(
+        parameters = ModelRequestParameters(
             function_tools=[
                 FunctionTool(name=tool.name, description=tool.description, parameters_json_schema=tool.parameters)
                 for tool in tools
             ]
         )
+        native = None if schema is None else _native(built, plan, parameters, schema)
+        self._parameters = parameters if native is None else native
+        # A model without structured output is told the schema with its instructions.
+        self._told = "" if schema is None or native is not None else asking_for(schema)
         self._request = direct.model_request
 
     async def ask(self, messages: Sequence[ModelMessage]) -> ChatAnswer:
@@ -88,7 +105,7 @@ class ChatModel:
         try:
             response = await self._request(
                 self._model,
-                messages,
+                self._with_schema(messages),
                 model_settings=self._settings,
                 model_request_parameters=self._parameters,
                 instrument=False,
@@ -115,7 +132,16 @@ class ChatModel:
             ToolCall(call.tool_call_id, call.tool_name, "{}" if call.args is None else call.args)
             for call in response.tool_calls
         )
-        return ChatAnswer(text, response, self._usage(response), calls, response.finish_reason == "length", refused)
+        truncated = response.finish_reason == "length"
+        return ChatAnswer(text, response, self._usage(response), calls, truncated, refused, bool(self._told))
+
+    def _with_schema(self, messages: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
+        """Return the messages, the last request's instructions with the schema that has no other way to the model."""
+        last = messages[-1]
+        if not self._told or last.kind != "request":
+            return messages
+        told = f"{last.instructions}\n\n{self._told}" if last.instructions else self._told
+        return [*messages[:-1], replace(last, instructions=told)]
 
     def _usage(self, response: ModelResponse) -> Usage:
         usage = response.usage
@@ -131,3 +157,29 @@ class ChatModel:
             cache_write_tokens=usage.cache_write_tokens,
         )
         return Usage(usage.input_tokens, usage.output_tokens, cost)
+
+
+def _native(
+    built: BuiltModel, plan: ModelPlan, parameters: ModelRequestParameters, schema: Mapping[str, Any]
+) -> ModelRequestParameters | None:
+    """Return the parameters that ask for structured output, None where the provider cannot be asked for this schema."""
+    from pydantic_ai.output import OutputObjectDefinition
+
+    profile = cast(Mapping[str, Any], built.model.profile)
+    host = urlsplit(plan.account.base_url).hostname or ""
+    # Ollama's cloud takes a schema and does not keep to it.
+    in_cloud = plan.provider == "ollama" and (f".{host}".endswith(".ollama.com") or plan.name.endswith("-cloud"))
+    if not profile.get("supports_json_schema_output") or in_cloud:
+        return None
+    if plan.provider == "anthropic" and not is_closed(schema):
+        return None
+    strict = None if plan.provider == "anthropic" else is_strict(schema)
+    output = OutputObjectDefinition(json_schema=dict(schema), name=NAME, strict=strict)
+    asking = replace(parameters, output_mode="native", output_object=output)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            built.model.prepare_request(built.settings, asking)
+    except Exception:  # noqa: BLE001 - a schema the provider's package cannot translate is told in words
+        return None
+    return asking

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from holodeck_action.llm.calls import Account
 from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.llm.providers import ModelPlan, not_sent
+from holodeck_action.llm.reasoning import thinking_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -60,14 +61,19 @@ def build_model(plan: ModelPlan, clients: Clients) -> BuiltModel:
             "install it with: pip install 'holodeck-action[agents]'"
         ) from None
     # The instructions go out as they are written: without a paragraph of pydantic-ai's own before them.
-    settings = {**plan.settings, "framing_announcement": "never"}
     profile = cast(Mapping[str, Any], model.profile)
-    refuses = profile.get("anthropic_disallows_sampling_settings") or (
-        profile.get("openai_supports_reasoning") and profile.get("thinking_enabled_by_default")
+    thinking = thinking_of(plan, profile)
+    settings = {**plan.settings, **thinking.settings, "framing_announcement": "never"}
+    if thinking.more_tokens and "max_tokens" in settings:
+        settings["max_tokens"] += thinking.more_tokens
+    refuses = (
+        thinking.without_sampling
+        or profile.get("anthropic_disallows_sampling_settings")
+        or (profile.get("openai_supports_reasoning") and profile.get("thinking_enabled_by_default"))
     )
     dropped = [name for name in ("temperature", "top_p") if refuses and settings.pop(name, None) is not None]
     notices = not_sent(plan.name, [name for name in dropped if name in plan.written])
-    return BuiltModel(model, cast("ModelSettings", settings), (*plan.notices, *notices))
+    return BuiltModel(model, cast("ModelSettings", settings), (*plan.notices, *notices, *thinking.notices))
 
 
 def _openai(plan: ModelPlan, http_client: httpx2.AsyncClient) -> Model:

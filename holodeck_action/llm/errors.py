@@ -29,6 +29,10 @@ class ModelConfigError(ValueError):
     """A model cannot be used as it is configured; the message names the field or the variable to set."""
 
 
+class MissingKeyError(ModelConfigError):
+    """A key is nowhere to be found; everything else about the model may be right."""
+
+
 class ModelCallError(Exception):
     """A model call brought no answer.
 

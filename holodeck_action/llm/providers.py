@@ -13,7 +13,8 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from holodeck_action.llm.calls import Account
-from holodeck_action.llm.errors import ModelConfigError
+from holodeck_action.llm.errors import MissingKeyError, ModelConfigError
+from holodeck_action.llm.reasoning import Reasoning
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.providers import LLMProvider, ProviderName
 
@@ -64,6 +65,7 @@ class ModelPlan:
         completion_tokens: whether the limit is sent as `max_completion_tokens`, else as `max_tokens`.
         written: names of the settings that the suite itself gives; the others are the format's defaults.
         notices: what the reader should know, each one sentence.
+        reasoning: how hard it is asked to think.
     """
 
     provider: ProviderName
@@ -77,6 +79,7 @@ class ModelPlan:
     completion_tokens: bool = False
     written: frozenset[str] = frozenset()
     notices: tuple[str, ...] = ()
+    reasoning: Reasoning = field(default_factory=Reasoning)
 
     @property
     def shown(self) -> str:
@@ -98,7 +101,8 @@ def resolve_model(config: LLMProvider, environ: Mapping[str, str], *, where: str
         where: path of the reference in agent.yaml, for messages.
 
     Raises:
-        ModelConfigError: no key, an address that is none, or a value the provider does not take.
+        MissingKeyError: there is no key.
+        ModelConfigError: an address that is none, or a value the provider does not take.
     """
     return _RESOLVERS[config.provider](config, environ, where)
 
@@ -240,7 +244,7 @@ def _key(
         return _sendable(found, variable), variable
     if base_url is not None and is_loopback(urlsplit(base_url).hostname or ""):
         return _NO_KEY, variable
-    raise ModelConfigError(
+    raise MissingKeyError(
         f"{_PROVIDER_WORDS[config.provider]} needs a key for the model {config.name}, and there is none: "
         f"set the environment variable {variable} (in a workflow: "
         f"`env: {{{variable}: ${{{{ secrets.{variable} }}}}}}`), or write `api_key: ${{{variable}}}` below `{where}:`"

@@ -1,0 +1,138 @@
+"""How hard a model is asked to think: `effort` and `extended_thinking` as each provider's models take them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from holodeck_action.llm.providers import ModelPlan
+
+Effort = Literal["low", "medium", "high", "max"]
+
+_ORDER = ("minimal", "low", "medium", "high", "xhigh")
+_LEAST_BUDGET = 1024
+"""Fewest thinking tokens that Anthropic takes (its guide on extended thinking)."""
+
+_NEVER_REASONS = re.compile(r"(?:^|[/:])(?:gpt-3|gpt-4|chatgpt-4o|gpt-5-chat)")
+"""Names of OpenAI models that have no effort to set."""
+
+_WITH_LEVELS = re.compile(r"(?:^|/)gpt-oss")
+"""Names of the models of Ollama whose effort has levels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """What a suite asks for.
+
+    Attributes:
+        effort: `effort` of the runner's block; None when it is not given.
+        budget: thinking tokens of `claude.extended_thinking`, on top of `max_tokens`; None when it is off.
+        block: the block that says so, `claude` or `openai`.
+    """
+
+    effort: Effort | None = None
+    budget: int | None = None
+    block: str = "openai"
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """What is sent for it.
+
+    Attributes:
+        settings: request settings under pydantic-ai's names.
+        without_sampling: whether temperature and top_p must be left out.
+        more_tokens: tokens by which the limit of the answer must be raised.
+        notices: what is not sent, or not as it is written, each one sentence.
+    """
+
+    settings: Mapping[str, Any]
+    without_sampling: bool = False
+    more_tokens: int = 0
+    notices: tuple[str, ...] = ()
+
+
+def thinking_of(plan: ModelPlan, profile: Mapping[str, Any]) -> Thinking:
+    """Decide what a model is sent.
+
+    Args:
+        plan: the model, with `reasoning`.
+        profile: what pydantic-ai knows about the model.
+    """
+    wanted = plan.reasoning
+    if wanted.effort is None and wanted.budget is None:
+        return Thinking({})
+    if plan.provider == "anthropic":
+        return _anthropic(plan, profile)
+    notices: list[str] = []
+    if wanted.budget is not None:
+        notices.append(_not_sent(plan, "extended_thinking"))
+    effort = _openai_effort(plan, profile)
+    if wanted.effort is not None:
+        if effort is None:
+            notices.append(_not_sent(plan, "effort"))
+        elif effort != {"max": "xhigh"}.get(wanted.effort, wanted.effort):
+            notices.append(_changed(plan, effort))
+    if effort is None:
+        return Thinking({}, notices=tuple(notices))
+    without_sampling = bool(profile.get("openai_supports_reasoning"))
+    return Thinking({"openai_reasoning_effort": effort}, without_sampling, notices=tuple(notices))
+
+
+def _openai_effort(plan: ModelPlan, profile: Mapping[str, Any]) -> str | None:
+    """Return the effort to send, the closest one that the model takes; None when it takes none."""
+    if plan.reasoning.effort is None:
+        return None
+    wanted = {"max": "xhigh"}.get(plan.reasoning.effort, plan.reasoning.effort)
+    if plan.provider == "ollama":
+        return min(wanted, "high", key=_ORDER.index) if _WITH_LEVELS.search(plan.name) else None
+    # Other names may be deployments, or models of compatible servers, of which nothing is known.
+    known = urlsplit(plan.account.base_url).hostname == "api.openai.com" or _NEVER_REASONS.search(plan.name)
+    if known and not profile.get("supports_thinking"):
+        return None
+    taken = [effort for effort in _ORDER if effort in profile.get("openai_reasoning_efforts", _ORDER)]
+    above = [effort for effort in taken if _ORDER.index(effort) >= _ORDER.index(wanted)]
+    return above[0] if above else taken[-1]
+
+
+def _anthropic(plan: ModelPlan, profile: Mapping[str, Any]) -> Thinking:
+    wanted, more_tokens = plan.reasoning, 0
+    settings: dict[str, Any] = {}
+    notices: list[str] = []
+    if wanted.effort is not None:
+        if profile.get("anthropic_supports_effort"):
+            top = wanted.effort == "max" and not profile.get("anthropic_supports_max_effort", True)
+            settings["anthropic_effort"] = "high" if top else wanted.effort
+            if top:
+                notices.append(_changed(plan, "high"))
+        else:
+            notices.append(_not_sent(plan, "effort"))
+    if wanted.budget is not None:
+        if profile.get("anthropic_disallows_budget_thinking"):
+            settings["anthropic_thinking"] = {"type": "adaptive"}
+            notices.append(
+                f"{wanted.block}.extended_thinking.budget_tokens is not sent to {plan.name}, which thinks as long as "
+                f"it needs; `{wanted.block}.effort` guides it"
+            )
+        else:
+            more_tokens = max(_LEAST_BUDGET, wanted.budget)
+            settings["anthropic_thinking"] = {"type": "enabled", "budget_tokens": more_tokens}
+            if more_tokens != wanted.budget:
+                notices.append(
+                    f"{wanted.block}.extended_thinking.budget_tokens {wanted.budget} is sent to {plan.name} as "
+                    f"{more_tokens}, the least it takes"
+                )
+    return Thinking(settings, "anthropic_thinking" in settings, more_tokens, tuple(notices))
+
+
+def _not_sent(plan: ModelPlan, field: str) -> str:
+    return f"{plan.reasoning.block}.{field} is not sent to {plan.name}, which does not take it"
+
+
+def _changed(plan: ModelPlan, effort: str) -> str:
+    wanted = plan.reasoning
+    return f"{wanted.block}.effort {wanted.effort} is sent to {plan.name} as {effort}, the closest it takes"
