@@ -24,7 +24,8 @@ class WireError(Exception):
     Attributes:
         message: one sentence a person can act on.
         code: `connect`, `disconnected`, `timeout`, `rate_limited`, `malformed`, `truncated`, `stream_error`,
-            `too_large`, `cassette_miss`, `cassette_unreadable` or `cassette_unwritable`.
+            `too_large`, `cassette_miss`, `cassette_unreadable`, `cassette_unwritable`, `budget_exhausted` or
+            `price_unknown`.
         status: the HTTP status, where there was one.
         retry_worthy: whether the same call may succeed later.
     """
@@ -155,7 +156,7 @@ CALL: ContextVar[CallContext] = ContextVar("CALL")
 
 @dataclass(slots=True)
 class Call:
-    """One request on its way; `attempts` counts how often it was sent.
+    """One request on its way; `attempts` counts how often it was sent, `lost` how many of these have no answer.
 
     Attributes:
         account: who is asked.
@@ -173,6 +174,7 @@ class Call:
     key: str = ""
     place: int | None = None
     attempts: int = 0
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)

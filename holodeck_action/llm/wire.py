@@ -1,11 +1,11 @@
 """The wire: one chain that every model call passes, whoever makes it and whichever provider answers.
 
-    recording or cache → de-duplication → retries → limit of the account → network
+    recording or cache → de-duplication → budget → retries → limit of the account → network
 
-Each link is a small callable (`calls.Link`); a link for a budget goes above the retries. Answers with an HTTP status
-are handed to the provider's client as they are, errors too, so that it raises its own exceptions; where there is no
-answer the chain raises `WireError`, which clients let through or wrap (`calls.wire_error` finds it). Clients must have
-their own retries and time limits switched off. Streams are read whole before the client sees their first event.
+Each link is a small callable (`calls.Link`). Answers with an HTTP status are handed to the provider's client as they
+are, errors too, so that it raises its own exceptions; where there is no answer the chain raises `WireError`, which
+clients let through or wrap (`calls.wire_error` finds it). Clients must have their own retries and time limits switched
+off. Streams are read whole before the client sees their first event.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import asyncio
 import json
 import ssl
 import urllib.request
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,8 @@ from typing import Literal
 
 import httpx2
 
-from holodeck_action.llm.calls import CALL, Account, Answer, Call, CallContext, Link, Meter, WireError
+from holodeck_action.llm.budget import Budget, Losses, Spending
+from holodeck_action.llm.calls import CALL, Account, Answer, Call, CallContext, CallRecord, Link, Meter, WireError
 from holodeck_action.llm.cassette import Keys, Live, Recorder, Replay, Store
 from holodeck_action.llm.dedupe import Dedupe
 from holodeck_action.llm.entries import Entries
@@ -63,12 +64,32 @@ class WireSettings:
 
 @dataclass(slots=True)
 class Counts:
-    """What a run's calls came to: `cached` of `calls` were not paid for again, `requests` were sent."""
+    """What a run's calls came to: `cached` of `calls` were not paid for again, `requests` were sent.
+
+    `tokens` (of prompts and answers) and `cost_usd` are those of the answers that were paid for; None once one of them
+    does not tell.
+    """
 
     calls: int = 0
     cached: int = 0
     failed: int = 0
     requests: int = 0
+    tokens: int | None = 0
+    cost_usd: float | None = 0.0
+
+    def add(self, record: CallRecord) -> None:
+        """Count a call that has ended."""
+        self.requests += record.attempts
+        self.cached += record.cached
+        answered = record.error is None and record.status is not None and record.status < 400
+        self.failed += not answered
+        if not answered or record.cached:
+            return
+        told = (record.tokens.prompt, record.tokens.completion)
+        tokens = None if None in told else sum(count or 0 for count in told)
+        self.tokens = None if self.tokens is None or tokens is None else self.tokens + tokens
+        cost = record.cost_usd
+        self.cost_usd = None if self.cost_usd is None or cost is None else self.cost_usd + cost
 
 
 class Wire:
@@ -86,6 +107,7 @@ class Wire:
         price: Price = lambda account, model, tokens: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         proxies: Mapping[str, str] | None = None,
+        budgets: Sequence[Budget] = (),
     ) -> None:
         """Prepare; nothing is opened or read yet.
 
@@ -99,6 +121,7 @@ class Wire:
             price: what tokens cost; by default unknown.
             now: the time of day, in UTC.
             proxies: proxy URLs by scheme, with `no`; None for those of the environment.
+            budgets: what may be spent; a call needs room in each of them.
         """
         self._settings = settings
         self._monotonic, self._pause, self._uniform, self._now = monotonic, pause, uniform, now
@@ -106,6 +129,7 @@ class Wire:
         self._redactor = redactor or Redactor(())
         self._price = price
         self._proxies = proxies
+        self._budgets = tuple(budgets)
         self._ssl: ssl.SSLContext | None = None
         self._clients: dict[Account, httpx2.AsyncClient] = {}
         self._transports: list[httpx2.AsyncBaseTransport] = []
@@ -145,7 +169,7 @@ class Wire:
         if settings.mode == "replay":
             assert settings.folder is not None
             return Replay(Entries(settings.folder, self._redactor))
-        retries = Retries(
+        link: Link = Retries(
             self._send,
             settings.max_retries,
             monotonic=self._monotonic,
@@ -153,8 +177,10 @@ class Wire:
             uniform=self._uniform,
             now=self._now,
         )
+        for budget in self._budgets:
+            link = Spending(link, budget, self._price)
         cache = None if settings.cache is None else Entries(settings.cache, self._redactor)
-        self._live = Live(Dedupe(retries), cache, settings.ttl_s, self._now)
+        self._live = Live(Dedupe(link), cache, settings.ttl_s, self._now)
         if settings.mode == "live":
             return self._live
         assert settings.folder is not None
@@ -163,8 +189,9 @@ class Wire:
     async def _send(self, call: Call) -> Answer:
         limit = self._limits.get(call.account)
         if limit is None:
+            network: Link = Network(call.account, self._transport(call.account), self._monotonic)
             limit = self._limits[call.account] = AccountLimit(
-                Network(call.account, self._transport(call.account), self._monotonic),
+                Losses(network) if self._budgets else network,
                 shown(call.account),
                 self._settings.max_in_flight,
                 monotonic=self._monotonic,
@@ -201,16 +228,18 @@ class Wire:
         except WireError as error:
             self._failed(call, error.code, error.status)
             raise
-        self.counts.requests += call.attempts
-        self.counts.cached += answer.cached
-        self.counts.failed += answer.status >= 400
-        call.context.meter.add(record_of(call, answer, self._price))
+        except asyncio.CancelledError:
+            self._failed(call, "cancelled", None)
+            raise
+        self._count(call, record_of(call, answer, self._price))
         return answer
 
     def _failed(self, call: Call, code: str, status: int | None) -> None:
-        self.counts.requests += call.attempts
-        self.counts.failed += 1
-        call.context.meter.add(error_record(call, code, status))
+        self._count(call, error_record(call, code, status))
+
+    def _count(self, call: Call, record: CallRecord) -> None:
+        self.counts.add(record)
+        call.context.meter.add(record)
 
 
 class _Entrance(httpx2.AsyncBaseTransport):

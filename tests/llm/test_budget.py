@@ -1,0 +1,434 @@
+"""What may be spent: reservations on a simulated clock, and calls against real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import selectors
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holodeck_action.llm.budget import (
+    BYTES_PER_TOKEN,
+    COMPLETION_GUESS,
+    IMAGE_TOKENS,
+    Amount,
+    Budget,
+    dollars,
+    estimate,
+    text_tokens,
+)
+from holodeck_action.llm.calls import Account, Call, CallContext, Kind, Meter, Tokens, WireError
+from holodeck_action.llm.wire import WireSettings
+from tests.llm.models import Answer, FakeModels, Fault
+from tests.llm.wiring import account, chat, opened, post, run, said
+
+# -- reservations
+
+
+class _Jump(selectors.DefaultSelector):
+    """Waits for nothing: the clock jumps to where the loop would have woken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        assert timeout is not None, "nothing is left to wait for: somebody waits for ever"
+        self.now += timeout
+        return super().select(0)
+
+
+def simulated(work: Callable[[], Awaitable[None]]) -> None:
+    """Run on a clock that jumps; a wait without end is an error."""
+    selector = _Jump()
+
+    def loop() -> asyncio.AbstractEventLoop:
+        made = asyncio.SelectorEventLoop(selector)
+        made.time = lambda: selector.now  # type: ignore[method-assign]
+        return made
+
+    async def main() -> None:
+        await work()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(main())
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A call: when it comes, what it reserves, what it takes and how long, and when it is given up."""
+
+    at: int
+    reserves: int
+    takes: int
+    seconds: int
+    given_up_after: int | None
+
+
+CALLS = st.lists(
+    st.builds(
+        lambda at, reserves, share, seconds, end: Planned(at, reserves, reserves * share // 10, seconds, end),
+        st.integers(0, 20),
+        st.integers(0, 50),
+        st.integers(0, 10),
+        st.integers(0, 9),
+        st.none() | st.integers(0, 12),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(CALLS, st.integers(0, 200), st.booleans())
+def test_no_order_of_calls_overspends_or_releases_twice(calls: list[Planned], limit: int, in_dollars: bool) -> None:
+    scale = 0.001 if in_dollars else 1.0
+    budget = Budget(max_cost_usd=limit * scale) if in_dollars else Budget(max_tokens=limit)
+    taken: list[int] = []
+    told: list[str] = []
+    refused: list[tuple[str, bool, str]] = []
+    busy_at_refusal: list[int] = []
+
+    def amount(units: int) -> Amount:
+        return Amount(units, units * scale)
+
+    async def one(call: Planned) -> None:
+        await asyncio.sleep(call.at)
+        try:
+            ticket = await budget.reserve(amount(call.reserves))
+        except WireError as error:
+            refused.append((error.code, error.retry_worthy, error.message))
+            # Nobody is refused while a call under way could leave more.
+            busy_at_refusal.append(budget.reserved.tokens)
+            return
+        used = None
+        try:
+            await asyncio.sleep(call.seconds)
+            used = amount(call.takes)
+            taken.append(call.takes)
+        finally:
+            held = budget.reserved.tokens + budget.spent.tokens
+            assert held <= limit
+            budget.settle(ticket, used)
+            with pytest.raises(KeyError):
+                budget.settle(ticket, used)
+
+    async def work() -> None:
+        with budget.telling(told.append):
+            tasks = [asyncio.create_task(one(call)) for call in calls]
+            for call, task in zip(calls, tasks, strict=True):
+                if call.given_up_after is not None:
+                    asyncio.get_running_loop().call_later(call.at + call.given_up_after, task.cancel)
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [end for end in ended if end is not None and not isinstance(end, asyncio.CancelledError)] == []
+
+    simulated(work)
+    assert budget.reserved == Amount(0)
+    assert budget.spent.tokens == sum(taken) <= limit
+    assert math.isclose(budget.spent.cost_usd, sum(taken) * scale, abs_tol=1e-9)
+    assert told == ([] if budget.refusal is None else [budget.refusal])
+    assert {*refused} <= {("budget_exhausted", False, budget.refusal)}
+    assert {*busy_at_refusal} <= {0}
+    # Everything that fits together is made.
+    if sum(call.reserves for call in calls) <= limit:
+        assert refused == []
+
+
+def test_who_waits_gets_what_those_under_way_leave() -> None:
+    async def work() -> None:
+        budget = Budget(max_tokens=100)
+        first = await budget.reserve(Amount(80))
+        waiting = asyncio.create_task(budget.reserve(Amount(60)))
+        behind = asyncio.create_task(budget.reserve(Amount(10)))
+        await asyncio.sleep(1)
+        # First come, first served: a small call does not pass a large one for ever.
+        assert (waiting.done(), behind.done()) == (False, False)
+        budget.settle(first, Amount(20))
+        tickets = [await waiting, await behind]
+        assert budget.reserved == Amount(70)
+        for ticket in tickets:
+            budget.settle(ticket, None)
+        assert (budget.spent, budget.refusal) == (Amount(20), None)
+
+    simulated(work)
+
+
+def test_who_waits_is_refused_when_those_under_way_leave_too_little() -> None:
+    async def work() -> None:
+        budget = Budget(max_cost_usd=0.5)
+        first = await budget.reserve(Amount(9, 0.4))
+        waiting = [asyncio.create_task(budget.reserve(Amount(9, cost))) for cost in (0.3, 0.01)]
+        await asyncio.sleep(1)
+        budget.settle(first, Amount(9, 0.3987))
+        errors = await asyncio.gather(*waiting, return_exceptions=True)
+        sentence = "the budget of $0.50 is used up: $0.3987 of it spent in 1 call, and the next one may cost $0.30"
+        assert [str(error) for error in errors] == [sentence] * 2
+        with pytest.raises(WireError, match="is used up"):
+            await budget.reserve(Amount(0))
+
+    simulated(work)
+
+
+def test_who_gives_up_lets_the_next_one_go() -> None:
+    async def work() -> None:
+        budget = Budget(max_tokens=100)
+        await budget.reserve(Amount(60))
+        large = asyncio.create_task(budget.reserve(Amount(90)))
+        small = asyncio.create_task(budget.reserve(Amount(40)))
+        await asyncio.sleep(1)
+        large.cancel()
+        await small
+        assert budget.reserved == Amount(100)
+
+    simulated(work)
+
+
+def test_a_ticket_given_to_someone_who_is_cancelled_at_that_moment_comes_back() -> None:
+    async def work() -> None:
+        budget = Budget(max_tokens=100)
+        first = await budget.reserve(Amount(90))
+        waiting = asyncio.create_task(budget.reserve(Amount(50)))
+        await asyncio.sleep(1)
+        budget.settle(first, None)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert budget.reserved == Amount(0)
+
+    simulated(work)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.5, "$0.50"),
+        (0.4987, "$0.4987"),
+        (0.0, "$0.00"),
+        (12, "$12.00"),
+        (0.000031, "$0.000031"),
+        (1234.5, "$1,234.50"),
+    ],
+)
+def test_dollars(value: float, text: str) -> None:
+    assert dollars(value) == text
+
+
+# -- estimates
+
+
+def _call(document: Any, kind: Kind = "agent") -> Call:
+    request = httpx2.Request("POST", "https://models.example/v1/chat/completions", json=document)
+    request.read()
+    return Call(
+        Account("openai", "https://models.example/v1", "k"), request, CallContext(kind, 0, None, Meter()), document
+    )
+
+
+def sent(document: dict[str, Any]) -> int:
+    """The tokens that `post` reserves for a document."""
+    return math.ceil(len(json.dumps(document)) / BYTES_PER_TOKEN) + int(document["max_tokens"])
+
+
+def _prompt(document: Any) -> int:
+    return math.ceil(len(_call(document).request.content) / BYTES_PER_TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("more", "most"),
+    [
+        ({}, COMPLETION_GUESS),
+        ({"max_tokens": 7}, 7),
+        ({"max_completion_tokens": 8}, 8),
+        ({"options": {"num_predict": 9}}, 9),
+        ({"options": {"num_predict": -1}}, COMPLETION_GUESS),
+        ({"max_tokens": None}, COMPLETION_GUESS),
+    ],
+)
+def test_the_answer_counts_for_the_most_it_may_have(more: dict[str, Any], most: int) -> None:
+    assert estimate(_call(chat("Hello", **more))) == Tokens(_prompt(chat("Hello", **more)), most)
+
+
+def test_an_embedding_has_no_answer_to_pay() -> None:
+    document = {"model": "text-embedding-3-small", "input": ["a", "b"]}
+    assert estimate(_call(document, "embedding")) == Tokens(_prompt(document), 0)
+
+
+def test_the_prompt_counts_by_its_bytes() -> None:
+    assert [text_tokens(text) for text in ("", "a", "abcd", "abcde", "日本")] == [0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 100_000}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 100_000}},
+    ],
+)
+def test_an_image_counts_for_a_flat_number(part: dict[str, Any]) -> None:
+    content = [{"type": "text", "text": "What is it?"}, part, part]
+    document = {"model": "gpt-4o", "messages": [{"role": "user", "content": content}], "max_tokens": 1}
+    found = estimate(_call(document)).prompt
+    assert found is not None
+    assert 2 * IMAGE_TOKENS < found < 2 * IMAGE_TOKENS + 200
+
+
+# -- calls
+
+
+def price(who: Account, model: str, tokens: Tokens) -> float | None:
+    """A dollar for a thousand tokens of `gpt-4o…`; other models have no price."""
+    if not model.startswith("gpt-4o") or tokens.prompt is None or tokens.completion is None:
+        return None
+    return (tokens.prompt + tokens.completion) / 1000
+
+
+def test_many_calls_at_once_never_spend_more_than_the_budget() -> None:
+    async def work() -> None:
+        with FakeModels(latency=0.01) as models:
+            models.answer(lambda _: Answer("x", prompt_tokens=30, completion_tokens=20))
+            budget = Budget(max_cost_usd=1.0)
+            refused = 0
+            async with opened(price=price, budgets=[budget]) as wire:
+                answers = await asyncio.gather(
+                    *(post(wire, account(models.openai_url), chat(str(at), max_tokens=80)) for at in range(60)),
+                    return_exceptions=True,
+                )
+            for answer in answers:
+                if isinstance(answer, BaseException):
+                    assert isinstance(answer, WireError)
+                    assert answer.code == "budget_exhausted"
+                    refused += 1
+            spent = len(models.requests) * 50 / 1000
+            assert math.isclose(budget.spent.cost_usd, spent)
+            # What is left is less than what one call reserves.
+            assert 1.0 - 0.11 < spent <= 1.0
+            assert refused == 60 - len(models.requests)
+            assert models.statuses.keys() == {200}
+
+    run(work)
+
+
+def test_a_budget_in_tokens_needs_no_price() -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.answer(lambda _: Answer("x", prompt_tokens=30, completion_tokens=20))
+            budget = Budget(max_tokens=160)
+            async with opened(budgets=[budget]) as wire:
+                for at in range(2):
+                    await post(wire, account(models.openai_url), chat(str(at), max_tokens=50))
+                with pytest.raises(WireError) as refused:
+                    await post(wire, account(models.openai_url), chat("2", max_tokens=50))
+            assert refused.value.message == (
+                "the budget of 160 tokens is used up: 100 of them in 2 calls, and the next one may take "
+                f"{sent(chat('2', max_tokens=50))}"
+            )
+            assert len(models.requests) == 2
+
+    run(work)
+
+
+def test_what_is_kept_or_shared_costs_nothing(tmp_path: Any) -> None:
+    async def work() -> None:
+        with FakeModels(latency=0.05) as models:
+            models.answer(lambda _: Answer("x", prompt_tokens=30, completion_tokens=20))
+            asked = chat("same", max_tokens=50)
+            budget = Budget(max_tokens=100)
+            async with opened(WireSettings(cache=tmp_path), budgets=[budget]) as wire:
+                who = account(models.openai_url)
+                await asyncio.gather(*(post(wire, who, asked) for _ in range(5)))
+                await post(wire, who, asked)
+            assert (budget.spent.tokens, len(models.requests)) == (50, 1)
+            nothing = Budget(max_tokens=0)
+            async with opened(WireSettings(cache=tmp_path), budgets=[nothing]) as wire:
+                assert said(await post(wire, who, asked)) == "x"
+                with pytest.raises(WireError, match="is used up"):
+                    await post(wire, who, chat("other"))
+
+    run(work)
+
+
+def test_an_answer_that_does_not_tell_its_tokens_counts_as_its_estimate() -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.answer(lambda _: Answer("x", usage=False))
+            budget = Budget(max_cost_usd=1.0)
+            document = chat("Hello", max_tokens=50)
+            async with opened(price=price, budgets=[budget]) as wire:
+                await post(wire, account(models.openai_url), document)
+            assert budget.spent.tokens == sent(document)
+            assert math.isclose(budget.spent.cost_usd, sent(document) / 1000)
+
+    run(work)
+
+
+@pytest.mark.parametrize(("fault", "lost"), [(Fault(error="bad_request"), 0), (Fault(wire="malformed"), 1)])
+def test_errors_cost_nothing_and_lost_answers_their_estimate(fault: Fault, lost: int) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.fail(fault)
+            models.answer(lambda _: Answer("x", prompt_tokens=30, completion_tokens=20))
+            budget = Budget(max_tokens=1000)
+            async with opened(budgets=[budget]) as wire:
+                await post(wire, account(models.openai_url), chat("Hello", max_tokens=50))
+            assert budget.spent.tokens == lost * (sent(chat("Hello", max_tokens=50)) + 50)
+            assert budget.reserved == Amount(0)
+
+    run(work)
+
+
+def test_a_call_that_is_given_up_gives_its_reservation_back() -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.hold()
+            budget = Budget(max_tokens=100)
+            async with opened(budgets=[budget]) as wire:
+                who = account(models.openai_url)
+                first = asyncio.create_task(post(wire, who, chat("Hello", max_tokens=50)))
+                waiting = asyncio.create_task(post(wire, who, chat("Bye", max_tokens=50)))
+                await asyncio.to_thread(models.wait_for, lambda seen: seen.under_way == 1)
+                held = sent(chat("Hello", max_tokens=50))
+                assert budget.reserved.tokens == held
+                waiting.cancel()
+                await asyncio.gather(waiting, return_exceptions=True)
+                assert (budget.reserved.tokens, budget.spent.tokens) == (held, 0)
+                first.cancel()
+                await asyncio.gather(first, return_exceptions=True)
+                # The provider may have charged what it was asked and never told.
+                assert (budget.reserved.tokens, budget.spent.tokens) == (0, held)
+            models.release()
+
+    run(work)
+
+
+def test_a_call_without_a_price_is_refused_where_dollars_are_counted() -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            budget = Budget(max_cost_usd=1.0)
+            async with opened(price=price, budgets=[budget]) as wire:
+                with pytest.raises(WireError) as refused:
+                    await post(wire, account(models.openai_url), {**chat(), "model": "mine"})
+            assert refused.value.code == "price_unknown"
+            assert "the price of openai model mine is not known" in refused.value.message
+            assert (models.requests, budget.refusal) == ([], None)
+
+    run(work)
+
+
+def test_a_call_needs_room_in_every_budget() -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.answer(lambda _: Answer("x", prompt_tokens=30, completion_tokens=20))
+            wide, narrow = Budget(max_tokens=1000), Budget(max_cost_usd=0.08)
+            async with opened(price=price, budgets=[wide, narrow]) as wire:
+                await post(wire, account(models.openai_url), chat("1", max_tokens=50))
+                with pytest.raises(WireError, match=r"the budget of \$0.08 is used up"):
+                    await post(wire, account(models.openai_url), chat("2", max_tokens=50))
+            assert (wide.reserved.tokens, wide.spent.tokens, narrow.spent.tokens) == (0, 50, 50)
+
+    run(work)
