@@ -1,0 +1,203 @@
+"""Spans of OpenTelemetry's SDK. Needs the packages of the `otel` extra.
+
+A provider of our own, which nobody else sees: clients of models and tools find no tracer to use and send no headers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from opentelemetry import trace
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from holodeck_action import __version__
+from holodeck_action.results.redaction import Redactor
+from holodeck_action.tracing.content import Content
+from holodeck_action.tracing.exporters import ConsoleSpans, Quiet, Watch, otlp_exporter
+from holodeck_action.tracing.plan import TracePlan
+from holodeck_action.tracing.spans import NO_SPAN, Attributes, Kind, Span
+
+SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.0"
+"""The semantic conventions that the spans follow; later ones hold those for generative AI in a place of their own."""
+
+_KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What all spans of a run share."""
+
+    tracer: trace.Tracer
+    redactor: Redactor
+    content: Content | None
+    keeps: Callable[[], bool]
+
+
+class OtelSpan:
+    """A span of the SDK, without secrets."""
+
+    __slots__ = ("_shared", "_span")
+
+    def __init__(self, span: trace.Span, shared: _Shared) -> None:
+        self._span = span
+        self._shared = shared
+
+    @property
+    def content(self) -> bool:
+        """Whether inputs and outputs are wanted."""
+        return self._shared.content is not None
+
+    def child(self, name: str, kind: Kind, attributes: Attributes, *, sampled: bool, started_ns: int | None) -> Span:
+        """Start a piece of this work; one that is not kept keeps nothing below it either."""
+        if sampled and not self._shared.keeps():
+            return NO_SPAN
+        return _start(self._shared, name, kind, attributes, self._span, started_ns)
+
+    def set(self, attributes: Attributes) -> None:
+        """Add facts."""
+        self._span.set_attributes(_clean(attributes, self._shared.redactor))
+
+    def set_content(self, name: str, value: Any) -> None:
+        """Add an input or an output, where they are wanted."""
+        if self._shared.content is not None:
+            self._span.set_attribute(name, self._shared.content.text(value))
+
+    def fail(self, code: str) -> None:
+        """Say that the work failed."""
+        self._span.set_attribute("error.type", self._shared.redactor.text(code))
+        self._span.set_status(Status(StatusCode.ERROR))
+
+    def end(self, ended_ns: int | None = None) -> None:
+        """End the work."""
+        self._span.end(ended_ns)
+
+
+class _Counter(SpanProcessor):
+    """Counts the spans that ended."""
+
+    def __init__(self) -> None:
+        self.ended = 0
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Count one."""
+        self.ended += 1
+
+
+class OtelTraces:
+    """The traces of a run, from its first span to what is to be said about them."""
+
+    def __init__(
+        self,
+        plan: TracePlan,
+        *,
+        redactor: Redactor,
+        named: Redactor,
+        stderr: TextIO,
+        uniform: Callable[[], float],
+    ) -> None:
+        """Start sending in the background.
+
+        Args:
+            plan: what is asked for.
+            redactor: masks secrets in spans.
+            named: masks secrets in what the suite says of its resource, where values of variables are meant to stand.
+            stderr: where the console exporter writes.
+            uniform: a random number from 0 to below 1.
+
+        Raises:
+            Exception: whatever the SDK says of its own variables.
+        """
+        self._plan = plan
+        self._redactor = redactor
+        self._watch = Watch()
+        self._counter = _Counter()
+        self._content = Content(redactor, plan.patterns) if plan.content else None
+        self._quiet = Quiet(self._watch)
+        try:
+            resource = Resource.create({name: named.text(value) for name, value in plan.resource.items()})
+            self._provider = TracerProvider(resource=resource, sampler=ALWAYS_ON, shutdown_on_exit=False)
+            self._provider.add_span_processor(self._counter)
+            if plan.console is not None:
+                self._provider.add_span_processor(ConsoleSpans(plan.console, stderr, plan.queue))
+            if plan.otlp is not None:
+                self._provider.add_span_processor(
+                    BatchSpanProcessor(
+                        otlp_exporter(plan.otlp, self._watch),
+                        max_queue_size=plan.queue,
+                        max_export_batch_size=plan.batch,
+                    )
+                )
+        except BaseException:
+            self._quiet.close()
+            raise
+        tracer = self._provider.get_tracer("holodeck_action", __version__, schema_url=SCHEMA_URL)
+        rate = plan.rate
+        self._shared = _Shared(tracer, redactor, self._content, lambda: rate >= 1.0 or uniform() < rate)
+
+    def root(self, name: str, attributes: Attributes) -> Span:
+        """Start the span of a run."""
+        return _start(self._shared, name, "internal", attributes, None, None)
+
+    def close(self, seconds: float) -> tuple[str, ...]:
+        """Send what waits, for at most some seconds.
+
+        Returns:
+            What the reader should know, one sentence each.
+        """
+        closed = threading.Event()
+
+        def finish() -> None:
+            self._provider.shutdown()
+            closed.set()
+
+        self._watch.closing()
+        # A daemon: what still hangs then ends with the program.
+        threading.Thread(target=finish, name="traces", daemon=True).start()
+        late = not closed.wait(seconds)
+        if late:
+            self._watch.give_up()
+        self._quiet.close()
+        return tuple(self._told(late))
+
+    def _told(self, late: bool) -> list[str]:
+        told: list[str] = []
+        if self._content is not None and self._content.slow is not None:
+            told.append(
+                "observability.traces.redaction_patterns: one took too long on an input or an output, so the spans "
+                "after it hold none; make it simpler, for instance without one repetition inside another"
+            )
+        lost = self._counter.ended - self._watch.arrived
+        if self._plan.otlp is not None and lost > 0:
+            why = self._watch.lost or (
+                "it did not take them in time" if late else "more of them came than max_queue_size lets wait"
+            )
+            told.append(
+                f"traces: {lost} of {self._counter.ended} spans did not reach {self._plan.otlp.shown}: {why}; "
+                "the verdict does not depend on them"
+            )
+        return [self._redactor.text(sentence) for sentence in told]
+
+
+def _start(
+    shared: _Shared, name: str, kind: Kind, attributes: Attributes, parent: trace.Span | None, started_ns: int | None
+) -> OtelSpan:
+    context = trace.set_span_in_context(trace.INVALID_SPAN if parent is None else parent)
+    span = shared.tracer.start_span(
+        shared.redactor.text(name),
+        context,
+        kind=_KINDS[kind],
+        attributes=_clean(attributes, shared.redactor),
+        start_time=started_ns,
+    )
+    return OtelSpan(span, shared)
+
+
+def _clean(attributes: Attributes, redactor: Redactor) -> dict[str, Any]:
+    return {name: redactor.value(value) for name, value in attributes.items() if value is not None}
