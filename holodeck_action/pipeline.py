@@ -15,6 +15,7 @@ from typing import Any, TextIO
 
 from holodeck_action.agents.base import Agent, TargetError
 from holodeck_action.agents.registry import build_agent, describe
+from holodeck_action.agents.tools.mcp_settings import server_secrets
 from holodeck_action.evaluators.scoring import TurnScorer
 from holodeck_action.preflight import ConfigurationError, Prepared, writable_folder
 from holodeck_action.reports.custom import CustomTemplate
@@ -161,7 +162,8 @@ def _open_all(prepared: Sequence[Prepared], folders: Sequence[Path | None], *, r
     suites: list[_Ready] = []
     problems: list[str] = []
     for item, folder in zip(prepared, folders, strict=True):
-        redactor = Redactor(item.suite.secrets | environment_secrets(item.environ))
+        of_servers = server_secrets(item.suite.agent.tools or (), item.suite.folder)
+        redactor = Redactor(item.suite.secrets | environment_secrets(item.environ) | of_servers)
         try:
             suites.append(_open(item, folder, redactor, resume=resume))
         except TargetError as error:

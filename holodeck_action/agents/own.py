@@ -22,10 +22,12 @@ from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.targets import ModelTarget
-from holodeck_action.suite.tools import FunctionTool
+from holodeck_action.suite.tools import FunctionTool, MCPTool
 from holodeck_action.suite.values import Case, Suite
 
 _KEYS_OF_NOBODY = dict.fromkeys(("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "ANTHROPIC_API_KEY"), "replayed")
+_GIVEN = (FunctionTool, MCPTool)
+"""Kinds of tools that the suite's model is given."""
 _OTHER = "answer with a target of your own (`target:` in holodeck-action.yaml, or --target)"
 
 
@@ -215,6 +217,10 @@ def _toolkits(means: Means) -> Iterator[Toolkit]:
                 tools, folder=suite.folder, environ=means.environ, clock=time.monotonic, marks=suite.tool_marks
             )
         )
+    if any(isinstance(tool, MCPTool) for tool in tools):
+        from holodeck_action.agents.tools.mcp import McpServers
+
+        yield McpServers(tools, folder=suite.folder, environ=means.environ, redactor=means.redactor)
 
 
 async def _opened(toolkit: Toolkit) -> Sequence[Tool]:
@@ -230,7 +236,7 @@ async def _opened(toolkit: Toolkit) -> Sequence[Tool]:
 
 def _wanting(suite: Suite) -> Iterator[str]:
     """Yield what the suite has and its model is not given."""
-    kinds = sorted({tool.type for tool in suite.agent.tools or () if not isinstance(tool, FunctionTool)})
+    kinds = sorted({tool.type for tool in suite.agent.tools or () if not isinstance(tool, _GIVEN)})
     if kinds:
         yield f"tools of type {', '.join(kinds)}"
     if suite.agent.response_format is not None:
