@@ -11,6 +11,7 @@ from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from holodeck_action.agents.base import AgentError, TargetError
+from holodeck_action.agents.documents.kinds import kind_of
 from holodeck_action.agents.knowledge.html import text_of_html
 from holodeck_action.suite.errors import quoted
 
@@ -21,8 +22,8 @@ TEXT = frozenset(
     }
 )
 HTML = frozenset((".html", ".htm", ".xhtml"))
-DOCUMENTS = frozenset((".pdf", ".docx", ".pptx", ".xlsx"))
-"""Files that the document reader turns into text."""
+DOCUMENTS = frozenset((".pdf", ".docx", ".pptx", ".xlsx", ".xlsm"))
+"""Files of a folder that the document reader turns into text."""
 
 MOST_FILES = 10_000
 MOST_BYTES = 50_000_000
@@ -97,6 +98,11 @@ def left_out(source: str, folder: Path, *, tool: str) -> tuple[str, ...]:
     return tuple(sorted(file.name for file in _below(place) if not _is_read(file))) if place.is_dir() else ()
 
 
+def needs_reader(file: SourceFile) -> bool:
+    """Tell whether a file is one of those that only the document reader can read."""
+    return kind_of(file.path) not in ("text", "html")
+
+
 async def source_text(file: SourceFile, documents: Documents | None = None) -> str:
     """Return the text of a file: UTF-8 as it is, HTML without its tags, PDF and Office through the document reader.
 
@@ -107,7 +113,7 @@ async def source_text(file: SourceFile, documents: Documents | None = None) -> s
     Raises:
         AgentError: `tool_unavailable`, it cannot be read.
     """
-    if file.suffix in DOCUMENTS:
+    if needs_reader(file):
         if documents is None:
             raise _unavailable(file, "there is no reader for documents of its kind")
         try:

@@ -14,16 +14,18 @@ class ToolResult:
     """What a tool gave.
 
     Attributes:
-        value: a JSON value; the beginning of its text where `cut`.
+        value: a JSON value; the beginning of its text, or of a list, where `cut`.
         bytes: size of the whole text in UTF-8: the value itself when it is a text, else as JSON.
         cut: `value` is not all of it.
         duration_ms: how long the tool worked, without waiting for its turn; None when the call took exactly as long.
+        shown: what the model reads; None for the value, a text as it is and anything else as JSON.
     """
 
     value: Any
     bytes: int
     cut: bool = False
     duration_ms: float | None = None
+    shown: str | None = None
 
 
 class ToolError(Exception):
@@ -68,6 +70,8 @@ class Tool(Protocol):
 
         Raises:
             ToolError: it gave no result.
+            ModelCallError: a model that it needs could not be asked: the turn's error, since an answer without the
+                result would be scored as if the agent had given it.
         """
         ...
 

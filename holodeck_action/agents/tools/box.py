@@ -95,7 +95,7 @@ class ToolBox:
         return self._set.definitions
 
     async def call(self, name: str, args: str | Mapping[str, Any]) -> str:
-        """Call a tool; never fails but by cancellation.
+        """Call a tool; fails by cancellation, or where a model that the tool needs cannot be asked (`ModelCallError`).
 
         Args:
             name: as the model wrote it.
@@ -156,7 +156,9 @@ def _compiled(definition: ToolDefinition) -> ArgumentSchema:
 
 
 def _text_of(result: ToolResult) -> str:
-    text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
+    text = result.shown
+    if text is None:
+        text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
     if not result.cut:
         return text
     return f"{text}\n[The result was cut here: it holds {result.bytes} bytes, of which {len(text.encode())} are above.]"

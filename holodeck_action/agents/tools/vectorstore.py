@@ -1,0 +1,329 @@
+"""Tools that search documents by meaning, in memory (format reference §1.5, `vectorstore`)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holodeck_action.agents.base import AgentError, TargetError
+from holodeck_action.agents.documents.kinds import kind_of
+from holodeck_action.agents.documents.reader import DocumentReader, missing_packages
+from holodeck_action.agents.knowledge.chunking import CHUNK_OVERLAP, CHUNK_SIZE, chunk_text
+from holodeck_action.agents.knowledge.embedding import at_tool, suite_embedder
+from holodeck_action.agents.knowledge.records import KINDS, RecordError, RecordLayout, read_records, shown_fields
+from holodeck_action.agents.knowledge.sources import SourceFile, left_out, needs_reader, source_files, source_text
+from holodeck_action.agents.knowledge.vectors import VectorIndex
+from holodeck_action.agents.tools.base import ToolError, ToolResult
+from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.embeddings import Embedder
+from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.llm.tools import ToolDefinition
+from holodeck_action.suite.errors import quoted
+from holodeck_action.suite.tools import Database, VectorstoreTool
+from holodeck_action.suite.values import Suite
+
+FILE_TIMEOUT_S = 30.0
+"""Seconds for reading one file where `execution.file_timeout` does not say."""
+
+_LONGEST_NAME = 64
+"""Characters of a tool's name that all providers take."""
+_RECORDS_ONLY = (
+    "meta_fields",
+    "record_path",
+    "record_prefix",
+    "meta_prefix",
+    "id_field",
+    "field_separator",
+    "delimiter",
+)
+_TEXTS_ONLY = ("chunk_size", "chunk_overlap")
+_MOST_NAMED = 5
+_QUERY_FAULTS = ("bad_request", "context_length", "content_filter")
+"""What is wrong with a query itself: the model's to see. Other trouble with the embedding is the turn's."""
+_NOTHING = "No results found: nothing in the documents is near enough to the query."
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One piece of what a tool searches.
+
+    Attributes:
+        id: the file's name and, after `#`, the record's id or the piece's number in the file, from 1.
+        source: the file's name.
+        embedded: what its vector is made of.
+        text: what is returned: the same, and the further fields of a record.
+        metadata: these fields by name.
+    """
+
+    id: str
+    source: str
+    embedded: str
+    text: str
+    metadata: Mapping[str, Any]
+
+
+class VectorStores:
+    """The tools of type `vectorstore` of a suite, with their documents."""
+
+    def __init__(self, suite: Suite, environ: Mapping[str, str], clients: Clients) -> None:
+        """Check what can be checked without reading; nothing is embedded yet.
+
+        Args:
+            suite: the suite.
+            environ: the job's environment: keys and addresses.
+            clients: the wire; it is closed by who made it.
+
+        Raises:
+            TargetError: a source that is not there, settings that contradict each other, no key for the embedding
+                model, or a package that is missing.
+        """
+        self._entries = [tool for tool in suite.agent.tools or () if isinstance(tool, VectorstoreTool)]
+        self._embedder = suite_embedder(suite, environ, clients)
+        self._sources: list[tuple[SourceFile, ...]] = []
+        notices = [*self._embedder.plan.notices]
+        for entry in self._entries:
+            _check(entry, suite)
+            try:
+                files = source_files(entry.source, suite.folder, tool=entry.name)
+                others = left_out(entry.source, suite.folder, tool=entry.name)
+            except TargetError as error:
+                mark = suite.tool_marks.get(entry.name)
+                raise TargetError(f"{mark}: {error}" if mark else str(error)) from None
+            if entry.vector_field is not None:
+                others = tuple(sorted((*others, *(file.name for file in files if file.suffix not in KINDS))))
+                files = tuple(file for file in files if file.suffix in KINDS)
+                if not files:
+                    raise at_tool(
+                        suite,
+                        entry.name,
+                        "source",
+                        f"{quoted(entry.source)} holds no records (JSON, JSON Lines, CSV or TSV); "
+                        "remove vector_field to search it as text",
+                    )
+            for file in files:
+                if missing := missing_packages(kind_of(file.path)) if needs_reader(file) else None:
+                    raise at_tool(suite, entry.name, "source", f"{file.name}: {missing}")
+            self._sources.append(files)
+            notices += _notices(entry, suite, others)
+        self.notices = tuple(notices)
+        execution = (suite.agent.execution, suite.project.execution)
+        given = [setting.file_timeout for setting in execution if setting is not None and setting.file_timeout]
+        self._reader = DocumentReader(timeout_s=given[0] if given else FILE_TIMEOUT_S, environ=environ)
+
+    async def open(self) -> Sequence[VectorSearch]:
+        """Read, cut and embed all documents.
+
+        Raises:
+            AgentError: `tool_unavailable`, a file cannot be read or its texts cannot be embedded.
+        """
+        stores = await asyncio.gather(
+            *(self._passages(entry, files) for entry, files in zip(self._entries, self._sources, strict=True))
+        )
+        # In one go and in the suite's order: requests that do not depend on which file was read first can be replayed.
+        token = CALL.set(CallContext("embedding", 0, None, Meter()))
+        try:
+            rows = await self._embedder.embed([passage.embedded for passages in stores for passage in passages])
+        except ModelCallError as error:
+            names = ", ".join(f"tools.{entry.name}" for entry in self._entries)
+            context = {**error.context, "cause": error.code}
+            raise AgentError(
+                f"the documents of {names} cannot be embedded: {error.message}", "tool_unavailable", context
+            ) from error
+        finally:
+            CALL.reset(token)
+        tools: list[VectorSearch] = []
+        begin = 0
+        for entry, passages in zip(self._entries, stores, strict=True):
+            index = VectorIndex(rows[begin : begin + len(passages)])
+            tools.append(VectorSearch(entry, passages, index, self._embedder))
+            begin += len(passages)
+        return tools
+
+    async def end(self, session: str) -> None:
+        """Conversations hold nothing."""
+
+    async def close(self) -> None:
+        """End the processes that read documents."""
+        await self._reader.close()
+
+    async def _passages(self, entry: VectorstoreTool, files: Sequence[SourceFile]) -> list[Passage]:
+        try:
+            texts = await asyncio.gather(*(source_text(file, self._reader) for file in files))
+        except AgentError as error:
+            raise AgentError(f"tools.{entry.name}.source: {error.message}", error.code, error.context) from error
+        layout = _layout(entry)
+        passages: list[Passage] = []
+        for file, text in zip(files, texts, strict=True):
+            try:
+                found = _of_text(file, text, entry) if layout is None else _of_records(file, text, layout)
+                passages += await asyncio.to_thread(list, found)
+            except RecordError as error:
+                raise AgentError(f"tools.{entry.name}.source: {file.name}: {error}", "tool_unavailable") from None
+        first: dict[str, str] = {}
+        for passage in passages:
+            if passage.id in first:
+                raise AgentError(
+                    f"tools.{entry.name}.source: two records have the id {quoted(passage.id)}", "tool_unavailable"
+                )
+            first[passage.id] = passage.source
+        if not passages:
+            raise AgentError(f"tools.{entry.name}.source: {quoted(entry.source)} holds no text", "tool_unavailable")
+        return passages
+
+
+class VectorSearch:
+    """The search over one source."""
+
+    is_retrieval = True
+
+    def __init__(
+        self, entry: VectorstoreTool, passages: Sequence[Passage], index: VectorIndex, embedder: Embedder
+    ) -> None:
+        self.definition = ToolDefinition(
+            f"{entry.name}_search",
+            f"Search {entry.name}: {entry.description}",
+            {
+                "type": "object",
+                "properties": {"query": {"type": "string", "description": "What to look for, in plain words"}},
+                "required": ["query"],
+                "additionalProperties": False,
+            },
+        )
+        self._entry = entry
+        self._passages = passages
+        self._index = index
+        self._embedder = embedder
+
+    async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
+        """Search (see `Tool.call`).
+
+        Raises:
+            ToolError: the query is blank or refused, or the first hit alone is larger than `max_bytes`.
+            ModelCallError: the query could not be embedded: not the model's fault, so no result that it should go on
+                without.
+        """
+        query = args["query"]
+        if not query.strip():
+            raise ToolError("the query is blank", "bad_arguments")
+        try:
+            row = await self._embedder.embed([query])
+        except ModelCallError as error:
+            if error.code not in _QUERY_FAULTS:
+                raise
+            raise ToolError(error.message, error.code, shown="the query cannot be searched for; shorten it") from error
+        found = await asyncio.to_thread(
+            self._index.search, row[0], most=self._entry.top_k, least=self._entry.min_similarity_score
+        )
+        return _result([_hit(self._passages[place], score) for place, score in found], max_bytes)
+
+
+def _check(entry: VectorstoreTool, suite: Suite) -> None:
+    """See that the settings of a tool go together.
+
+    Raises:
+        TargetError: they do not.
+    """
+    size = CHUNK_SIZE if entry.chunk_size is None else entry.chunk_size
+    if entry.chunk_overlap is not None and entry.chunk_overlap >= size:
+        message = f"{entry.chunk_overlap} is not less than chunk_size ({size}): a chunk must go on where the last ended"
+        raise at_tool(suite, entry.name, "chunk_overlap", message)
+    delimiter = _delimiter("," if entry.delimiter is None else entry.delimiter)
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise at_tool(suite, entry.name, "delimiter", "must be one character, and neither a quote nor a line break")
+    name = f"{entry.name}_search"
+    if len(name) > _LONGEST_NAME:
+        message = f"{quoted(name)}, the name for the model, is longer than {_LONGEST_NAME} characters; shorten it"
+        raise at_tool(suite, entry.name, "name", message)
+    if any(tool.type == "function" and tool.name == name for tool in suite.agent.tools or ()):
+        message = f"the model knows it as {quoted(name)}, which is the name of another tool; rename one"
+        raise at_tool(suite, entry.name, "name", message)
+
+
+def _notices(entry: VectorstoreTool, suite: Suite, others: Sequence[str]) -> Iterator[str]:
+    database = _database(entry, suite)
+    if database is not None:
+        yield f"tools.{entry.name}: the database {database} is not used: the source is embedded and searched in memory"
+    if others:
+        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        yield f"tools.{entry.name}: not searched: {', '.join(others[:_MOST_NAMED])}{more}"
+    unused = _RECORDS_ONLY if entry.vector_field is None else _TEXTS_ONLY
+    written = [name for name in unused if name in entry.model_fields_set]
+    if written:
+        reason = "without vector_field" if entry.vector_field is None else "with vector_field: a record is one chunk"
+        verb = "are" if len(written) > 1 else "is"
+        yield f"tools.{entry.name}: {', '.join(written)} {verb} not used {reason}"
+
+
+def _database(entry: VectorstoreTool, suite: Suite) -> str | None:
+    """Return the database that a tool names, None for memory."""
+    known = suite.project.vectorstores or {}
+    named = entry.database
+    if named is None:
+        return None
+    if isinstance(named, Database):
+        return None if named.provider == "in-memory" else named.provider
+    if named in known:
+        return None if known[named].provider == "in-memory" else quoted(named)
+    # Where databases are configured, `suite.notices` has told that this one is not among them.
+    return None if known or named == "in-memory" else quoted(named)
+
+
+def _delimiter(written: str) -> str:
+    return "\t" if written == "\\t" else written
+
+
+def _layout(entry: VectorstoreTool) -> RecordLayout | None:
+    fields = entry.vector_field
+    if fields is None or entry.id_field is None:
+        return None
+    return RecordLayout(
+        (fields,) if isinstance(fields, str) else tuple(fields),
+        entry.id_field,
+        None if entry.meta_fields is None else tuple(entry.meta_fields),
+        entry.record_path,
+        entry.record_prefix or "",
+        entry.meta_prefix or "",
+        entry.field_separator,
+        None if entry.delimiter is None else _delimiter(entry.delimiter),
+    )
+
+
+def _of_text(file: SourceFile, text: str, entry: VectorstoreTool) -> Iterator[Passage]:
+    size = CHUNK_SIZE if entry.chunk_size is None else entry.chunk_size
+    overlap = min(CHUNK_OVERLAP, size - 1) if entry.chunk_overlap is None else entry.chunk_overlap
+    for number, piece in enumerate(chunk_text(text, size=size, overlap=overlap), 1):
+        yield Passage(f"{file.name}#{number}", file.name, piece, piece, {})
+
+
+def _of_records(file: SourceFile, text: str, layout: RecordLayout) -> Iterator[Passage]:
+    for record in read_records(text, file.suffix, layout):
+        further = shown_fields(record.metadata)
+        shown = f"{record.text}\n{further}" if further else record.text
+        yield Passage(f"{file.name}#{record.id}", file.name, record.text, shown, record.metadata)
+
+
+def _hit(passage: Passage, score: float) -> dict[str, Any]:
+    hit: dict[str, Any] = {"id": passage.id, "text": passage.text, "score": score, "source": passage.source}
+    return {**hit, "metadata": dict(passage.metadata)} if passage.metadata else hit
+
+
+def _result(hits: Sequence[dict[str, Any]], max_bytes: int) -> ToolResult:
+    """Return the hits as a result, without those at the end that do not fit.
+
+    Raises:
+        ToolError: `too_large`, not even the first one does.
+    """
+    sizes = [len(json.dumps(hit, ensure_ascii=False).encode()) + 2 for hit in hits]
+    kept = list(hits)
+    while kept and sum(sizes[: len(kept)]) > max_bytes:
+        kept.pop()
+    if hits and not kept:
+        raise ToolError(f"the first result holds {sizes[0]} bytes; at most {max_bytes} are read", "too_large")
+    count = f"Found {len(hits)} result{'' if len(hits) == 1 else 's'}:"
+    blocks = (f"[{rank}] {hit['id']} (score {hit['score']:.3f})\n{hit['text']}" for rank, hit in enumerate(kept, 1))
+    shown = "\n\n".join((count, *blocks)) if hits else _NOTHING
+    return ToolResult(kept, sum(sizes) or 2, len(kept) < len(hits), shown=shown)
