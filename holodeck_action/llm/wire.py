@@ -30,9 +30,11 @@ from holodeck_action.llm.entries import Entries
 from holodeck_action.llm.limits import AccountLimit
 from holodeck_action.llm.network import Network, shown
 from holodeck_action.llm.retries import Retries
+from holodeck_action.llm.traced import call_ended, call_span
 from holodeck_action.llm.usage import Price, error_record, record_of
 from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.hosts import is_loopback
+from holodeck_action.tracing.spans import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,30 +218,32 @@ class Wire:
 
     async def _answer(self, call: Call) -> Answer:
         """Let a call pass the chain and note how it went."""
+        with call_span(call) as traced:
+            try:
+                answer = await self._in_time(call)
+            except WireError as error:
+                self._note(call, error_record(call, error.code, error.status), None, traced)
+                raise
+            except asyncio.CancelledError:
+                self._note(call, error_record(call, "cancelled", None), None, traced)
+                raise
+            self._note(call, record_of(call, answer, self._price), answer, traced)
+            return answer
+
+    async def _in_time(self, call: Call) -> Answer:
         deadline = call.context.deadline
         self.counts.calls += 1
         try:
             async with asyncio.timeout(None if deadline is None else max(0.0, deadline - self._monotonic())):
-                answer = await self._chain(call)
+                return await self._chain(call)
         except TimeoutError:
-            self._failed(call, "timeout", None)
             message = f"{shown(call.account)} did not answer in the time this call had"
             raise WireError(message, "timeout") from None
-        except WireError as error:
-            self._failed(call, error.code, error.status)
-            raise
-        except asyncio.CancelledError:
-            self._failed(call, "cancelled", None)
-            raise
-        self._count(call, record_of(call, answer, self._price))
-        return answer
 
-    def _failed(self, call: Call, code: str, status: int | None) -> None:
-        self._count(call, error_record(call, code, status))
-
-    def _count(self, call: Call, record: CallRecord) -> None:
+    def _note(self, call: Call, record: CallRecord, answer: Answer | None, traced: Span) -> None:
         self.counts.add(record)
         call.context.meter.add(record)
+        call_ended(traced, call, record, answer)
 
 
 class _Entrance(httpx2.AsyncBaseTransport):
