@@ -30,14 +30,19 @@ def chunk_text(text: str, *, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLA
     Raises:
         ValueError: `overlap` is not less than `size`.
     """
+    return [text[begin:end] for begin, end in chunk_spans(text, size=size, overlap=overlap)]
+
+
+def chunk_spans(text: str, *, size: int, overlap: int) -> list[tuple[int, int]]:
+    """Return where the pieces of `chunk_text` begin and end, in characters."""
     if not 0 <= overlap < size:
         raise ValueError("the overlap must be less than the size")
     spans = token_spans(text)
-    pieces: list[str] = []
+    pieces: list[tuple[int, int]] = []
     begin = 0
     while begin < len(spans):
         end = _end(text, spans, begin, size, overlap)
-        pieces.append(text[spans[begin][0] : spans[end - 1][1]])
+        pieces.append((spans[begin][0], spans[end - 1][1]))
         if end == len(spans):
             break
         begin = end - overlap
