@@ -13,6 +13,7 @@ from holodeck_action.agents.tools.retrieval import chunks_of
 from holodeck_action.agents.untrusted import excerpt, unknown_key
 from holodeck_action.llm.tools import ToolDefinition
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
+from holodeck_action.tracing.spans import Span, span
 
 _BROKEN_OFF = "it was broken off, because the turn had ended"
 
@@ -104,15 +105,25 @@ class ToolBox:
         Returns:
             What the model reads: a text as it is, any other result as JSON, trouble as `Error: …`.
         """
+        shown_name = excerpt(name) or "(no name)"
+        attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": shown_name,
+            "gen_ai.tool.type": "function",
+        }
+        with span(f"execute_tool {shown_name}", attributes) as traced:
+            return await self._call(name, shown_name, args, traced)
+
+    async def _call(self, name: str, shown_name: str, args: str | Mapping[str, Any], traced: Span) -> str:
         # Taken before anything can run in between: parallel calls keep their order.
         invocations, chunks, slot = self._invocations, self._chunks, len(self._invocations)
-        shown_name = excerpt(name) or "(no name)"
         invocations.append(ToolInvocation(shown_name, error=_BROKEN_OFF))
         chunks.append(())
         started = self._clock()
         read: dict[str, Any] = {}
         try:
             read = read_arguments(args, self._max_bytes)
+            traced.set_content("gen_ai.tool.call.arguments", read)
             invocations[slot] = ToolInvocation(shown_name, read, error=_BROKEN_OFF)
             tool = self._checked(name, read)
             result = await tool.call(read, self._session, max_bytes=self._max_bytes, timeout_s=self._timeout_s)
@@ -120,7 +131,9 @@ class ToolBox:
             invocations[slot] = ToolInvocation(
                 shown_name, read, duration_ms=self._duration(error.duration_ms, started), error=error.message
             )
+            traced.fail(error.code)
             return f"Error: {error.shown}"
+        traced.set_content("gen_ai.tool.call.result", result.value)
         invocations[slot] = ToolInvocation(
             shown_name, read, result.value, result.bytes, self._duration(result.duration_ms, started)
         )
