@@ -6,11 +6,14 @@ are sent as they are written: pydantic-ai's breaking of chat-template tokens wou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from holodeck_action.llm.calls import Account
+from holodeck_action.llm.direct import direct_anthropic, direct_openai
 from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.llm.providers import ModelPlan, not_sent
 from holodeck_action.llm.reasoning import thinking_of
@@ -54,7 +57,8 @@ def build_model(plan: ModelPlan, clients: Clients) -> BuiltModel:
         ModelConfigError: the packages of the `agents` extra are not installed.
     """
     try:
-        model = (_anthropic if plan.provider == "anthropic" else _openai)(plan, clients.client(plan.account))
+        with _packages_kept():
+            model = (_anthropic if plan.provider == "anthropic" else _openai)(plan, clients.client(plan.account))
     except ImportError as error:
         raise ModelConfigError(
             f"the suite's model needs a package that is not installed ({error.name or error}); "
@@ -74,6 +78,22 @@ def build_model(plan: ModelPlan, clients: Clients) -> BuiltModel:
     dropped = [name for name in ("temperature", "top_p") if refuses and settings.pop(name, None) is not None]
     notices = not_sent(plan.name, [name for name in dropped if name in plan.written])
     return BuiltModel(model, cast("ModelSettings", settings), (*plan.notices, *notices, *thinking.notices))
+
+
+@contextmanager
+def _packages_kept() -> Iterator[None]:
+    """Import without collecting garbage: thousands of classes that stay to the end are looked through in vain.
+
+    They stay out of later collections, too.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _openai(plan: ModelPlan, http_client: httpx2.AsyncClient) -> Model:
@@ -97,9 +117,11 @@ def _openai(plan: ModelPlan, http_client: httpx2.AsyncClient) -> Model:
     if plan.deployments:
         azure = AsyncAzureOpenAI(azure_endpoint=plan.account.base_url, api_version=plan.api_version, **shared)
         provider = AzureProvider(openai_client=azure)
+        direct_openai(azure, http_client, deployments=True)
     else:
         query = {"api-version": plan.api_version} if plan.api_version else None
         client = AsyncOpenAI(base_url=plan.account.base_url, default_query=query, **shared)
+        direct_openai(client, http_client, deployments=False)
         match plan.provider:
             case "azure_openai":
                 provider = AzureProvider(openai_client=cast(AsyncAzureOpenAI, client))
@@ -131,4 +153,5 @@ def _anthropic(plan: ModelPlan, http_client: httpx2.AsyncClient) -> Model:
         timeout=httpx2.Timeout(None, connect=_CONNECT_S),
         http_client=http_client,
     )
+    direct_anthropic(client, http_client)
     return AnthropicModel(plan.name, provider=AnthropicProvider(anthropic_client=client))
