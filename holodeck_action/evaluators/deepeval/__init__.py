@@ -1,0 +1,1 @@
+"""DeepEval's metrics, graded by models over our own wire."""

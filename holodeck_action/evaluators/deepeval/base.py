@@ -1,0 +1,192 @@
+"""The base of evaluators that run a metric of DeepEval (HoloDeck evaluation API, DeepEval metrics)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any, ClassVar, final
+
+from holodeck_action.evaluators.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
+from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
+from holodeck_action.evaluators.deepeval.library import module
+from holodeck_action.evaluators.deepeval.model import Problem, deepeval_model
+from holodeck_action.evaluators.errors import DeepEvalError, EvaluationError
+from holodeck_action.evaluators.params import EvalParam
+from holodeck_action.evaluators.result import check_threshold
+from holodeck_action.llm.errors import ModelCallError, ModelConfigError
+from holodeck_action.llm.judge import JudgeModel
+from holodeck_action.llm.wire import Wire, WireSettings
+
+_ASKED: ContextVar[JudgeModel] = ContextVar("_ASKED")
+"""The judge of the evaluation under way."""
+
+_MARKER = "[DEEPEVAL:"
+_HARMLESS = "[\u200bDEEPEVAL:"
+"""DeepEval loads files that such markers name: with a zero-width space they are text."""
+
+_TRANSIENT = frozenset(
+    ("rate_limited", "overloaded", "server_error", "timeout", "connect", "disconnected", "bad_reply")
+)
+_SHOWN = 200
+
+
+class DeepEvalBaseEvaluator(BaseEvaluator):
+    """An evaluator that asks a judge through a metric of DeepEval: a subclass implements `_create_metric`.
+
+    A subclass of your own reads `self._threshold` and `self._model` there, as HoloDeck's documents show.
+
+    Attributes:
+        threshold: lowest passing score.
+    """
+
+    METRIC: ClassVar[str] = "DeepEval"
+
+    def __init__(
+        self,
+        model_config: DeepEvalModelConfig | None = None,
+        threshold: float | None = 0.5,
+        timeout: float | None = 60.0,
+        retry_config: RetryConfig | None = None,
+        *,
+        judge: JudgeModel | None = None,
+    ) -> None:
+        """Configure; nothing is imported or asked.
+
+        Args:
+            model_config: the model that grades; Ollama's gpt-oss:20b by default.
+            threshold: lowest passing score, 0..1; None for no verdict.
+            timeout: seconds one evaluation may take.
+            retry_config: retries of transient failures.
+            judge: who grades, on a wire that somebody else holds; instead of `model_config`.
+
+        Raises:
+            ValueError: a threshold outside 0..1.
+        """
+        super().__init__(timeout=timeout, retry_config=retry_config)
+        self._model_config = model_config or DeepEvalModelConfig()
+        self._threshold = check_threshold(threshold)
+        self._judge = judge
+
+    @property
+    def threshold(self) -> float | None:
+        """Lowest passing score."""
+        return self._threshold
+
+    @property
+    def metric_name(self) -> str:
+        """The metric's name in results."""
+        return self.METRIC
+
+    @property
+    def _model(self) -> Any:
+        """The judge as DeepEval's metrics take it; of use inside `_create_metric`."""
+        return deepeval_model(_ASKED.get(), self._problem)
+
+    @abstractmethod
+    def _create_metric(self) -> Any:
+        """Return a new metric of DeepEval: metrics hold the state of one evaluation."""
+
+    def _problem(self, verdict: Any) -> str | None:
+        """Say what is wrong with a verdict beyond its schema, None when nothing is."""
+        return None
+
+    def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
+        """Return what a measured metric found besides its score."""
+        return {}
+
+    async def _prepare(self, metric: Any, test_case: Any) -> None:
+        """Do what has to happen before the metric measures."""
+
+    def _settled(self, given: Mapping[str, Any]) -> EvaluationResult | None:
+        """Return the result that needs no judge, None when one must be asked."""
+        return None
+
+    def is_transient(self, error: Exception) -> bool:
+        """Tell whether trying again may help: what the provider may get over."""
+        cause = error.original_error if isinstance(error, DeepEvalError) else error
+        return (isinstance(cause, ModelCallError) and cause.code in _TRANSIENT) or super().is_transient(error)
+
+    @final
+    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        settled = self._settled(kwargs)
+        if settled is not None:
+            return settled
+        test_case = _test_case(kwargs)
+        async with self._asked() as judge:
+            token = _ASKED.set(judge)
+            try:
+                metric = self._create_metric()
+                await self._prepare(metric, test_case)
+                await metric.a_measure(test_case, _show_indicator=False)
+            except EvaluationError:
+                raise
+            except ModelCallError as error:
+                raise self._failed(error.message, error, kwargs) from error
+            except Exception as error:
+                raise self._failed(describe(error), error, kwargs) from error
+            finally:
+                _ASKED.reset(token)
+            return self._result(metric, test_case, judge)
+
+    def _result(self, metric: Any, test_case: Any, judge: JudgeModel) -> EvaluationResult:
+        score = float(metric.score)
+        steps = getattr(metric, "evaluation_steps", None)
+        return EvaluationResult(
+            score=score,
+            reasoning=metric.reason or "",
+            metric_name=self.metric_name,
+            threshold=self._threshold,
+            evaluation_steps=None if steps is None else tuple(steps),
+            metadata={"judge": judge.label, **self._metadata(metric, test_case)},
+        )
+
+    def _failed(self, message: str, error: Exception, given: Mapping[str, Any]) -> DeepEvalError:
+        summary = {
+            name: value[:_SHOWN]
+            for name in ("input", "actual_output", "expected_output")
+            if isinstance(value := given.get(name), str)
+        }
+        return DeepEvalError(message, self.metric_name, error, summary)
+
+    @asynccontextmanager
+    async def _asked(self) -> AsyncIterator[JudgeModel]:
+        """Give the judge; one of our own comes with a wire for this evaluation."""
+        if self._judge is not None:
+            yield self._judge
+            return
+        try:
+            plan = self._model_config.plan(os.environ)
+        except ModelConfigError as error:
+            raise EvaluationError(str(error), code="no_judge") from error
+        # The evaluator's own retry_config decides here.
+        wire = Wire(WireSettings(max_retries=0), monotonic=time.monotonic, pause=asyncio.sleep, uniform=random.uniform)
+        try:
+            yield JudgeModel(plan, wire)
+        finally:
+            await wire.close()
+
+
+def _test_case(given: Mapping[str, Any]) -> Any:
+    """Build DeepEval's test case; a context that is one text becomes a list of it."""
+    fields: dict[str, Any] = {"input": ""}
+    for param in (EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT, EvalParam.EXPECTED_OUTPUT):
+        if (value := given.get(param.value)) is not None:
+            fields[param.value] = _harmless(str(value))
+    for param in (EvalParam.CONTEXT, EvalParam.RETRIEVAL_CONTEXT):
+        if (value := given.get(param.value)) is not None:
+            texts = [value] if isinstance(value, str) else list(value)
+            fields[param.value] = [_harmless(str(text)) for text in texts]
+    return module("deepeval.test_case").LLMTestCase(**fields)
+
+
+def _harmless(text: str) -> str:
+    return text.replace(_MARKER, _HARMLESS)
+
+
+__all__ = ["DeepEvalBaseEvaluator", "Problem"]

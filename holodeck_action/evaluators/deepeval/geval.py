@@ -1,0 +1,134 @@
+"""G-Eval: criteria of one's own, graded by a judge (Liu et al. 2023, arXiv:2303.16634, as DeepEval implements it)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from holodeck_action.evaluators.base import RetryConfig
+from holodeck_action.evaluators.deepeval.base import DeepEvalBaseEvaluator
+from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
+from holodeck_action.evaluators.deepeval.library import metrics, module
+from holodeck_action.evaluators.params import EvalParam, ParamSpec
+from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.llm.judge import JudgeModel
+
+PARAMS = ("input", "actual_output", "expected_output", "context", "retrieval_context")
+_HIGHEST = 10
+
+
+class GEvalEvaluator(DeepEvalBaseEvaluator):
+    """Grades an answer from 0 to 10 by criteria, and scales it to 0..1.
+
+    Where the judge gives log probabilities, the score is the mean of the possible scores weighted by how probable the
+    judge found them; the metadata says whether it was.
+    """
+
+    METRIC = "GEval"
+
+    def __init__(
+        self,
+        name: str,
+        criteria: str,
+        evaluation_params: Sequence[str] | None = None,
+        evaluation_steps: Sequence[str] | None = None,
+        model_config: DeepEvalModelConfig | None = None,
+        threshold: float | None = 0.5,
+        strict_mode: bool = False,
+        timeout: float | None = 60.0,
+        retry_config: RetryConfig | None = None,
+        *,
+        judge: JudgeModel | None = None,
+    ) -> None:
+        """Configure.
+
+        Args:
+            name: the metric's name.
+            criteria: what is graded, in words.
+            evaluation_params: what the judge sees: any of input, actual_output, expected_output, context and
+                retrieval_context; by default only actual_output.
+            evaluation_steps: how the judge proceeds; written by the judge from the criteria when absent, once for all
+                evaluations.
+            model_config: see the base class.
+            threshold: lowest passing score, 0..1.
+            strict_mode: the judge answers 1 or 0.
+            timeout: seconds one evaluation may take.
+            retry_config: retries of transient failures.
+            judge: see the base class.
+
+        Raises:
+            ValueError: no criteria, unknown parameters, or parameters without actual_output.
+        """
+        super().__init__(model_config, threshold, timeout, retry_config, judge=judge)
+        if not criteria.strip():
+            raise ValueError("criteria must not be empty")
+        shown = tuple(evaluation_params) if evaluation_params is not None else ("actual_output",)
+        unknown = [param for param in shown if param not in PARAMS]
+        if unknown:
+            raise ValueError(f"evaluation_params: {unknown[0]!r} is none of {', '.join(PARAMS)}")
+        if "actual_output" not in shown:
+            raise ValueError("evaluation_params must contain actual_output: it is the answer that is graded")
+        self._name = name
+        self._criteria = criteria
+        self._shown = shown
+        self._steps = None if evaluation_steps is None else tuple(evaluation_steps)
+        self._given_steps = self._steps
+        self._strict_mode = strict_mode
+        self._writing = asyncio.Lock()
+        self.PARAM_SPEC = ParamSpec(
+            required=frozenset(EvalParam(param) for param in shown),
+            optional=frozenset({EvalParam.INPUT}) - frozenset(EvalParam(param) for param in shown),
+            uses_context="context" in shown,
+            uses_retrieval_context="retrieval_context" in shown,
+        )
+
+    @property
+    def name(self) -> str:
+        """The metric's own name."""
+        return self._name
+
+    def _create_metric(self) -> Any:
+        params = module("deepeval.test_case").SingleTurnParams
+        return metrics().GEval(
+            name=self._name,
+            criteria=self._criteria,
+            evaluation_steps=None if self._steps is None else list(self._steps),
+            evaluation_params=[params(param) for param in self._shown],
+            model=self._model,
+            threshold=self._threshold,
+            strict_mode=self._strict_mode,
+        )
+
+    async def _prepare(self, metric: Any, test_case: Any) -> None:
+        """Let the judge write the steps if nobody has; all trials of all cases follow the same ones."""
+        if self._steps is None:
+            async with self._writing:
+                if self._steps is None:
+                    # Nobody's evaluation in particular pays for it.
+                    context = replace(CALL.get(CallContext("judge", 0, None, Meter())), repeat=0, meter=Meter())
+                    token = CALL.set(context)
+                    try:
+                        written = await metric._a_generate_evaluation_steps(False)
+                    finally:
+                        CALL.reset(token)
+                    self._steps = tuple(map(str, written))
+        metric.evaluation_steps = list(self._steps)
+
+    def _problem(self, verdict: Any) -> str | None:
+        steps = getattr(verdict, "steps", None)
+        if steps is not None:
+            return None if any(step.strip() for step in steps) else "it names no steps"
+        score = verdict.score
+        if self._strict_mode:
+            return None if score in (0, 1) else f"the score {score:g} is neither 0 nor 1"
+        return None if 0 <= score <= _HIGHEST else f"the score {score:g} is not from 0 to {_HIGHEST}"
+
+    def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
+        return {
+            "criteria": self._criteria,
+            "auto_generated_steps": self._given_steps is None,
+            "strict_mode": self._strict_mode,
+            "log_probability_weighted": bool(metric.model.weighted) and not self._strict_mode,
+        }
