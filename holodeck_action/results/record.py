@@ -65,10 +65,15 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When (ISO 8601, UTC) and how long; volatile."""
+    """When (ISO 8601, UTC) and how long; volatile.
+
+    `model_ms` is how long the models of a turn worked, waiting left out; that of the original calls where they were
+    recorded or cached. None where it is not known.
+    """
 
     started_at: str
     duration_ms: float
+    model_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +163,29 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelCalls:
+    """What a run's model calls came to.
+
+    Attributes:
+        calls: all of them.
+        cached: those answered from a recording, a cache, or the same call at the same moment.
+        failed: those that got no answer.
+        requests: how often something was sent, further attempts included.
+        tokens: of prompts and answers that were paid for; None when one of them is not known.
+        cost_usd: of the same; None when one of them is not known.
+    """
+
+    calls: int
+    cached: int
+    failed: int
+    requests: int
+    tokens: int | None
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunInfo:
-    """The volatile facts of a run."""
+    """The volatile facts of a run; `model_calls` is None where no calls of ours were made."""
 
     run_id: str
     started_at: str
@@ -167,6 +193,7 @@ class RunInfo:
     duration_ms: float
     python: str
     resumed_trials: int = 0
+    model_calls: ModelCalls | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from holodeck_action.results.judge import deciding_prefix, judge_trial, trials_surely_needed
@@ -20,6 +21,7 @@ class Stop:
     def __init__(self) -> None:
         self._event = asyncio.Event()
         self.reason: str | None = None
+        self.draining = False
 
     def request(self, reason: str) -> None:
         """End the run as soon as possible, keeping what is finished."""
@@ -27,8 +29,14 @@ class Stop:
             self.reason = reason
         self._event.set()
 
+    def drain(self, reason: str) -> None:
+        """Start no more trials, and end the run when those under way have ended."""
+        if self.reason is None:
+            self.reason = reason
+        self.draining = True
+
     async def wait(self) -> None:
-        """Return once the run should end."""
+        """Return once the run should end as soon as possible."""
         await self._event.wait()
 
 
@@ -40,12 +48,17 @@ class Outcome:
     stopped: str | None
 
 
+class _NotStartedError(Exception):
+    """A trial whose turn came when no more were to start."""
+
+
 @dataclass(slots=True)
 class _Work:
     trials: TrialRunner
     pending: Iterator[Case]
     slots: asyncio.Semaphore
     stop_when_decided: bool
+    stop: Stop
     on_trial: Callable[[Case, TrialRecord], None]
     on_case: Callable[[Case, Sequence[TrialRecord]], None]
     finished: dict[str, dict[int, TrialRecord]] = field(default_factory=dict)
@@ -57,6 +70,8 @@ class _Work:
     async def _run_case(self, case: Case) -> None:
         done = self.finished.setdefault(case.id, {})
         while indexes := self._next_trials(case, done):
+            if self.stop.draining:
+                return
             async with asyncio.TaskGroup() as group:
                 for index in indexes:
                     group.create_task(self._run_trial(case, index, done))
@@ -73,9 +88,24 @@ class _Work:
         return [index for index in range(prefix, prefix + wanted) if index not in done]
 
     async def _run_trial(self, case: Case, index: int, done: dict[int, TrialRecord]) -> None:
-        trial = await self.trials.run(case, index, self.slots)
+        try:
+            trial = await self.trials.run(case, index, self._slot())
+        except _NotStartedError:
+            return
+        if self.stop.draining and _disturbed(trial):
+            # What it lacks, the stop may have taken from it: only what it violates is sure, and --resume runs it again.
+            if judge_trial(trial).outcome == "failed":
+                done[index] = trial
+            return
         done[index] = trial
         self.on_trial(case, trial)
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        async with self.slots:
+            if self.stop.draining:
+                raise _NotStartedError
+            yield
 
 
 async def run_cases(
@@ -98,23 +128,24 @@ async def run_cases(
         concurrency: sessions at a time.
         run_timeout_s: seconds until the run is stopped; None for no limit.
         stop_when_decided: run no trial beyond the one that decides its case.
-        stop: ends the run early.
+        stop: ends the run early; trials in flight are dropped, or finished when it drains.
         resumed: finished trials of an interrupted run, by (case id, trial index).
         on_trial: told of every trial that finishes now.
         on_case: told of every case that is done, resumed ones included.
 
     Returns:
-        The finished trials; trials in flight when the run is stopped are dropped.
+        The finished trials.
     """
     finished: dict[str, dict[int, TrialRecord]] = {}
     for (case_id, index), trial in resumed.items():
         finished.setdefault(case_id, {})[index] = trial
-    work = _Work(trials, iter(cases), asyncio.Semaphore(concurrency), stop_when_decided, on_trial, on_case, finished)
+    slots = asyncio.Semaphore(concurrency)
+    work = _Work(trials, iter(cases), slots, stop_when_decided, stop, on_trial, on_case, finished)
     # Twice as many cases under way as sessions: answers are scored while the next sessions run.
     serving = asyncio.create_task(_serve(work, min(2 * concurrency, max(1, len(cases)))))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, timeout=run_timeout_s, return_when=asyncio.FIRST_COMPLETED)
-    stopped: str | None = None
+    stopped = stop.reason if stop.draining else None
     if not serving.done():
         stopped = stop.reason or f"the run deadline of {run_timeout_s:g} s was reached"
         serving.cancel()
@@ -130,6 +161,11 @@ async def _serve(work: _Work, servers: int) -> None:
     async with asyncio.TaskGroup() as group:
         for _ in range(servers):
             group.create_task(work.serve())
+
+
+def _disturbed(trial: TrialRecord) -> bool:
+    """Tell whether something in a trial could not be done."""
+    return trial.error is not None or any(turn.error is not None or turn.skipped is not None for turn in trial.turns)
 
 
 def _in_order(done: Mapping[int, TrialRecord], case: Case, stop_when_decided: bool) -> tuple[TrialRecord, ...]:
