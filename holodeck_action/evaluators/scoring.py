@@ -20,11 +20,13 @@ from holodeck_action.evaluators.registry import DEFAULT_TIMEOUT_S, EvaluatorRegi
 from holodeck_action.evaluators.response_path import ResponsePathError, extract
 from holodeck_action.evaluators.threads import DaemonThreads
 from holodeck_action.evaluators.tool_assertions import check_tools
+from holodeck_action.evaluators.traced import EvaluationSpans, tools_checked
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
 from holodeck_action.suite.applicability import missing_static_inputs, skip_reason
 from holodeck_action.suite.metrics import CodeMetric, ToolCorrectnessMetric, TrajectoryMetric
 from holodeck_action.suite.values import Suite, Turn
+from holodeck_action.tracing.spans import Scope, Span, span
 
 if TYPE_CHECKING:
     from holodeck_action.usercode.pool import WorkerPool
@@ -95,6 +97,7 @@ class TurnScorer:
         skipped = [skip_reason(spec, turn) for spec in turn.metrics]
         done: dict[int, Done[EvaluationResult]] = {}
         jobs: dict[int, Job[EvaluationResult]] = {}
+        traced = EvaluationSpans()
         async with asyncio.TaskGroup() as group:
             calls: dict[int, asyncio.Task[Done[EvaluationResult]]] = {}
             for at, metric in enumerate(planned):
@@ -108,14 +111,18 @@ class TurnScorer:
                 if isinstance(evaluator, DeterministicEvaluator):
                     jobs[at] = Job(partial(_compute, evaluator, arguments, metric.response_path), metric.timeout_s)
                 else:
-                    calls[at] = group.create_task(_call(evaluator, arguments))
-            done.update(zip(jobs, await compute_all(self._threads, [*jobs.values()]), strict=True))
+                    calls[at] = group.create_task(_call(evaluator, arguments, traced.start(at, metric.spec.label)))
+            computed = dict(zip(jobs, await compute_all(self._threads, [*jobs.values()]), strict=True))
+            traced.computed(computed)
+        done.update(computed)
         done.update((at, task.result()) for at, task in calls.items())
         writer = EvaluationWriter(self._clock, self._new_id)
-        return tuple(
+        evaluations = tuple(
             writer.done(metric, done[at]) if reason is None else writer.skipped(metric, reason)
             for at, (metric, reason) in enumerate(zip(planned, skipped, strict=True))
         )
+        traced.end((at, evaluations[at], done[at]) for at in sorted(done))
+        return evaluations
 
     def pending(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
         """Return the evaluations of a turn that got no answer: planned work that did not happen, for `reason`."""
@@ -132,10 +139,12 @@ class TurnScorer:
             return ()
         # In a thread: a pattern may take its whole time limit.
         job = Job(partial(check_tools, turn.expected_tools, calls), DEFAULT_TIMEOUT_S)
-        (done,) = await compute_all(self._threads, [job])
-        if done.result is None:
-            reason = f"could not be checked: {done.error}"
-            return (ToolAssertion("expected_tools", matched=False, matched_call_index=-1, reason=reason),)
+        with span("evaluate expected_tools", {"gen_ai.evaluation.name": "expected_tools"}) as traced:
+            (done,) = await compute_all(self._threads, [job])
+            if done.result is None:
+                reason = f"could not be checked: {done.error}"
+                return (ToolAssertion("expected_tools", matched=False, matched_call_index=-1, reason=reason),)
+            tools_checked(traced, done.result)
         return done.result
 
 
@@ -201,12 +210,13 @@ def _compute(evaluator: DeterministicEvaluator, arguments: dict[str, Any], path:
     return evaluator.compute(**{**arguments, "response": part})
 
 
-async def _call(evaluator: BaseEvaluator, arguments: dict[str, Any]) -> Done[EvaluationResult]:
+async def _call(evaluator: BaseEvaluator, arguments: dict[str, Any], traced: Span) -> Done[EvaluationResult]:
     started = time.perf_counter()
     result: EvaluationResult | None = None
     failure: Exception | None = None
     try:
-        result = await evaluator.evaluate(**arguments)
+        with Scope(traced, ends=False):
+            result = await evaluator.evaluate(**arguments)
     except Exception as error:  # noqa: BLE001 - one metric's trouble is nobody else's
         failure = error
     return Done(result, failure, 1000 * (time.perf_counter() - started))

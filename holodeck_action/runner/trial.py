@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -22,6 +22,7 @@ from holodeck_action.results.record import (
 )
 from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.values import Case, Turn
+from holodeck_action.tracing.spans import Scope, span
 
 CLOSE_TIMEOUT_S = 10.0
 
@@ -90,13 +91,14 @@ class _Exchange:
 
 @dataclass(frozen=True, slots=True)
 class TrialRunner:
-    """Runs trials; shared by all cases of a run."""
+    """Runs trials; shared by all cases of a run. `agent_name` is what traces call the agent."""
 
     agent: Agent
     scorer: Scorer
     deadlines: Deadlines
     clock: Clock
     redactor: Redactor
+    agent_name: str = ""
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
         """Run one trial of a case.
@@ -109,13 +111,22 @@ class TrialRunner:
         Returns:
             The trial; whatever goes wrong with agent or metrics is in it. Only cancellation is raised.
         """
+        with ExitStack() as scope:
+            return await self._run(case, index, slot, scope)
+
+    async def _run(
+        self, case: Case, index: int, slot: AbstractAsyncContextManager[Any], scope: ExitStack
+    ) -> TrialRecord:
         exchanges: list[_Exchange] = []
         error: ErrorInfo | None = None
         try:
             async with slot:
+                traced = scope.enter_context(self._case_span(case, index))
                 started, begun = self.clock.now(), self.clock.monotonic()
                 error = await self._converse(case, index, exchanges)
                 timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun))
+            if error is not None:
+                traced.fail(error.code)
             turns = [await self._finish(exchange) for exchange in exchanges]
         except BaseException:
             for exchange in exchanges:
@@ -156,7 +167,33 @@ class TrialRunner:
             exchanges.append(_Exchange(turn, None, None, None, None, failure, None, None))
         return trouble
 
+    def _case_span(self, case: Case, index: int) -> Scope:
+        case_id = self.redactor.case_id(case.id, case.content_hash)
+        attributes = {
+            "holodeck_action.case.id": case_id,
+            "holodeck_action.case.name": case.name,
+            "holodeck_action.trial.index": index,
+        }
+        return span(f"case {case_id}", attributes, sampled=True)
+
     async def _exchange(self, session: Session, case: Case, turn: Turn, conversation: _Conversation) -> _Exchange:
+        attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": self.agent_name or None,
+            "holodeck_action.turn.index": turn.index,
+        }
+        with span(f"invoke_agent {self.agent_name}".rstrip(), attributes) as traced:
+            exchange = await self._ask(session, case, turn, conversation)
+            if exchange.error is not None:
+                traced.fail(exchange.error.code)
+            if traced.content:
+                traced.set_content("gen_ai.input.messages", [_message("user", turn.input)])
+            if traced.content and exchange.reply is not None:
+                said = {**_message("assistant", exchange.reply.response), "finish_reason": "stop"}
+                traced.set_content("gen_ai.output.messages", [said])
+            return exchange
+
+    async def _ask(self, session: Session, case: Case, turn: Turn, conversation: _Conversation) -> _Exchange:
         started, begun = self.clock.now(), self.clock.monotonic()
         reply: Reply | None = None
         trouble: ErrorInfo | None = None
@@ -230,6 +267,10 @@ def error_info(error: Exception) -> ErrorInfo:
     if isinstance(error, AgentError):
         return ErrorInfo("AgentError", error.message, error.code, dict(error.context))
     return ErrorInfo(type(error).__name__, f"the agent failed: {type(error).__name__}: {error}"[:1000], "internal")
+
+
+def _message(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
 async def _close(session: Session) -> None:
