@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holodeck_action.agents.base import AgentError, TargetError
+from holodeck_action.agents.base import AgentError
 from holodeck_action.agents.documents.kinds import kind_of
 from holodeck_action.agents.documents.reader import DocumentReader, missing_packages
 from holodeck_action.agents.knowledge.chunking import CHUNK_OVERLAP, CHUNK_SIZE, chunk_text
 from holodeck_action.agents.knowledge.embedding import at_tool, suite_embedder
 from holodeck_action.agents.knowledge.records import KINDS, RecordError, RecordLayout, read_records, shown_fields
-from holodeck_action.agents.knowledge.sources import SourceFile, left_out, needs_reader, source_files, source_text
+from holodeck_action.agents.knowledge.sources import SourceFile, needs_reader, source_text
 from holodeck_action.agents.knowledge.vectors import VectorIndex
 from holodeck_action.agents.tools.base import ToolError, ToolResult
+from holodeck_action.agents.tools.searching import (
+    QUERY_FAULTS,
+    check_name,
+    definition_of,
+    file_timeout_s,
+    files_of,
+    notices_of,
+    result_of,
+)
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.embeddings import Embedder
 from holodeck_action.llm.errors import ModelCallError
-from holodeck_action.llm.tools import ToolDefinition
 from holodeck_action.suite.errors import quoted
-from holodeck_action.suite.tools import Database, VectorstoreTool
+from holodeck_action.suite.tools import VectorstoreTool
 from holodeck_action.suite.values import Suite
 
-FILE_TIMEOUT_S = 30.0
-"""Seconds for reading one file where `execution.file_timeout` does not say."""
-
-_LONGEST_NAME = 64
-"""Characters of a tool's name that all providers take."""
 _RECORDS_ONLY = (
     "meta_fields",
     "record_path",
@@ -41,10 +43,6 @@ _RECORDS_ONLY = (
     "delimiter",
 )
 _TEXTS_ONLY = ("chunk_size", "chunk_overlap")
-_MOST_NAMED = 5
-_QUERY_FAULTS = ("bad_request", "context_length", "content_filter")
-"""What is wrong with a query itself: the model's to see. Other trouble with the embedding is the turn's."""
-_NOTHING = "No results found: nothing in the documents is near enough to the query."
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +85,7 @@ class VectorStores:
         notices = [*self._embedder.plan.notices]
         for entry in self._entries:
             _check(entry, suite)
-            try:
-                files = source_files(entry.source, suite.folder, tool=entry.name)
-                others = left_out(entry.source, suite.folder, tool=entry.name)
-            except TargetError as error:
-                mark = suite.tool_marks.get(entry.name)
-                raise TargetError(f"{mark}: {error}" if mark else str(error)) from None
+            files, others = files_of(entry, suite)
             if entry.vector_field is not None:
                 others = tuple(sorted((*others, *(file.name for file in files if file.suffix not in KINDS))))
                 files = tuple(file for file in files if file.suffix in KINDS)
@@ -110,9 +103,7 @@ class VectorStores:
             self._sources.append(files)
             notices += _notices(entry, suite, others)
         self.notices = tuple(notices)
-        execution = (suite.agent.execution, suite.project.execution)
-        given = [setting.file_timeout for setting in execution if setting is not None and setting.file_timeout]
-        self._reader = DocumentReader(timeout_s=given[0] if given else FILE_TIMEOUT_S, environ=environ)
+        self._reader = DocumentReader(timeout_s=file_timeout_s(suite), environ=environ)
 
     async def open(self) -> Sequence[VectorSearch]:
         """Read, cut and embed all documents.
@@ -183,16 +174,7 @@ class VectorSearch:
     def __init__(
         self, entry: VectorstoreTool, passages: Sequence[Passage], index: VectorIndex, embedder: Embedder
     ) -> None:
-        self.definition = ToolDefinition(
-            f"{entry.name}_search",
-            f"Search {entry.name}: {entry.description}",
-            {
-                "type": "object",
-                "properties": {"query": {"type": "string", "description": "What to look for, in plain words"}},
-                "required": ["query"],
-                "additionalProperties": False,
-            },
-        )
+        self.definition = definition_of(entry)
         self._entry = entry
         self._passages = passages
         self._index = index
@@ -212,13 +194,13 @@ class VectorSearch:
         try:
             row = await self._embedder.embed([query])
         except ModelCallError as error:
-            if error.code not in _QUERY_FAULTS:
+            if error.code not in QUERY_FAULTS:
                 raise
             raise ToolError(error.message, error.code, shown="the query cannot be searched for; shorten it") from error
         found = await asyncio.to_thread(
             self._index.search, row[0], most=self._entry.top_k, least=self._entry.min_similarity_score
         )
-        return _result([_hit(self._passages[place], score) for place, score in found], max_bytes)
+        return result_of([_hit(self._passages[place], score) for place, score in found], max_bytes)
 
 
 def _check(entry: VectorstoreTool, suite: Suite) -> None:
@@ -234,42 +216,17 @@ def _check(entry: VectorstoreTool, suite: Suite) -> None:
     delimiter = _delimiter("," if entry.delimiter is None else entry.delimiter)
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise at_tool(suite, entry.name, "delimiter", "must be one character, and neither a quote nor a line break")
-    name = f"{entry.name}_search"
-    if len(name) > _LONGEST_NAME:
-        message = f"{quoted(name)}, the name for the model, is longer than {_LONGEST_NAME} characters; shorten it"
-        raise at_tool(suite, entry.name, "name", message)
-    if any(tool.type == "function" and tool.name == name for tool in suite.agent.tools or ()):
-        message = f"the model knows it as {quoted(name)}, which is the name of another tool; rename one"
-        raise at_tool(suite, entry.name, "name", message)
+    check_name(entry, suite)
 
 
 def _notices(entry: VectorstoreTool, suite: Suite, others: Sequence[str]) -> Iterator[str]:
-    database = _database(entry, suite)
-    if database is not None:
-        yield f"tools.{entry.name}: the database {database} is not used: the source is embedded and searched in memory"
-    if others:
-        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
-        yield f"tools.{entry.name}: not searched: {', '.join(others[:_MOST_NAMED])}{more}"
+    yield from notices_of(entry, suite, others)
     unused = _RECORDS_ONLY if entry.vector_field is None else _TEXTS_ONLY
     written = [name for name in unused if name in entry.model_fields_set]
     if written:
         reason = "without vector_field" if entry.vector_field is None else "with vector_field: a record is one chunk"
         verb = "are" if len(written) > 1 else "is"
         yield f"tools.{entry.name}: {', '.join(written)} {verb} not used {reason}"
-
-
-def _database(entry: VectorstoreTool, suite: Suite) -> str | None:
-    """Return the database that a tool names, None for memory."""
-    known = suite.project.vectorstores or {}
-    named = entry.database
-    if named is None:
-        return None
-    if isinstance(named, Database):
-        return None if named.provider == "in-memory" else named.provider
-    if named in known:
-        return None if known[named].provider == "in-memory" else quoted(named)
-    # Where databases are configured, `suite.notices` has told that this one is not among them.
-    return None if known or named == "in-memory" else quoted(named)
 
 
 def _delimiter(written: str) -> str:
@@ -309,21 +266,3 @@ def _of_records(file: SourceFile, text: str, layout: RecordLayout) -> Iterator[P
 def _hit(passage: Passage, score: float) -> dict[str, Any]:
     hit: dict[str, Any] = {"id": passage.id, "text": passage.text, "score": score, "source": passage.source}
     return {**hit, "metadata": dict(passage.metadata)} if passage.metadata else hit
-
-
-def _result(hits: Sequence[dict[str, Any]], max_bytes: int) -> ToolResult:
-    """Return the hits as a result, without those at the end that do not fit.
-
-    Raises:
-        ToolError: `too_large`, not even the first one does.
-    """
-    sizes = [len(json.dumps(hit, ensure_ascii=False).encode()) + 2 for hit in hits]
-    kept = list(hits)
-    while kept and sum(sizes[: len(kept)]) > max_bytes:
-        kept.pop()
-    if hits and not kept:
-        raise ToolError(f"the first result holds {sizes[0]} bytes; at most {max_bytes} are read", "too_large")
-    count = f"Found {len(hits)} result{'' if len(hits) == 1 else 's'}:"
-    blocks = (f"[{rank}] {hit['id']} (score {hit['score']:.3f})\n{hit['text']}" for rank, hit in enumerate(kept, 1))
-    shown = "\n\n".join((count, *blocks)) if hits else _NOTHING
-    return ToolResult(kept, sum(sizes) or 2, len(kept) < len(hits), shown=shown)
