@@ -13,7 +13,10 @@ from holodeck_action.suite.applicability import effective_threshold
 from holodeck_action.suite.metrics import (
     AnyMetric,
     CodeMetric,
+    GEvalMetric,
     LengthMetric,
+    RagMetric,
+    RagName,
     RetrievalMetric,
     StandardMetric,
     ToolCorrectnessMetric,
@@ -21,6 +24,9 @@ from holodeck_action.suite.metrics import (
 )
 
 if TYPE_CHECKING:
+    from holodeck_action.evaluators.judges import Judges
+    from holodeck_action.llm.judge import JudgeModel
+    from holodeck_action.suite.providers import LLMProvider
     from holodeck_action.suite.values import MetricSpec
     from holodeck_action.usercode.pool import WorkerPool
 
@@ -35,22 +41,24 @@ class EvaluatorRegistry:
 
     Args:
         pool: the workers in which the suite's own code runs.
+        judges: the models that grade; None where no metric needs one.
     """
 
-    def __init__(self, pool: WorkerPool) -> None:
+    def __init__(self, pool: WorkerPool, judges: Judges | None = None) -> None:
         self._pool = pool
+        self._judges = judges
         self._built: dict[tuple[str, int | None], BaseEvaluator] = {}
 
     def build(self, spec: MetricSpec) -> BaseEvaluator:
         """Return the evaluator of a metric.
 
         Raises:
-            EvaluationError: there is none for it (code `unsupported_metric`).
+            EvaluationError: there is none for it (code `unsupported_metric`), or nobody to grade (code `no_judge`).
         """
         key = (spec.config.model_dump_json(exclude=_OUTSIDE), spec.k)
         evaluator = self._built.get(key)
         if evaluator is None:
-            evaluator = self._built[key] = _create(spec.config, spec.k, self._pool)
+            evaluator = self._built[key] = _create(spec.config, spec.k, self._pool, self._judges)
         return evaluator
 
 
@@ -59,12 +67,14 @@ def timeout_of(config: AnyMetric) -> float:
     return DEFAULT_TIMEOUT_S if config.timeout_ms is None else config.timeout_ms / 1000
 
 
-def _create(config: AnyMetric, k: int | None, pool: WorkerPool) -> BaseEvaluator:
+def _create(config: AnyMetric, k: int | None, pool: WorkerPool, judges: Judges | None) -> BaseEvaluator:
     # Inside a run a failure is tried again only where the metric asks for it (DESIGN §5).
     shared: dict[str, Any] = {
         "timeout": timeout_of(config),
         "retry_config": RetryConfig(max_retries=config.retry_on_failure or 0),
     }
+    if isinstance(config, GEvalMetric | RagMetric):
+        return _judged(config, _judge(judges, config.model), shared)
     if isinstance(config, StandardMetric):
         return _standard(config, shared)
     if isinstance(config, CodeMetric):
@@ -88,6 +98,45 @@ def _create(config: AnyMetric, k: int | None, pool: WorkerPool) -> BaseEvaluator
         assert k is not None
         return RetrievalEvaluator(metric=config.metric, k=k, **shared)
     raise _unsupported(f"{config.type} metrics")
+
+
+def _judge(judges: Judges | None, model: LLMProvider | None) -> JudgeModel:
+    from holodeck_action.llm.errors import ModelConfigError
+
+    if judges is None:
+        raise EvaluationError("there is no model that could judge", code="no_judge")
+    try:
+        return judges.of(model)
+    except ModelConfigError as error:
+        raise EvaluationError(str(error), code="no_judge") from error
+
+
+def _judged(config: GEvalMetric | RagMetric, judge: JudgeModel, shared: dict[str, Any]) -> BaseEvaluator:
+    threshold = effective_threshold(config)
+    if isinstance(config, GEvalMetric):
+        from holodeck_action.evaluators.deepeval.geval import GEvalEvaluator
+
+        return GEvalEvaluator(
+            name=config.name,
+            criteria=config.criteria,
+            evaluation_params=config.evaluation_params,
+            evaluation_steps=config.evaluation_steps,
+            strict_mode=config.strict_mode,
+            threshold=threshold,
+            judge=judge,
+            **shared,
+        )
+    from holodeck_action.evaluators.deepeval import rag
+
+    evaluators: dict[RagName, type[rag.RagEvaluator]] = {
+        "answer_relevancy": rag.AnswerRelevancyEvaluator,
+        "contextual_precision": rag.ContextualPrecisionEvaluator,
+        "contextual_recall": rag.ContextualRecallEvaluator,
+        "contextual_relevancy": rag.ContextualRelevancyEvaluator,
+        "faithfulness": rag.FaithfulnessEvaluator,
+    }
+    evaluator = evaluators[config.metric_type]
+    return evaluator(threshold=threshold, include_reason=config.include_reason, judge=judge, **shared)
 
 
 def _standard(config: StandardMetric, shared: dict[str, Any]) -> BaseEvaluator:

@@ -1,0 +1,65 @@
+"""Who grades: the models of a suite's judged metrics, each built once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from holodeck_action.llm.calls import Account
+from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.judge import JudgeModel, judge_plan
+from holodeck_action.llm.providers import ModelPlan
+from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.suite.values import Suite
+
+
+class Judges:
+    """The judges of a suite; equal references share one."""
+
+    def __init__(self, suite: Suite, environ: Mapping[str, str], clients: Clients) -> None:
+        """Prepare; nothing is imported or opened.
+
+        Args:
+            suite: the suite.
+            environ: where keys and addresses are that the references leave out.
+            clients: the wire.
+        """
+        self._suite = suite
+        self._environ = environ
+        self._clients = clients
+        self._models: dict[tuple[Account, str, str | None, str], JudgeModel] = {}
+
+    def of(self, model: LLMProvider | None) -> JudgeModel:
+        """Return the judge of a metric.
+
+        Args:
+            model: the metric's own reference; None for the suite's.
+
+        Raises:
+            ModelConfigError: no key, or an address that is none.
+        """
+        plan = plan_of(self._suite, model, self._environ)
+        key = (plan.account, plan.name, plan.api_version, json.dumps(dict(plan.settings), sort_keys=True, default=str))
+        judge = self._models.get(key)
+        if judge is None:
+            judge = self._models[key] = JudgeModel(plan, self._clients)
+        return judge
+
+
+def plan_of(suite: Suite, model: LLMProvider | None, environ: Mapping[str, str]) -> ModelPlan:
+    """Decide how the judge of a metric is reached: its own model, else that of `evaluations`, else the agent's.
+
+    Args:
+        suite: the suite.
+        model: the metric's own reference; None where it has none.
+        environ: where keys and addresses are that the references leave out.
+
+    Raises:
+        ModelConfigError: no key, or an address that is none.
+    """
+    if model is not None:
+        return judge_plan(model, environ, where="the metric's `model`")
+    evaluations = suite.agent.evaluations
+    if evaluations is not None and evaluations.model is not None:
+        return judge_plan(evaluations.model, environ, where="evaluations.model")
+    return judge_plan(suite.agent.model, environ, where="model")
