@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -46,6 +47,7 @@ from holodeck_action.runner.schedule import Stop
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.settings import Flags, filters_of
 from holodeck_action.suite.targets import ModelTarget
+from holodeck_action.tracing.traces import FlushTime, secrets_of, traced_run
 from holodeck_action.usercode.pool import WorkerPool
 
 SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
@@ -122,11 +124,14 @@ def run_suites(prepared: Sequence[Prepared], flags: Flags, output: Output, *, re
     suites = _open_all(prepared, folders, resume=resume)
     journals = _start_files(suites, output)
     deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s
+    flush, tell = FlushTime(), partial(_note, output=output)
     finished: list[SuiteDone] = []
     complete = True
     for ready, journal in zip(suites, journals, strict=True):
+        item = ready.item
         try:
-            done = asyncio.run(_evaluate(ready, journal, flags, output, deadline))
+            with traced_run(item.suite, item.environ, ready.redactor, output.stderr, flush, tell):
+                done = asyncio.run(_evaluate(ready, journal, flags, output, deadline))
         finally:
             if journal is not None:
                 journal.close()
@@ -163,7 +168,8 @@ def _open_all(prepared: Sequence[Prepared], folders: Sequence[Path | None], *, r
     problems: list[str] = []
     for item, folder in zip(prepared, folders, strict=True):
         of_servers = server_secrets(item.suite.agent.tools or (), item.suite.folder)
-        redactor = Redactor(item.suite.secrets | environment_secrets(item.environ) | of_servers)
+        of_collectors = secrets_of(item.suite, item.environ)
+        redactor = Redactor(item.suite.secrets | environment_secrets(item.environ) | of_servers | of_collectors)
         try:
             suites.append(_open(item, folder, redactor, resume=resume))
         except TargetError as error:
@@ -303,7 +309,7 @@ async def _evaluate(
         output.stderr.write(f"note: {one_line(ready.redactor.text(notice), 1000)}\n")
     scorer = TurnScorer(suite, pool=pool, clock=SYSTEM_CLOCK.now, new_id=lambda: str(uuid.uuid4()))
     deadlines = Deadlines(settings.turn_timeout_s, settings.case_timeout_s)
-    trials = TrialRunner(ready.agent, scorer, deadlines, SYSTEM_CLOCK, ready.redactor)
+    trials = TrialRunner(ready.agent, scorer, deadlines, SYSTEM_CLOCK, ready.redactor, suite.name)
     resumed = resumable(item.cases, ready.resumed.trials, ready.redactor)
     plan = RunPlan(
         cases=item.cases,

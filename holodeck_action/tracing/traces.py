@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol, TextIO
 
 from holodeck_action.results.redaction import Redactor, environment_secrets
 from holodeck_action.suite.values import Suite
 from holodeck_action.tracing.plan import header_secrets, plan_traces
 from holodeck_action.tracing.spans import NO_SPAN, Attributes, Scope, Span
+
+FLUSH_S = 2.0
+"""Longest time for which a run waits for its collectors at its end, in seconds."""
 
 _INSTALL = "install it with: pip install 'holodeck-action[otel]'"
 
@@ -47,7 +51,7 @@ class Traces:
 class FlushTime:
     """The seconds that all suites of a program may together wait for their collectors."""
 
-    def __init__(self, seconds: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seconds: float = FLUSH_S, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._left = seconds
         self._monotonic = monotonic
 
@@ -62,6 +66,27 @@ class FlushTime:
 def secrets_of(suite: Suite, environ: Mapping[str, str]) -> frozenset[str]:
     """Return what the headers of collectors keep secret."""
     return header_secrets(suite.agent.observability, environ)
+
+
+@contextmanager
+def traced_run(
+    suite: Suite,
+    environ: Mapping[str, str],
+    redactor: Redactor,
+    stderr: TextIO,
+    flush: FlushTime,
+    tell: Callable[[str], None],
+) -> Iterator[None]:
+    """Trace what runs inside; `tell` gets what the reader should know, one sentence each (see `open_traces`)."""
+    traces = open_traces(suite, environ, redactor, stderr)
+    for notice in traces.notices:
+        tell(notice)
+    try:
+        with traces.run(f"run {suite.name}", {"holodeck_action.suite.name": suite.name}):
+            yield
+    finally:
+        for notice in flush.close(traces):
+            tell(notice)
 
 
 def open_traces(
