@@ -21,6 +21,11 @@ from holodeck_action.suite.values import Case, Suite
 
 T = TypeVar("T")
 
+_BOOLEANS = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
+
 
 class SettingsError(Exception):
     """Settings that contradict each other or the suite; the message is one sentence with the way out."""
@@ -76,6 +81,18 @@ class ModelCalls:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+@dataclass(frozen=True, slots=True)
+class FileSettings:
+    """How files of cases are read: seconds for one conversion and for one download, and where downloads are kept.
+
+    `cache` is a folder, absolute; None keeps no download.
+    """
+
+    file_timeout_s: float
+    download_timeout_s: float
+    cache: Path | None
+
+
     """Everything a run of one suite needs to know besides the suite.
 
     Seconds, bytes and counts; `run_timeout_s` is the suite's own limit, None without one (the command line's, which
@@ -96,12 +113,14 @@ class Settings:
 
 def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
     """Merge the settings of one suite.
+    files: FileSettings
 
     Args:
         suite: the loaded suite with its policy, `execution` block and project config.
         flags: the command line.
-        environ: environment variables; `HOLODECK_LLM_TIMEOUT` is read, an unparsable value is ignored (format
-            reference §1.9).
+        environ: environment variables; `HOLODECK_LLM_TIMEOUT`, `HOLODECK_FILE_TIMEOUT`, `HOLODECK_DOWNLOAD_TIMEOUT`,
+            `HOLODECK_CACHE_ENABLED` and `HOLODECK_CACHE_DIR` are read, an unparsable value is ignored (format reference
+            §1.9).
     """
     limits = suite.policy.limits
     own = suite.agent.execution
@@ -140,6 +159,26 @@ def merge_calls(suite: Suite, flags: Flags) -> ModelCalls:
     """Return how model calls are made: by flags, whose folders start where the program does, else by the policy file.
 
     The cache of the policy file starts at the suite's folder.
+        files=merge_files(suite, environ),
+    )
+
+
+def merge_files(suite: Suite, environ: Mapping[str, str]) -> FileSettings:
+    """Return how files of cases are read: by agent.yaml, the project config, `HOLODECK_*` variables, or defaults.
+
+    The folder of downloads starts at the suite's.
+    """
+    given = [block for block in (suite.agent.execution, suite.project.execution) if block is not None]
+    enabled = _first(
+        *(block.cache_enabled for block in given),
+        _BOOLEANS.get(environ.get("HOLODECK_CACHE_ENABLED", "").lower()),
+        True,
+    )
+    folder = _first(*(block.cache_dir for block in given), environ.get("HOLODECK_CACHE_DIR") or None, ".holodeck/cache")
+    return FileSettings(
+        _first(*(block.file_timeout for block in given), _seconds(environ.get("HOLODECK_FILE_TIMEOUT")), 30.0),
+        _first(*(block.download_timeout for block in given), _seconds(environ.get("HOLODECK_DOWNLOAD_TIMEOUT")), 30.0),
+        suite.folder / folder if enabled else None,
     """
     policy = suite.policy.cache
     ttl_s = policy.ttl_days * 86_400.0

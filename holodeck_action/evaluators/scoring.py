@@ -45,6 +45,7 @@ class Answer:
         conversation_invocations: all tool calls of the conversation so far, this turn's included.
         retrieval_context: the retrieved texts that count for this turn; None when there is no retrieval.
         retrieved_chunks: all chunks of the conversation so far; None when the agent said nothing about them.
+        context: the texts of the turn's files; None when it has none.
     """
 
     turn: Turn
@@ -55,6 +56,7 @@ class Answer:
     conversation_invocations: tuple[ToolInvocation, ...] = ()
     retrieval_context: tuple[str, ...] | None = None
     retrieved_chunks: tuple[RetrievedChunk, ...] | None = None
+    context: tuple[str, ...] | None = None
 
 
 class TurnScorer:
@@ -124,6 +126,12 @@ class TurnScorer:
         traced.end((at, evaluations[at], done[at]) for at in sorted(done))
         return evaluations
 
+    def uses_context(self, turn: Turn) -> bool:
+        """Tell whether a metric of the turn looks at the texts of its files."""
+        return any(
+            _looks_at_files(self._planner.plan(spec)) for spec in turn.metrics if skip_reason(spec, turn) is None
+        )
+
     def pending(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
         """Return the evaluations of a turn that got no answer: planned work that did not happen, for `reason`."""
         writer = EvaluationWriter(self._clock, self._new_id)
@@ -164,7 +172,16 @@ def _ready(metric: PlannedMetric, answer: Answer) -> tuple[BaseEvaluator, dict[s
     except EvaluationError as error:
         if error.code != "missing_input":
             raise
-        raise _missing((error.context["parameter"],), "which the agent did not report") from None
+        name = error.context["parameter"]
+        where = "and the turn has no file with text" if name == "context" else "which the agent did not report"
+        raise _missing((name,), where) from None
+
+
+def _looks_at_files(metric: PlannedMetric) -> bool:
+    if isinstance(metric.evaluator, EvaluationError):
+        return False
+    spec = metric.evaluator.PARAM_SPEC
+    return spec.uses_context or EvalParam.CONTEXT in spec.required | spec.optional
 
 
 def _missing(names: Sequence[str], where: str) -> EvaluationError:
@@ -190,6 +207,8 @@ def _inputs(metric: PlannedMetric, answer: Answer) -> dict[str, Any]:
         EvalParam.RETRIEVED_CHUNKS.value: answer.retrieved_chunks,
         EvalParam.GROUND_TRUTH_CHUNK_IDS.value: turn.ground_truth_chunk_ids,
     }
+    if _looks_at_files(metric):
+        inputs[EvalParam.CONTEXT.value] = answer.context
     if isinstance(config, CodeMetric):
         inputs |= {"turn_index": turn.index, "test_case_name": answer.case_name, "turn_config": turn.turn_config}
     return inputs

@@ -22,8 +22,8 @@ _CHUNK = 1 << 20
 def run_identity(suite: Suite, target: AnyTarget, target_folder: Path) -> dict[str, object]:
     """Return what journaled trials depend on, JSON values by name; names are shown when they differ.
 
-    Covers the suite's files, what its variables stand for, the target, a transcript's content, the commit, and the
-    modules named as target or grader (what these import in turn is not followed).
+    Covers the suite's files, what its variables stand for, the target, a transcript's content, the commit, the files
+    that cases give, and the modules named as target or grader (what these import in turn is not followed).
 
     Raises:
         OSError: a file cannot be read.
@@ -33,7 +33,7 @@ def run_identity(suite: Suite, target: AnyTarget, target_folder: Path) -> dict[s
     folder = os.path.relpath(target_folder, suite.folder)
     asked = hashlib.sha256(f"{folder} {target.model_dump_json()}".encode("utf-8", "surrogatepass"))
     code = hashlib.sha256()
-    for file in _code(suite, target, target_folder):
+    for file in (*_code(suite, target, target_folder), *_given(suite)):
         _feed(code, file)
     return {
         "cases": _cases(suite),
@@ -72,6 +72,12 @@ def _code(suite: Suite, target: AnyTarget, target_folder: Path) -> Iterator[Path
         files = (f"{module}.py", f"{module}/__init__.py")
         found = (folder / file for folder in (suite.folder, Path.cwd()) for file in files)
         yield from islice(filter(Path.is_file, found), 1)
+
+
+def _given(suite: Suite) -> Iterator[Path]:
+    """Yield the files of the cases; what a URL stands for is not looked at."""
+    named = {file.path for case in suite.cases for turn in case.turns for file in turn.files if file.path is not None}
+    yield from (suite.folder / path for path in sorted(named))
 
 
 def _feed(digest: hashlib._Hash, file: Path) -> None:

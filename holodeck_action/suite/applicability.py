@@ -36,10 +36,10 @@ _RAG = {
     "contextual_precision": _CONTEXT | _GROUND_TRUTH,
     "contextual_recall": _CONTEXT | _GROUND_TRUTH,
 }
-_GEVAL = {"expected_output": "ground_truth", "retrieval_context": "retrieval_context"}
+_GEVAL = {"expected_output": "ground_truth", "retrieval_context": "retrieval_context", "context": "context"}
 
 # Inputs that only the agent's answer brings are not known before the run.
-_STATIC = ("ground_truth", "expected_tools", "expected_trajectory", "ground_truth_chunk_ids")
+_STATIC = ("ground_truth", "expected_tools", "expected_trajectory", "ground_truth_chunk_ids", "context")
 
 
 def required_inputs(config: AnyMetric) -> frozenset[str]:
@@ -66,7 +66,14 @@ def missing_static_inputs(spec: MetricSpec, turn: Turn) -> tuple[str, ...]:
     required = required_inputs(spec.config)
     if required is _TOOLS and turn.expected_trajectory is not None:
         return ()
-    return tuple(name for name in _STATIC if name in required and getattr(turn, name) is None)
+    return tuple(name for name in _STATIC if name in required and not _gives(turn, name))
+
+
+def _gives(turn: Turn, name: str) -> bool:
+    if name == "context":
+        # The text of its files; an image has none.
+        return any(file.type != "image" for file in turn.files)
+    return getattr(turn, name) is not None
 
 
 def skip_reason(spec: MetricSpec, turn: Turn) -> str | None:

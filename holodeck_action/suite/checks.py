@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.applicability import case_asserts, missing_static_inputs, required_inputs
+from holodeck_action.suite.cases import CaseEntry, FileInput
 from holodeck_action.suite.document import Document
 from holodeck_action.suite.errors import Problem, field_path, quoted
 from holodeck_action.suite.messages import did_you_mean
@@ -41,9 +43,6 @@ def unsupported_settings(policy: Policy, document: Document) -> list[Problem]:
         (("budget", "max_tokens"), policy.budget.max_tokens, _CALLS),
         (("vectorstores", "external"), policy.vectorstores.external or None, _CALLS),
     ]
-    for label, bounds in gates.metrics.items():
-        found.append((("gates", "metrics", label, "min_lower_bound"), bounds.min_lower_bound, _STATISTIC))
-        found.append((("gates", "metrics", label, "min_p10"), bounds.min_p10, _STATISTIC))
     if gates.summary is not None and gates.summary.method == "custom":
         found.append((("gates", "summary", "method"), "custom", "custom " + _STATISTIC))
     return [_at(document, path, message) for path, value, message in found if value is not None]
@@ -135,6 +134,32 @@ def missing_files(agent: AgentConfig, folder: Path, document: Document) -> list[
     for place, name in named:
         holder = document.root if len(place) == 1 else document.root[place[0]]
         # A variable that is not set is reported already.
+def missing_case_files(entry: CaseEntry, raw: Any, folder: Path, document: Document, case: int) -> list[Problem]:
+    """Files on disk that a case names and that are not there.
+
+    Args:
+        entry: the case.
+        raw: the case as written.
+        folder: the suite's folder.
+        document: where the case stands; paths start in its folder.
+        case: index of the case.
+    """
+    places: list[tuple[Where, Sequence[FileInput] | None, Any]] = [(("test_cases", case), entry.files, raw)]
+    for index, turn in enumerate(entry.turns or ()):
+        places.append((("test_cases", case, "turns", index), turn.files, raw["turns"][index]))
+    beside = (folder / document.file).parent
+    problems = []
+    for place, files, written in places:
+        for index, file in enumerate(files or ()):
+            holder = written["files"][index]
+            if file.path is None or holder.unset("path") or (beside / file.path).is_file():
+                continue
+            field = field_path((*place, "files", index, "path"))
+            message = f"the file does not exist (allowed: a path relative to {document.file})"
+            problems.append(Problem(document.mark(*holder.value_position("path")), field, message))
+    return problems
+
+
         if name is not None and not holder.unset(place[-1]) and not (folder / name).is_file():
             problems.append(_at(document, place, "the file does not exist (allowed: a path relative to agent.yaml)"))
     return problems

@@ -12,6 +12,7 @@ from holodeck_action.suite.cases import CaseEntry
 from holodeck_action.suite.checks import (
     duplicate_tools,
     metrics_that_never_apply,
+    missing_case_files,
     missing_files,
     nothing_asserts,
     unknown_labels,
@@ -208,6 +209,7 @@ def _outline(sources: Sources, table: MetricTable) -> _Outline:
             sources.problems += problems
             continue
         sources.problems += misplaced_metrics(entry, raw, sources.cases, index)
+        sources.problems += missing_case_files(entry, raw, sources.folder, sources.cases, index)
         table.add(entry.evaluations, raw.get("evaluations"), sources.cases)
         for turn, written in zip(entry.turns or (), raw.get("turns") or (), strict=True):
             table.add(turn.evaluations, written.get("evaluations"), sources.cases)

@@ -24,6 +24,7 @@ _MIGRATION = {
     "fluency": "type geval with criteria for fluency",
     "similarity": "type geval with evaluation_params actual_output and expected_output",
 }
+_FILES_WITH = {"pages": "pdf", "sheet": "excel", "range": "excel"}
 _USED_BY = {
     **dict.fromkeys(("case_insensitive", "strip_whitespace", "strip_punctuation"), ("equality",)),
     **dict.fromkeys(
@@ -44,6 +45,7 @@ def suite_notices(
         *_metrics(_distinct(suite_specs, cases)),
         *_duplicate_names(cases),
         *_lenient_trials(cases),
+        *_files(cases),
     ]
 
 
@@ -118,6 +120,19 @@ def _lenient_trials(cases: Sequence[Case]) -> Iterator[str]:
     if lenient:
         shown = ", ".join(lenient[:_MANY]) + (", …" if len(lenient) > _MANY else "")
         yield f"one passing trial is enough for repeated cases with min_pass 1: {shown}; raise min_pass to ask for more"
+
+
+def _files(cases: Sequence[Case]) -> Iterator[str]:
+    """Settings of files that say nothing about files of their type."""
+    for case in cases:
+        for turn in case.turns:
+            for file in turn.files:
+                shown = file.path if file.path is not None else "a URL"
+                for name, type_ in _FILES_WITH.items():
+                    if getattr(file, name) is not None and file.type != type_:
+                        yield f"{turn.mark}: files: {name} has no effect on {shown}, which is of type {file.type}"
+                if file.cache is not None and file.url is None:
+                    yield f"{turn.mark}: files: cache has no effect on {shown}, which is not downloaded"
 
 
 def _duplicate_names(cases: Sequence[Case]) -> Iterator[str]:

@@ -145,6 +145,7 @@ def test_file_paths_start_at_the_file_that_names_them(project: Project) -> None:
     cases = [{"name": "reads", "input": "?", "ground_truth": '["suite/cases/invoice.txt"]', "files": [file]}]
     project.suite([], test_cases=None, test_cases_file="suite/cases/all.yaml")
     project.write("suite/cases/all.yaml", json.dumps(cases))
+    project.write("suite/cases/invoice.txt", "42")
     command = f"command:{sys.executable} echo.py"
     assert project.run("run", "--target", command).code == 0
 

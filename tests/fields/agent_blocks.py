@@ -99,7 +99,7 @@ METRICS = (
             "criteria": TEXT,
             "evaluation_steps": TEXTS,
             "evaluation_params": Values(
-                ("[actual_output, input, expected_output, context, retrieval_context]",),
+                ("[actual_output, input, expected_output, retrieval_context]",),
                 "[input]",
                 "must contain actual_output: it is the answer that is graded",
             ),
@@ -195,7 +195,7 @@ OPTIMIZER = (
 FILES = Block(
     "FileInput",
     {
-        "path": replace(TEXT, good=("data.pdf",), beside={"url": None}),
+        "path": replace(TEXT, good=("agent.yaml",), beside={"url": None}),
         "url": TEXT,
         "type": choice("image", "pdf", "text", "excel", "word", "powerpoint", "csv"),
         "description": ANY_TEXT,

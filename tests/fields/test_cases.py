@@ -203,6 +203,7 @@ def test_what_the_agent_is_told(project: Project) -> None:
         [SUITE_METRIC],
     )
     project.write("echo.py", ECHO)
+    project.write("a.txt", "a")
     finished, record = project.evaluate("--target", f"command:{sys.executable} echo.py")
     assert finished.code == 0
     both = ["a.txt", "https://example.org/b.pdf"]

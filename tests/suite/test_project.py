@@ -99,7 +99,8 @@ def test_shared_mcp_servers_are_appended_unless_the_name_is_taken(tmp_path: Path
 def test_cases_in_a_file_of_their_own(tmp_path: Path) -> None:
     cases = "- input: one\n  ground_truth: 1\n  files: [{path: img/a.png, type: image}]\n- {input: two}\n"
     for content, first in ((cases, 1), (f"title: x\ntest_cases:\n{cases}", 3)):
-        suite = load(tmp_path, f"{HEAD}{EQUALITY}test_cases_file: data/cases.yaml\n", {"data/cases.yaml": content})
+        files = {"data/cases.yaml": content, "data/img/a.png": ""}
+        suite = load(tmp_path, f"{HEAD}{EQUALITY}test_cases_file: data/cases.yaml\n", files)
         assert [case.turns[0].input for case in suite.cases] == ["one", "two"]
         assert suite.cases[0].mark == SourceMark("data/cases.yaml", first, 3)
         # Relative to the file that names it.

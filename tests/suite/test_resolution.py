@@ -248,13 +248,15 @@ def test_expected_tools(tmp_path: Path) -> None:
 
 
 def test_turns(tmp_path: Path) -> None:
-    case = """\
+    absolute = tmp_path / "abs.txt"
+    absolute.write_text("text")
+    case = f"""\
 - name: talk
   turns:
-  - {input: a, ground_truth: 60.940, turn_config: {program: "x", n: [1, {y: 2.0}]}}
+  - {{input: a, ground_truth: 60.940, turn_config: {{program: "x", n: [1, {{y: 2.0}}]}}}}
   - input: b
     retrieval_context: []
-    files: [{url: "https://x/y.pdf", type: pdf, pages: [1, 2]}, {path: /abs.txt, type: text}]
+    files: [{{url: "https://x/y.pdf", type: pdf, pages: [1, 2]}}, {{path: {absolute}, type: text}}]
 """
     suite = suite_of(tmp_path, "{type: length, max_words: 3}", case)
     [talk] = suite.cases
@@ -269,7 +271,7 @@ def test_turns(tmp_path: Path) -> None:
     assert second.turn_config == {}
     assert second.files[0].url == "https://x/y.pdf"
     assert second.files[0].pages == [1, 2]
-    assert second.files[1].path == "/abs.txt"
+    assert second.files[1].path == str(absolute)
 
 
 def test_graders_with_their_first_place(tmp_path: Path) -> None:
