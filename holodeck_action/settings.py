@@ -80,8 +80,6 @@ class ModelCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-@dataclass(frozen=True, slots=True)
 class FileSettings:
     """How files of cases are read: seconds for one conversion and for one download, and where downloads are kept.
 
@@ -93,6 +91,8 @@ class FileSettings:
     cache: Path | None
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
     """Everything a run of one suite needs to know besides the suite.
 
     Seconds, bytes and counts; `run_timeout_s` is the suite's own limit, None without one (the command line's, which
@@ -109,11 +109,11 @@ class FileSettings:
     stop_when_decided: bool
     gates: Gates
     calls: ModelCalls
+    files: FileSettings
 
 
 def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
     """Merge the settings of one suite.
-    files: FileSettings
 
     Args:
         suite: the loaded suite with its policy, `execution` block and project config.
@@ -152,13 +152,6 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         stop_when_decided=suite.policy.trials.stop_when_decided,
         gates=merge_gates(suite.policy.gates, flags),
         calls=merge_calls(suite, flags),
-    )
-
-
-def merge_calls(suite: Suite, flags: Flags) -> ModelCalls:
-    """Return how model calls are made: by flags, whose folders start where the program does, else by the policy file.
-
-    The cache of the policy file starts at the suite's folder.
         files=merge_files(suite, environ),
     )
 
@@ -179,6 +172,13 @@ def merge_files(suite: Suite, environ: Mapping[str, str]) -> FileSettings:
         _first(*(block.file_timeout for block in given), _seconds(environ.get("HOLODECK_FILE_TIMEOUT")), 30.0),
         _first(*(block.download_timeout for block in given), _seconds(environ.get("HOLODECK_DOWNLOAD_TIMEOUT")), 30.0),
         suite.folder / folder if enabled else None,
+    )
+
+
+def merge_calls(suite: Suite, flags: Flags) -> ModelCalls:
+    """Return how model calls are made: by flags, whose folders start where the program does, else by the policy file.
+
+    The cache of the policy file starts at the suite's folder.
     """
     policy = suite.policy.cache
     ttl_s = policy.ttl_days * 86_400.0

@@ -134,6 +134,11 @@ def missing_files(agent: AgentConfig, folder: Path, document: Document) -> list[
     for place, name in named:
         holder = document.root if len(place) == 1 else document.root[place[0]]
         # A variable that is not set is reported already.
+        if name is not None and not holder.unset(place[-1]) and not (folder / name).is_file():
+            problems.append(_at(document, place, "the file does not exist (allowed: a path relative to agent.yaml)"))
+    return problems
+
+
 def missing_case_files(entry: CaseEntry, raw: Any, folder: Path, document: Document, case: int) -> list[Problem]:
     """Files on disk that a case names and that are not there.
 
@@ -157,11 +162,6 @@ def missing_case_files(entry: CaseEntry, raw: Any, folder: Path, document: Docum
             field = field_path((*place, "files", index, "path"))
             message = f"the file does not exist (allowed: a path relative to {document.file})"
             problems.append(Problem(document.mark(*holder.value_position("path")), field, message))
-    return problems
-
-
-        if name is not None and not holder.unset(place[-1]) and not (folder / name).is_file():
-            problems.append(_at(document, place, "the file does not exist (allowed: a path relative to agent.yaml)"))
     return problems
 
 
