@@ -34,7 +34,8 @@ class Reply:
     """What the agent answered to one turn.
 
     `retrieval_context` and `retrieved_chunks` are None when the agent says nothing about retrieval, empty when it
-    retrieved nothing: the two are graded differently.
+    retrieved nothing: the two are graded differently. `finish_reason` says why the model stopped (`stop`, `length` at
+    its limit of tokens, `refusal`), `fallback_model` which model stood in for the suite's; None where nothing is told.
     """
 
     response: str
@@ -42,6 +43,8 @@ class Reply:
     retrieval_context: tuple[str, ...] | None = None
     retrieved_chunks: tuple[RetrievedChunk, ...] | None = None
     usage: Usage | None = None
+    finish_reason: str | None = None
+    fallback_model: str | None = None
 
 
 class Session(Protocol):

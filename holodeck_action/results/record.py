@@ -82,6 +82,8 @@ class TurnRecord:
 
     `error` is set when the agent could not answer; `skipped` (a reason) when the turn was not run because an earlier
     one failed. `retrieval_context` is the context the metrics saw (accumulated over the conversation).
+    `finish_reason` says why the suite's own model stopped: `stop`, `length` (at `max_tokens`) or `refusal`;
+    `fallback_model` names the model that answered in its place. Both are None where nothing is known.
     """
 
     index: int
@@ -98,6 +100,8 @@ class TurnRecord:
     error: ErrorInfo | None = None
     skipped: str | None = None
     timing: Timing | None = None
+    finish_reason: str | None = None
+    fallback_model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,6 +259,8 @@ class TrialRunner:
             error=error,
             skipped=exchange.skipped,
             timing=exchange.timing,
+            finish_reason=exchange.reply.finish_reason if exchange.reply else None,
+            fallback_model=exchange.reply.fallback_model if exchange.reply else None,
         )
 
 

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank, Number
+from holodeck_action.suite.providers import ProviderName
 
 Effort = Literal["low", "medium", "high", "max"]
 
@@ -102,3 +103,8 @@ class OpenAIConfig(FormatModel):
     max_budget_usd: Annotated[Number, Field(gt=0.0)] | None = None
     fallback_model: NonBlank | None = None
     disallowed_tools: list[NonBlank] | None = None
+
+
+def runner_block(provider: ProviderName) -> Literal["claude", "openai"]:
+    """Return which block is about the models of a provider (format reference §1.4, routing)."""
+    return "openai" if provider in ("openai", "azure_openai") else "claude"
