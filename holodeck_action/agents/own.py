@@ -22,11 +22,11 @@ from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.targets import ModelTarget
-from holodeck_action.suite.tools import FunctionTool, MCPTool, VectorstoreTool
+from holodeck_action.suite.tools import FunctionTool, HierarchicalDocumentTool, MCPTool, VectorstoreTool
 from holodeck_action.suite.values import Case, Suite
 
 _KEYS_OF_NOBODY = dict.fromkeys(("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "ANTHROPIC_API_KEY"), "replayed")
-_GIVEN = (FunctionTool, MCPTool, VectorstoreTool)
+_GIVEN = (FunctionTool, MCPTool, VectorstoreTool, HierarchicalDocumentTool)
 """Kinds of tools that the suite's model is given."""
 _OTHER = "answer with a target of your own (`target:` in holodeck-action.yaml, or --target)"
 
@@ -225,6 +225,10 @@ def _toolkits(means: Means) -> Iterator[Toolkit]:
         from holodeck_action.agents.tools.vectorstore import VectorStores
 
         yield VectorStores(suite, means.environ, means.wire)
+    if any(isinstance(tool, HierarchicalDocumentTool) for tool in tools):
+        from holodeck_action.agents.tools.hierarchical import HierarchicalDocuments
+
+        yield HierarchicalDocuments(suite, means.plan, means.environ, means.wire)
 
 
 async def _opened(toolkit: Toolkit) -> Sequence[Tool]:

@@ -104,28 +104,29 @@ class References:
             if section.number:
                 self._by_number.setdefault((kind, section.number.casefold()), index)
 
-    def of(self, index: int) -> tuple[int, ...]:
-        """Return the sections that a section's text refers to, in the order of the text, each once.
+    def of(self, text: str, within: Sequence[int]) -> tuple[int, ...]:
+        """Return the sections that a text refers to, in the order of the text, each once.
 
-        `section 4.2(b)` finds the deepest part of it that the document has, `subsection (2)` one in the same section.
-        Sections that it is in itself do not count.
+        `section 4.2(b)` finds the deepest part of it that the document has, `subsection (2)` one of the same section.
+
+        Args:
+            text: a part of the document.
+            within: the sections that it is from; they and those around them do not count.
         """
-        own = set(self._around(index))
-        named = _named(self._sections[index].text)
-        found = dict.fromkeys(self._find(kind, number, index) for kind, number in named)
+        own = {around for index in within for around in self._around(index)}
+        found = dict.fromkeys(self._find(kind, number, within[:1]) for kind, number in _named(text))
         return tuple(target for target in found if target is not None and target not in own)
 
-    def _find(self, kind: str, number: str, index: int) -> int | None:
-        starts = [number]
+    def _find(self, kind: str, number: str, within: Sequence[int]) -> int | None:
         if number.startswith("("):
-            starts = [base + number for at in self._around(index) if (base := self._sections[at].number)]
-        for start in starts:
-            while start:
-                target = self._by_number.get((kind, start.casefold()))
-                if target is not None:
-                    return target
-                start = start.rpartition("(")[0] if start.endswith(")") and not number.startswith("(") else ""
-        return None
+            around = (self._sections[at].number for index in within for at in self._around(index))
+            starts = [base + number for base in around if base]
+        else:
+            # Without its last designators, one after the other.
+            ends = [place for place, character in enumerate(number) if character == "("]
+            starts = [number, *(number[:end] for end in reversed(ends))]
+        keys = ((kind, start.casefold()) for start in starts)
+        return next((self._by_number[key] for key in keys if key in self._by_number), None)
 
     def _around(self, index: int) -> Iterator[int]:
         at: int | None = index
