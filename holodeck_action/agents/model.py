@@ -4,34 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
 from holodeck_action.agents.base import AgentError, Reply, TargetError
 from holodeck_action.agents.reply import reply_from_mapping
+from holodeck_action.agents.runner_block import RunnerSettings
+from holodeck_action.agents.structured import AnswerFormat
 from holodeck_action.agents.tools.box import ToolBox, ToolSet
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.chat import ChatAnswer, ChatModel
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelCallError, ModelConfigError
 from holodeck_action.llm.providers import ModelPlan
-from holodeck_action.results.record import Usage
 from holodeck_action.suite.values import Case, Turn
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
 
-MOST_CALLS = 25
-"""Calls of the model in one turn: a model that goes round in circles with its tools is ended."""
+_STAND_IN = frozenset(("overloaded", "server_error", "rate_limited", "model_not_found"))
+"""Codes of calls that another model may be able to answer."""
+
+
+@dataclass(slots=True)
+class Spending:
+    """What a conversation has cost: `before` in the turns that are over, `meter` counts the present one's calls."""
+
+    before: float = 0.0
+    meter: Meter = field(default_factory=Meter)
+
+    def known(self) -> float:
+        """Return US dollars at list price, as far as prices are known."""
+        costs = (record.cost_usd for record in self.meter.records)
+        return math.fsum((self.before, *(cost for cost in costs if cost is not None)))
+
+    def next_turn(self) -> None:
+        """Count a new turn."""
+        self.before, self.meter = self.known(), Meter()
 
 
 class ModelAgent:
     """Asks the suite's model, and gives it the results of the tools it calls until it answers.
 
     Every turn sends the instructions, the conversation so far and the turn's input; a turn that failed leaves nothing
-    in the conversation. An empty answer and a refusal are answers, and so is one cut off at `max_tokens`.
+    in the conversation. An empty answer and a refusal are answers, and so is one cut off at `max_tokens`, unless an
+    answer must fit a schema.
     """
 
     def __init__(
@@ -45,6 +64,9 @@ class ModelAgent:
         monotonic: Callable[[], float],
         tools: ToolSet | None = None,
         ended: Callable[[str], Awaitable[None]] | None = None,
+        settings: RunnerSettings | None = None,
+        answers: AnswerFormat | None = None,
+        fallback: ModelPlan | None = None,
     ) -> None:
         """Build the model's client.
 
@@ -57,15 +79,25 @@ class ModelAgent:
             monotonic: clock of the deadlines, in seconds.
             tools: what the model may call; None for nothing.
             ended: told the name of every conversation that is over, so that its tools end, too.
+            settings: limits of a turn and of a conversation; None for the defaults.
+            answers: the schema that answers must fit; None for free text.
+            fallback: the model that is asked where `plan` cannot answer; None for none.
 
         Raises:
             TargetError: the packages of the `agents` extra are not installed.
         """
         try:
-            self._model = ChatModel(plan, clients, () if tools is None else tools.definitions)
+            definitions = () if tools is None else tools.definitions
+            schema = None if answers is None else answers.schema
+            self._model = ChatModel(plan, clients, definitions, schema)
+            self._fallback = None if fallback is None else ChatModel(fallback, clients, definitions, schema)
         except ModelConfigError as error:
             raise TargetError(str(error)) from None
-        self.notices: tuple[str, ...] = self._model.notices
+        of_fallback = () if self._fallback is None else self._fallback.notices
+        self.notices: tuple[str, ...] = tuple(dict.fromkeys((*self._model.notices, *of_fallback)))
+        self._settings = settings or RunnerSettings()
+        self._answers = answers
+        self._max_tokens: int | None = plan.settings.get("max_tokens")
         self._instructions = instructions
         self._max_bytes = max_bytes
         self._turn_s = turn_s
@@ -103,25 +135,32 @@ class ModelAgent:
         if self._ended is not None:
             await self._ended(session)
 
-    async def answer(self, history: list[ModelMessage], text: str, trial: int, tools: ToolBox | None) -> Reply:
+    async def answer(
+        self, history: list[ModelMessage], text: str, trial: int, tools: ToolBox | None, spending: Spending
+    ) -> Reply:
         """Ask one turn, and extend the history by its messages once it is answered.
 
         Raises:
-            AgentError: no answer came (the codes of `ModelCallError`), `too_large`, or `too_many_calls` where the model
-                goes on calling tools.
+            AgentError: no answer came (the codes of `ModelCallError`), `too_large`, `too_many_calls` where the model
+                goes on calling tools, `session_budget` where the conversation has cost what it may, or the codes of
+                `AnswerFormat.read`.
         """
         from pydantic_ai.messages import ModelRequest, UserPromptPart
 
         request = ModelRequest(parts=[UserPromptPart(text)], instructions=self._instructions)
         deadline = None if self._turn_s is None else self._monotonic() + self._turn_s
-        token = CALL.set(CallContext(kind="agent", repeat=trial, deadline=deadline, meter=Meter()))
+        spending.next_turn()
+        token = CALL.set(CallContext(kind="agent", repeat=trial, deadline=deadline, meter=spending.meter))
         try:
-            messages, answer, usage = await self._converse([*history, request], tools)
+            messages, answer, stand_in = await self._converse([*history, request], tools, spending)
         except ModelCallError as error:
             raise AgentError(error.message, error.code, error.context) from error
         finally:
             CALL.reset(token)
         reply = reply_from_mapping(answer.text, max_bytes=self._max_bytes)
+        if self._answers is not None:
+            text = self._answers.read(answer, max_tokens=self._max_tokens)
+            reply = reply_from_mapping(text, max_bytes=self._max_bytes)
         history[:] = messages
         called = tools.take() if tools is not None else None
         if called is not None:
@@ -131,29 +170,71 @@ class ModelAgent:
                 retrieval_context=called.retrieval_context,
                 retrieved_chunks=called.retrieved_chunks,
             )
-        return replace(reply, usage=usage)
+        return replace(
+            reply,
+            usage=spending.meter.usage(),
+            finish_reason="length" if answer.truncated else "refusal" if answer.refused else "stop",
+            fallback_model=stand_in,
+        )
 
     async def _converse(
-        self, messages: list[ModelMessage], tools: ToolBox | None
-    ) -> tuple[list[ModelMessage], ChatAnswer, Usage]:
+        self, messages: list[ModelMessage], tools: ToolBox | None, spending: Spending
+    ) -> tuple[list[ModelMessage], ChatAnswer, str | None]:
+        """Ask until the model answers; return the conversation, the answer, and which model stood in for it, if any."""
         from pydantic_ai.messages import ModelRequest, ToolReturnPart
 
-        usages: list[Usage] = []
-        for _ in range(MOST_CALLS):
-            answer = await self._model.ask(messages)
-            usages.append(answer.usage)
+        stand_in: str | None = None
+        for _ in range(self._settings.max_calls):
+            self._check_budget(spending)
+            answer, model = await self._ask(messages)
+            if model is not self._model:
+                stand_in = model.plan.name
             messages = [*messages, answer.message]
             if not answer.calls or tools is None:
-                return messages, answer, _sum(usages)
-            results = await asyncio.gather(*(tools.call(call.name, call.args) for call in answer.calls))
+                return messages, answer, stand_in
+            spent = Meter()
+            token = CALL.set(replace(CALL.get(), meter=spent))
+            try:
+                results = await asyncio.gather(*(tools.call(call.name, call.args) for call in answer.calls))
+            finally:
+                CALL.reset(token)
+            if (of_tools := spent.usage()) is not None:
+                usages.append(of_tools)
             parts = [
                 ToolReturnPart(tool_name=call.name, content=result, tool_call_id=call.id)
                 for call, result in zip(answer.calls, results, strict=True)
             ]
             messages = [*messages, ModelRequest(parts=parts, instructions=self._instructions)]
         raise AgentError(
-            f"the model asked for tools {MOST_CALLS} times in one turn and gave no answer", "too_many_calls"
+            f"the model asked for tools {self._settings.max_calls} times in one turn and gave no answer",
+            "too_many_calls",
         )
+
+    async def _ask(self, messages: list[ModelMessage]) -> tuple[ChatAnswer, ChatModel]:
+        """Ask the model, and its stand-in where it cannot answer; return the answer and who gave it."""
+        try:
+            return await self._model.ask(messages), self._model
+        except ModelCallError as error:
+            # Errors are not recorded: in a replay the call that failed is missing, and its stand-in's answer is there.
+            missed = error.code == "cassette_miss"
+            if self._fallback is None or not (missed or error.code in _STAND_IN):
+                raise
+            try:
+                return await self._fallback.ask(messages), self._fallback
+            except ModelCallError as second:
+                if missed and second.code == "cassette_miss":
+                    raise error from None
+                message = f"{error.message}; and the fallback: {second.message}"
+                raise ModelCallError(message, second.code, second.context) from second
+
+    def _check_budget(self, spending: Spending) -> None:
+        limit, known = self._settings.budget_usd, spending.known()
+        if limit is not None and known >= limit:
+            raise AgentError(
+                f"the conversation has cost ${known:.4f}, and may cost ${limit:g}; "
+                f"raise {self._settings.block}.max_budget_usd, or ask less in one case",
+                "session_budget",
+            )
 
 
 class ModelSession:
@@ -165,23 +246,12 @@ class ModelSession:
         self._name = name
         self._tools = tools
         self._history: list[ModelMessage] = []
+        self._spending = Spending()
 
     async def send(self, turn: Turn) -> Reply:
         """Ask one turn."""
-        return await self._agent.answer(self._history, turn.input, self._trial, self._tools)
+        return await self._agent.answer(self._history, turn.input, self._trial, self._tools, self._spending)
 
     async def close(self) -> None:
         """End the processes of the tools; connections belong to the wire."""
         await self._agent.end(self._name)
-
-
-def _sum(usages: Sequence[Usage]) -> Usage:
-    """Add up; a part that one call does not tell is unknown."""
-    prompts = [usage.prompt_tokens for usage in usages]
-    completions = [usage.completion_tokens for usage in usages]
-    costs = [usage.cost_usd for usage in usages]
-    return Usage(
-        None if None in prompts else sum(tokens or 0 for tokens in prompts),
-        None if None in completions else sum(tokens or 0 for tokens in completions),
-        None if None in costs else math.fsum(cost or 0.0 for cost in costs),
-    )
