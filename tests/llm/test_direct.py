@@ -19,7 +19,7 @@ DEPLOYMENT = "a model of 50 %?"
 """A name that must be quoted in a path."""
 PROVIDERS = ("openai", "azure_openai", "azure_openai v1", "ollama", "anthropic")
 # Those count the package's own attempts and time limits, of which there are none.
-OWN_HEADERS = ("x-stainless-retry-count", "x-stainless-read-timeout", "content-length")
+OWN_HEADERS = ("x-stainless-retry-count", "x-stainless-read-timeout", "x-stainless-timeout", "content-length")
 TOOL = {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"]}
 
 
