@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.backends import ClaudeConfig, OpenAIConfig
@@ -86,15 +86,45 @@ class EvaluationConfig(FormatModel):
     optimizer: Optimizer | None = None
 
 
+def _pattern(value: str) -> str:
+    # Only suites with patterns pay for the import.
+    import regex
+
+    try:
+        regex.compile(value)
+    except (regex.error, RecursionError, OverflowError) as error:
+        reason = str(error).partition("\n")[0]
+        raise PydanticCustomError(
+            "pattern", "the pattern does not compile: {reason}", {"reason": reason or "it is too deeply nested"}
+        ) from None
+    return value
+
+
 class Traces(FormatModel):
     """Tracing."""
 
     enabled: Flag = True
     sample_rate: UnitInterval = 1.0
+    """Share of the trials whose spans are kept."""
     capture_content: Flag = False
-    redaction_patterns: tuple[NonBlank, ...] = ()
+    """Whether inputs and outputs stand in the spans."""
+    redaction_patterns: tuple[Annotated[NonBlank, AfterValidator(_pattern)], ...] = ()
+    """Regular expressions; what they match in inputs and outputs becomes `***`."""
     max_queue_size: Annotated[Integer, Field(ge=1)] | None = None
+    """Spans that may wait to be sent."""
     max_export_batch_size: Annotated[Integer, Field(ge=1)] | None = None
+    """Spans of one request."""
+
+    @model_validator(mode="after")
+    def _a_batch_fits_the_queue(self) -> Traces:
+        queue, batch = self.max_queue_size, self.max_export_batch_size
+        if queue is not None and batch is not None and batch > queue:
+            raise PydanticCustomError(
+                "batch",
+                "max_export_batch_size {batch} must not exceed max_queue_size {queue}",
+                {"batch": batch, "queue": queue},
+            )
+        return self
 
 
 class MetricsExport(FormatModel):
