@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
+from holodeck_action.agents.attachments.files import CaseFiles
+from holodeck_action.agents.attachments.prompt import prompt
 from holodeck_action.agents.base import AgentError, Reply, TargetError
 from holodeck_action.agents.reply import reply_from_mapping
 from holodeck_action.agents.runner_block import RunnerSettings
@@ -67,6 +69,7 @@ class ModelAgent:
         settings: RunnerSettings | None = None,
         answers: AnswerFormat | None = None,
         fallback: ModelPlan | None = None,
+        files: CaseFiles | None = None,
     ) -> None:
         """Build the model's client.
 
@@ -82,6 +85,7 @@ class ModelAgent:
             settings: limits of a turn and of a conversation; None for the defaults.
             answers: the schema that answers must fit; None for free text.
             fallback: the model that is asked where `plan` cannot answer; None for none.
+            files: reads the files of turns; None where no turn has any.
 
         Raises:
             TargetError: the packages of the `agents` extra are not installed.
@@ -104,21 +108,17 @@ class ModelAgent:
         self._monotonic = monotonic
         self._tools = tools
         self._ended = ended
+        self._files = files
         self._opened = count(1)
 
     async def open(self, case: Case, trial: int) -> ModelSession:
         """Start a conversation; nothing is sent yet.
 
         Raises:
-            AgentError: `unsupported`, a turn of the case has files.
+            AgentError: `unsupported`, a turn of the case has files, and nothing that reads them was given.
         """
-        for turn in case.turns:
-            if turn.files:
-                raise AgentError(
-                    f"turn {turn.index} has files, which the suite's model is not given yet; "
-                    "remove `files`, or answer with a target of your own (`target:` in holodeck-action.yaml)",
-                    "unsupported",
-                )
+        if self._files is None and any(turn.files for turn in case.turns):
+            raise AgentError("nothing reads the files of this case", "unsupported")
         name = f"{case.id} {trial} {next(self._opened)}"
         box = None
         if self._tools is not None:
@@ -136,18 +136,19 @@ class ModelAgent:
             await self._ended(session)
 
     async def answer(
-        self, history: list[ModelMessage], text: str, trial: int, tools: ToolBox | None, spending: Spending
+        self, history: list[ModelMessage], turn: Turn, trial: int, tools: ToolBox | None, spending: Spending
     ) -> Reply:
         """Ask one turn, and extend the history by its messages once it is answered.
 
         Raises:
-            AgentError: no answer came (the codes of `ModelCallError`), `too_large`, `too_many_calls` where the model
+            AgentError: `bad_file` before anything is asked, no answer came (the codes of `ModelCallError`), `too_large`, `too_many_calls` where the model
                 goes on calling tools, `session_budget` where the conversation has cost what it may, or the codes of
                 `AnswerFormat.read`.
         """
         from pydantic_ai.messages import ModelRequest, UserPromptPart
 
-        request = ModelRequest(parts=[UserPromptPart(text)], instructions=self._instructions)
+        asked = turn.input if self._files is None else prompt(await self._files.read(turn), turn.input)
+        request = ModelRequest(parts=[UserPromptPart(asked)], instructions=self._instructions)
         deadline = None if self._turn_s is None else self._monotonic() + self._turn_s
         spending.next_turn()
         token = CALL.set(CallContext(kind="agent", repeat=trial, deadline=deadline, meter=spending.meter))
@@ -250,7 +251,7 @@ class ModelSession:
 
     async def send(self, turn: Turn) -> Reply:
         """Ask one turn."""
-        return await self._agent.answer(self._history, turn.input, self._trial, self._tools, self._spending)
+        return await self._agent.answer(self._history, turn, self._trial, self._tools, self._spending)
 
     async def close(self) -> None:
         """End the processes of the tools; connections belong to the wire."""

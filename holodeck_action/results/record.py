@@ -81,7 +81,8 @@ class TurnRecord:
     """One exchange: what was asked, what came back, how it was graded.
 
     `error` is set when the agent could not answer; `skipped` (a reason) when the turn was not run because an earlier
-    one failed. `retrieval_context` is the context the metrics saw (accumulated over the conversation).
+    one failed. `retrieval_context` is the context the metrics saw (accumulated over the conversation), `context` the
+    texts of the turn's files, one each, images left out; None where it has none or nobody looked at them.
     `finish_reason` says why the suite's own model stopped: `stop`, `length` (at `max_tokens`) or `refusal`;
     `fallback_model` names the model that answered in its place. Both are None where nothing is known.
     """
@@ -95,6 +96,7 @@ class TurnRecord:
     tool_assertions: tuple[ToolAssertion, ...] = ()
     retrieval_context: tuple[str, ...] | None = None
     retrieved_chunks: tuple[RetrievedChunk, ...] | None = None
+    context: tuple[str, ...] | None = None
     usage: Usage | None = None
     evaluations: tuple[Evaluation, ...] = ()
     error: ErrorInfo | None = None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from holodeck_action.agents.attachments.files import CaseFiles
 from holodeck_action.agents.base import Agent, AgentError, Reply, Session
 from holodeck_action.evaluators.scoring import Answer
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
@@ -36,6 +37,10 @@ class Scorer(Protocol):
 
     async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...]) -> tuple[ToolAssertion, ...]:
         """Check the turn's `expected_tools`; empty when it has none."""
+        ...
+
+    def uses_context(self, turn: Turn) -> bool:
+        """Tell whether a metric of the turn looks at the texts of its files."""
         ...
 
     def pending(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
@@ -87,11 +92,16 @@ class _Exchange:
     skipped: str | None
     timing: Timing | None
     graded: asyncio.Task[tuple[tuple[Evaluation, ...], tuple[ToolAssertion, ...]]] | None
+    texts: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TrialRunner:
-    """Runs trials; shared by all cases of a run. `agent_name` is what traces call the agent."""
+    """Runs trials; shared by all cases of a run.
+
+    `agent_name` is what traces call the agent. `files` reads the files of turns (None: no turn has any), whose texts
+    are read where the agent is given them (`gives_files`) or a metric looks at them.
+    """
 
     agent: Agent
     scorer: Scorer
@@ -99,6 +109,8 @@ class TrialRunner:
     clock: Clock
     redactor: Redactor
     agent_name: str = ""
+    files: CaseFiles | None = None
+    gives_files: bool = False
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
         """Run one trial of a case.
@@ -196,10 +208,12 @@ class TrialRunner:
     async def _ask(self, session: Session, case: Case, turn: Turn, conversation: _Conversation) -> _Exchange:
         started, begun = self.clock.now(), self.clock.monotonic()
         reply: Reply | None = None
+        texts: tuple[str, ...] | None = None
         trouble: ErrorInfo | None = None
         deadline = asyncio.timeout(self.deadlines.turn_s)
         try:
             async with deadline:
+                texts = await self._texts(turn)
                 reply = await session.send(turn)
         except TimeoutError as error:
             if deadline.expired():
@@ -211,7 +225,7 @@ class TrialRunner:
             trouble = error_info(error)
         timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun))
         if reply is None:
-            return _Exchange(turn, None, turn.retrieval_context, None, trouble, None, timing, None)
+            return _Exchange(turn, None, turn.retrieval_context, None, trouble, None, timing, None, texts)
         conversation.add(reply)
         context = turn.retrieval_context if turn.retrieval_context is not None else conversation.context
         answer = Answer(
@@ -223,9 +237,16 @@ class TrialRunner:
             conversation_invocations=conversation.invocations,
             retrieval_context=context,
             retrieved_chunks=conversation.chunks,
+            context=texts,
         )
         graded = asyncio.create_task(self._grade(answer))
-        return _Exchange(turn, reply, context, conversation.chunks, None, None, timing, graded)
+        return _Exchange(turn, reply, context, conversation.chunks, None, None, timing, graded, texts)
+
+    async def _texts(self, turn: Turn) -> tuple[str, ...] | None:
+        """Return the texts of the turn's files, where somebody looks at them; None without any."""
+        if self.files is None or not turn.files or not (self.gives_files or self.scorer.uses_context(turn)):
+            return None
+        return await self.files.texts(turn) or None
 
     async def _grade(self, answer: Answer) -> tuple[tuple[Evaluation, ...], tuple[ToolAssertion, ...]]:
         evaluations = await self.scorer.score(answer)
@@ -254,6 +275,7 @@ class TrialRunner:
             tool_assertions=assertions,
             retrieval_context=exchange.context,
             retrieved_chunks=exchange.chunks,
+            context=exchange.texts,
             usage=exchange.reply.usage if exchange.reply else None,
             evaluations=evaluations,
             error=error,

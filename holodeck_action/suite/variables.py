@@ -66,6 +66,11 @@ class Environment:
     notices: tuple[str, ...] = ()
 
 
+def is_ci(environ: Mapping[str, str]) -> bool:
+    """Tell whether the program runs in CI: the variable `CI` is set to anything but `0` and `false`."""
+    return environ.get("CI", "").lower() not in ("", "0", "false")
+
+
 def environment_for(folder: Path, environ: Mapping[str, str], *, env_file: Path | None = None) -> Environment:
     """Find the variables for the suite in a folder.
 
@@ -79,7 +84,7 @@ def environment_for(folder: Path, environ: Mapping[str, str], *, env_file: Path 
     """
     path = env_file
     if path is None:
-        if environ.get("CI", "").lower() not in ("", "0", "false"):
+        if is_ci(environ):
             return Environment(environ)
         path = folder / ".env"
         if not path.is_file():

@@ -1,0 +1,37 @@
+"""What reads the files of a suite's cases, put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from holodeck_action.agents.attachments.downloads import Downloads
+from holodeck_action.agents.attachments.fetching import Fetcher, resolve
+from holodeck_action.agents.attachments.files import CaseFiles
+from holodeck_action.agents.documents.reader import DocumentReader
+from holodeck_action.suite.variables import is_ci
+
+
+def build_files(
+    folder: Path,
+    *,
+    file_timeout_s: float,
+    download_timeout_s: float,
+    cache: Path | None,
+    online: bool,
+    environ: Mapping[str, str],
+) -> CaseFiles:
+    """Build the reader of case files; nothing is read, started or connected yet.
+
+    Args:
+        folder: the suite's folder.
+        file_timeout_s: seconds one conversion may take.
+        download_timeout_s: seconds one download may take.
+        cache: folder in which downloads are kept between runs; None keeps none.
+        online: False in a replay, which downloads nothing.
+        environ: the job's environment; in CI nothing is downloaded from private networks.
+    """
+    fetcher = Fetcher(public_only=is_ci(environ), resolve=resolve)
+    downloads = Downloads(fetcher, timeout_s=download_timeout_s, cache=cache, online=online, pause=asyncio.sleep)
+    return CaseFiles(folder, DocumentReader(timeout_s=file_timeout_s, environ=environ), downloads)
