@@ -193,14 +193,7 @@ class ModelAgent:
             messages = [*messages, answer.message]
             if not answer.calls or tools is None:
                 return messages, answer, stand_in
-            spent = Meter()
-            token = CALL.set(replace(CALL.get(), meter=spent))
-            try:
-                results = await asyncio.gather(*(tools.call(call.name, call.args) for call in answer.calls))
-            finally:
-                CALL.reset(token)
-            if (of_tools := spent.usage()) is not None:
-                usages.append(of_tools)
+            results = await asyncio.gather(*(tools.call(call.name, call.args) for call in answer.calls))
             parts = [
                 ToolReturnPart(tool_name=call.name, content=result, tool_call_id=call.id)
                 for call, result in zip(answer.calls, results, strict=True)
