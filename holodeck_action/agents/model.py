@@ -141,9 +141,9 @@ class ModelAgent:
         """Ask one turn, and extend the history by its messages once it is answered.
 
         Raises:
-            AgentError: `bad_file` before anything is asked, no answer came (the codes of `ModelCallError`), `too_large`, `too_many_calls` where the model
-                goes on calling tools, `session_budget` where the conversation has cost what it may, or the codes of
-                `AnswerFormat.read`.
+            AgentError: `bad_file` before anything is asked, no answer came (the codes of `ModelCallError`),
+                `too_large`, `too_many_calls` where the model goes on calling tools, `session_budget` where the
+                conversation has cost what it may, or the codes of `AnswerFormat.read`.
         """
         from pydantic_ai.messages import ModelRequest, UserPromptPart
 
