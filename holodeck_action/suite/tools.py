@@ -66,7 +66,7 @@ class Database(BaseModel):
 
 
 def _text_or_mapping(value: Any) -> str:
-    return "mapping" if isinstance(value, dict) else "text"
+    return "mapping" if isinstance(value, dict | BaseModel) else "text"
 
 
 def _text_or_list(value: Any) -> str:
