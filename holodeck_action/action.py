@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 import signal
@@ -9,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -22,7 +23,7 @@ from holodeck_action.github.opening import open_publisher
 from holodeck_action.github.outputs import SuiteResult, step_outputs
 from holodeck_action.github.publisher import Findings, Publication, Publisher
 from holodeck_action.github.surfaces import Surfaces, surfaces_from
-from holodeck_action.pipeline import Done, Output, run_suites
+from holodeck_action.pipeline import Done, Output, plan_suites, run_suites
 from holodeck_action.preflight import (
     ConfigurationError,
     Loaded,
@@ -42,6 +43,7 @@ from holodeck_action.reports.untrusted import cell, fence
 from holodeck_action.request import Request, request_from
 from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE
 from holodeck_action.results.redaction import SHORTEST, Redactor, environment_secrets
+from holodeck_action.results.verdict import EXIT_PASSED
 from holodeck_action.runner.commit import head_commit
 from holodeck_action.usercode.environment import job_environment
 
@@ -76,11 +78,12 @@ class _Ready:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """How the step ended: with suites that ran, or with the problems that kept them from running."""
+    """How the step ended: with suites that ran, the problems that kept them from running, or the plan alone."""
 
     exit_code: int
     done: Done | None = None
     problems: tuple[str, ...] = ()
+    plan: str = ""
 
 
 def main() -> None:
@@ -161,10 +164,14 @@ def _ask(environ: Mapping[str, str], log: TextIO) -> _Asked:
     request = request_from(inputs)
     _check_inside(request.output_dir, workspace)
     paths = inputs.get("publish", ())
+    surfaces = surfaces_from(inputs, paths or request.suites, environ)
+    if request.dry_run:
+        # Nothing is evaluated: a check run or a comment would say more than is known.
+        surfaces = replace(surfaces, comment="off", check=False, review="off")
     return _Asked(
         request=request,
         template=template_of(request.template),
-        surfaces=surfaces_from(inputs, paths or request.suites, environ),
+        surfaces=surfaces,
         publish=paths,
         summary=inputs["summary"],
         workspace=workspace,
@@ -203,6 +210,11 @@ def _concluded(asked: _Asked | _Ended, ready: _Ready | Done | _Ended, log: TextI
 
 def _evaluate(asked: _Asked, ready: _Ready, log: TextIO) -> _Ended:
     prepared = prepare(ready.loaded, asked.request.flags, ready.around)
+    if asked.request.dry_run:
+        plan = io.StringIO()
+        plan_suites(prepared, asked.request.flags, plan)
+        log.write(plan.getvalue())
+        return _Ended(EXIT_PASSED, plan=plan.getvalue())
     output = Output(log, log, asked.request.output_dir, asked.template)
     done = run_suites(prepared, asked.request.flags, output, resume=asked.request.resume)
     return _Ended(done.exit_code, done)
@@ -299,7 +311,8 @@ def _outputs(asked: _Asked | _Ended, ended: _Ended, channels: Sequence[Channel])
         )
         for suite in done
     ]
-    return step_outputs(ended.exit_code, suites, _written(folder, VERDICT_FILE) if suites else None, channels)
+    outputs = step_outputs(ended.exit_code, suites, _written(folder, VERDICT_FILE) if suites else None, channels)
+    return {**outputs, "verdict": ""} if ended.plan else outputs
 
 
 def _written(folder: Path | None, name: str) -> str | None:
@@ -313,7 +326,7 @@ def _summary(asked: _Asked | _Ended, ended: _Ended, channels: Sequence[Channel],
     where = table(channels)
     room -= len(where.encode())
     if isinstance(asked, _Ended) or ended.done is None:
-        problems = fence("\n".join(ended.problems), _PROBLEMS_SHOWN)
+        problems = fence("\n".join(ended.problems) or ended.plan, _PROBLEMS_SHOWN)
         return f"### {TITLE}: nothing was evaluated{problems}{where}"
     if ended.done.not_run:
         where = f"\n⏹️ Not run: {cell(', '.join(ended.done.not_run), 1000)}\n{where}"

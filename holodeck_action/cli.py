@@ -47,6 +47,7 @@ _RATE = _Finite(0.0, 1.0)
 _COUNT = click.IntRange(min=0)
 _AT_LEAST_ONE = click.IntRange(min=1)
 _SECONDS = _Finite(min=0.0, min_open=True)
+_DOLLARS = _Finite(min=0.0)
 
 
 def _gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,6 +88,10 @@ def cli() -> None:
 @click.option("--case-timeout", type=_SECONDS, help="Seconds the agent may take for a case [default: 600].")
 @click.option("--run-timeout", type=_SECONDS, help="Seconds the whole run may take [default: no limit].")
 @click.option("--max-response-bytes", type=_AT_LEAST_ONE, help="Largest answer of a turn [default: 1000000].")
+@click.option(
+    "--max-cost-usd", type=_DOLLARS, help="US dollars the model calls of the run may cost [default: no limit]."
+)
+@click.option("--max-tokens", type=_COUNT, help="Tokens the model calls of the run may take [default: no limit].")
 @click.option("--repeat", type=_AT_LEAST_ONE, help="Trials of each case.")
 @click.option("--min-pass", type=_AT_LEAST_ONE, help="Trials of each case that must pass.")
 @_gate_options
@@ -107,6 +112,7 @@ def cli() -> None:
     "--replay", type=click.Path(path_type=Path), metavar="DIR", help="Answer model calls from here; no key is needed."
 )
 @click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Keep answers of models between runs.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be asked and what it may cost.")
 @click.option("--template", type=click.Path(path_type=Path), help="Make report.md with this Jinja template.")
 @click.option(
     "--fail-on",
@@ -124,7 +130,7 @@ def run(suites: tuple[str, ...], **options: Any) -> int:
       holodeck-action run 'agents/**/agent.yaml' --min-pass-rate 0.9
     """
     from holodeck_action.github.inputs import InputError, read_inputs
-    from holodeck_action.pipeline import Output, run_suites
+    from holodeck_action.pipeline import Output, plan_suites, run_suites
     from holodeck_action.preflight import ConfigurationError, find_suites, load_all, prepare, template_of
     from holodeck_action.request import request_from
 
@@ -137,6 +143,9 @@ def run(suites: tuple[str, ...], **options: Any) -> int:
     around = _surroundings(request.env_file)
     loaded = load_all(find_suites(request.suites, around.cwd), around, allow_empty=request.allow_empty)
     prepared = prepare(loaded, request.flags, around)
+    if request.dry_run:
+        plan_suites(prepared, request.flags, sys.stdout)
+        return 0
     output = Output(sys.stdout, sys.stderr, request.output_dir, template)
     done = run_suites(prepared, request.flags, output, resume=request.resume)
     return request.process_exit_code(done.exit_code)

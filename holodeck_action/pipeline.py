@@ -6,18 +6,17 @@ import asyncio
 import signal
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
-from holodeck_action.agents.base import Agent, TargetError
-from holodeck_action.agents.registry import build_agent, describe
-from holodeck_action.agents.tools.mcp_settings import server_secrets
+from holodeck_action.agents.registry import describe
 from holodeck_action.evaluators.scoring import TurnScorer
+from holodeck_action.opening import Opened, budget_of, close_all, open_all
 from holodeck_action.preflight import ConfigurationError, Prepared, writable_folder
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.files import JUNIT_FILE, REPORT_FILE, write_reports
@@ -27,7 +26,6 @@ from holodeck_action.reports.terminal import show
 from holodeck_action.results.decide import decide
 from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE, write_combined, write_record, write_verdict
 from holodeck_action.results.record import Record
-from holodeck_action.results.redaction import Redactor, environment_secrets
 from holodeck_action.results.report import build_report
 from holodeck_action.results.verdict import (
     EXIT_INCOMPLETE,
@@ -40,14 +38,12 @@ from holodeck_action.results.verdict import (
 )
 from holodeck_action.results.views import Report
 from holodeck_action.runner.commit import folder_in_repository, head_commit
-from holodeck_action.runner.identity import run_identity
-from holodeck_action.runner.journal import JOURNAL_FILE, Journal, JournalError, Resumed, read_for_resume, set_aside
+from holodeck_action.runner.journal import JOURNAL_FILE, Journal, set_aside
 from holodeck_action.runner.run import RunPlan, resumable, run_suite
 from holodeck_action.runner.schedule import Stop
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.settings import Flags, filters_of
-from holodeck_action.suite.targets import ModelTarget
-from holodeck_action.tracing.traces import FlushTime, secrets_of, traced_run
+from holodeck_action.tracing.traces import FlushTime, traced_run
 from holodeck_action.usercode.pool import WorkerPool
 
 SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
@@ -89,19 +85,6 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
-    """A suite that can start: its agent is built, and what an interrupted run finished is read."""
-
-    item: Prepared
-    folder: Path | None
-    agent: Agent
-    target_pool: WorkerPool
-    redactor: Redactor
-    identity: Mapping[str, Any]
-    resumed: Resumed
-
-
-@dataclass(frozen=True, slots=True)
 class _Evaluated:
     record: Record
     interrupted: bool
@@ -111,7 +94,8 @@ def run_suites(prepared: Sequence[Prepared], flags: Flags, output: Output, *, re
     """Run suites one after the other and report each.
 
     With several suites each has its own folder below the output folder, beside one combined verdict. `--run-timeout`
-    holds for all of them together. Journals stay until all suites are done, so that `--resume` repeats nothing.
+    and the budget of flags hold for all of them together. Journals stay until all suites are done, so that `--resume`
+    repeats nothing.
 
     Raises:
         ConfigurationError: a target cannot be used, the output folder cannot be written, or a journal cannot be
@@ -121,8 +105,10 @@ def run_suites(prepared: Sequence[Prepared], flags: Flags, output: Output, *, re
     for folder in (output.folder, *folders):
         if folder is not None:
             writable_folder(folder)
-    suites = _open_all(prepared, folders, resume=resume)
+    shared = budget_of(flags.max_cost_usd, flags.max_tokens)
+    suites = open_all(prepared, folders, shared, resume=resume)
     journals = _start_files(suites, output)
+    _announce(suites, flags, output)
     deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s
     flush, tell = FlushTime(), partial(_note, output=output)
     finished: list[SuiteDone] = []
@@ -138,10 +124,13 @@ def run_suites(prepared: Sequence[Prepared], flags: Flags, output: Output, *, re
         concluded = _conclude(ready, journal, done.record, output)
         finished.append(concluded)
         complete = complete and concluded.written and done.record.stopped is None
-        if done.interrupted:
+        if done.interrupted or (shared is not None and shared.refusal is not None):
             break
     left = len(finished)
-    asyncio.run(_close(suites[left:], journals[left:]))
+    asyncio.run(close_all(suites[left:]))
+    for journal in journals[left:]:
+        if journal is not None:
+            journal.close()
     not_run = tuple(item.place for item in prepared[left:])
     code = _combine([item.verdict for item in finished], not_run, output)
     if complete and left == len(prepared):
@@ -153,72 +142,41 @@ def run_suites(prepared: Sequence[Prepared], flags: Flags, output: Output, *, re
     return Done(code, tuple(finished), not_run)
 
 
+def plan_suites(prepared: Sequence[Prepared], flags: Flags, stream: TextIO) -> None:
+    """Write what a run would ask and what it may cost; nothing is asked and nothing else is written.
+
+    Raises:
+        ConfigurationError: a target cannot be used.
+    """
+    shared = budget_of(flags.max_cost_usd, flags.max_tokens)
+    suites = open_all(prepared, [None] * len(prepared), shared, resume=False)
+    asyncio.run(close_all(suites))
+    _plan(prepared, flags, stream)
+
+
 def combined_exit_code(codes: Sequence[int]) -> int:
     """Return the one exit code for several: a violation before a stop before incompleteness (DESIGN §4)."""
     return next((code for code in (EXIT_VIOLATED, EXIT_STOPPED, EXIT_INCOMPLETE) if code in codes), EXIT_PASSED)
 
 
-def _open_all(prepared: Sequence[Prepared], folders: Sequence[Path | None], *, resume: bool) -> list[_Ready]:
-    """Open what every suite needs before anything runs.
-
-    Raises:
-        ConfigurationError: the problems of all suites.
-    """
-    suites: list[_Ready] = []
-    problems: list[str] = []
-    for item, folder in zip(prepared, folders, strict=True):
-        of_servers = server_secrets(item.suite.agent.tools or (), item.suite.folder)
-        of_collectors = secrets_of(item.suite, item.environ)
-        redactor = Redactor(item.suite.secrets | environment_secrets(item.environ) | of_servers | of_collectors)
-        try:
-            suites.append(_open(item, folder, redactor, resume=resume))
-        except TargetError as error:
-            problems.append(redactor.text(f"{item.place}: target: {error}"))
-        except JournalError as error:
-            problems.append(str(error))
-    if problems:
-        asyncio.run(_close(suites, []))
-        raise ConfigurationError(problems)
-    return suites
+def _announce(suites: Sequence[Opened], flags: Flags, output: Output) -> None:
+    """Say what will be asked and what it may cost, where a model is asked over the network."""
+    if any(ready.own is not None and ready.item.settings.calls.mode != "replay" for ready in suites):
+        _plan([ready.item for ready in suites], flags, output.stderr)
+    for ready in suites:
+        if ready.budgets and ready.own is None:
+            target = ready.redactor.text(describe(ready.item.target))
+            _note(f"{ready.item.place}: the budget does not limit {target}, only calls of a suite's own model", output)
 
 
-def _open(item: Prepared, folder: Path | None, redactor: Redactor, *, resume: bool) -> _Ready:
-    # A turn's deadline runs while it waits for a process: there is one for every conversation.
-    pool = WorkerPool(item.suite.folder, environ=item.environ, size=item.settings.concurrency)
-    agent = _agent(item, pool, redactor)
-    identity: Mapping[str, Any] = {}
-    resumed = Resumed({}, 0, ())
-    if folder is not None:
-        try:
-            identity = redactor.value(run_identity(item.suite, item.target, item.target_folder))
-        except OSError as error:
-            raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
-        if resume:
-            resumed = read_for_resume(folder / JOURNAL_FILE, identity)
-    return _Ready(item, folder, agent, pool, redactor, identity, resumed)
+def _plan(prepared: Sequence[Prepared], flags: Flags, stream: TextIO) -> None:
+    from holodeck_action.estimate import plan_lines
+
+    stream.writelines(f"{line}\n" for line in plan_lines(prepared, flags))
+    stream.flush()
 
 
-def _agent(item: Prepared, pool: WorkerPool, redactor: Redactor) -> Agent:
-    settings = item.settings
-    if not isinstance(item.target, ModelTarget):
-        return build_agent(
-            item.suite,
-            item.target,
-            folder=item.target_folder,
-            environ=item.environ,
-            max_bytes=settings.max_response_bytes,
-            pool=pool,
-        )
-    from holodeck_action.agents.own import Limits, build_own
-    from holodeck_action.llm.wire import WireSettings
-
-    calls = settings.calls
-    wire = WireSettings(calls.mode, calls.folder, calls.cache, calls.ttl_s, max_in_flight=settings.concurrency)
-    limits = Limits(settings.turn_timeout_s, settings.max_response_bytes)
-    return build_own(item.suite, item.environ, limits, wire, redactor)
-
-
-def _start_files(suites: Sequence[_Ready], output: Output) -> list[Journal | None]:
+def _start_files(suites: Sequence[Opened], output: Output) -> list[Journal | None]:
     """Remove the results of an earlier run, which must not be taken for this one's, and start the journals.
 
     Raises:
@@ -246,16 +204,7 @@ def _start_files(suites: Sequence[_Ready], output: Output) -> list[Journal | Non
     return journals
 
 
-async def _close(suites: Sequence[_Ready], journals: Sequence[Journal | None]) -> None:
-    """Release what suites hold that were opened and did not run."""
-    for ready in suites:
-        await ready.agent.close()
-    for journal in journals:
-        if journal is not None:
-            journal.close()
-
-
-def _conclude(ready: _Ready, journal: Journal | None, record: Record, output: Output) -> SuiteDone:
+def _conclude(ready: Opened, journal: Journal | None, record: Record, output: Output) -> SuiteDone:
     """Report a suite that has run."""
     item, folder = ready.item, ready.folder
     verdict = decide(record)
@@ -300,16 +249,20 @@ def _combine(verdicts: Sequence[SuiteVerdict], not_run: Sequence[str], output: O
 
 
 async def _evaluate(
-    ready: _Ready, journal: Journal | None, flags: Flags, output: Output, deadline: float | None
+    ready: Opened, journal: Journal | None, flags: Flags, output: Output, deadline: float | None
 ) -> _Evaluated:
     item, suite, settings = ready.item, ready.item.suite, ready.item.settings
     pool = WorkerPool(suite.folder, environ=item.environ, size=settings.workers)
     stop = Stop()
-    for notice in ready.agent.notices:
-        output.stderr.write(f"note: {one_line(ready.redactor.text(notice), 1000)}\n")
+    told = ready.agent.notices
+    for notice in told:
+        _note(ready.redactor.text(notice), output)
     scorer = TurnScorer(suite, pool=pool, clock=SYSTEM_CLOCK.now, new_id=lambda: str(uuid.uuid4()))
     deadlines = Deadlines(settings.turn_timeout_s, settings.case_timeout_s)
-    trials = TrialRunner(ready.agent, scorer, deadlines, SYSTEM_CLOCK, ready.redactor, suite.name)
+    gives_files = ready.own is not None
+    trials = TrialRunner(
+        ready.agent, scorer, deadlines, SYSTEM_CLOCK, ready.redactor, suite.name, ready.files, gives_files
+    )
     resumed = resumable(item.cases, ready.resumed.trials, ready.redactor)
     plan = RunPlan(
         cases=item.cases,
@@ -323,7 +276,10 @@ async def _evaluate(
         folder=folder_in_repository(suite.folder),
     )
     progress = progress_for(output.stderr, len(item.cases), stop_when_decided=settings.stop_when_decided)
-    with _stopping(stop, deadline, flags.run_timeout_s):
+    with ExitStack() as scope:
+        scope.enter_context(_stopping(stop, deadline, flags.run_timeout_s))
+        for budget in ready.budgets:
+            scope.enter_context(budget.telling(stop.drain))
         try:
             with progress:
                 record = await run_suite(
@@ -331,9 +287,16 @@ async def _evaluate(
                 )
         finally:
             await ready.agent.close()
+            if ready.files is not None:
+                await ready.files.close()
             await ready.target_pool.close()
             await pool.close()
-    return _Evaluated(record, stop.reason is not None)
+    for notice in ready.agent.notices:
+        if notice not in told:
+            _note(ready.redactor.text(notice), output)
+    if ready.own is not None:
+        record = replace(record, run=replace(record.run, model_calls=ready.own.model_calls))
+    return _Evaluated(record, stop.requested)
 
 
 @contextmanager

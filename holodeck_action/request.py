@@ -19,7 +19,7 @@ class Request:
     """A run that is asked for.
 
     Paths and suites are as they were given. `fail_on` says which verdicts the exit code of the process tells:
-    `violation` every one, `never` none (configuration errors always fail).
+    `violation` every one, `never` none (configuration errors always fail). `dry_run` asks for the plan alone.
     """
 
     suites: tuple[str, ...]
@@ -30,6 +30,7 @@ class Request:
     env_file: Path | None
     template: Path | None
     fail_on: FailOn
+    dry_run: bool = False
 
     def process_exit_code(self, verdict_code: int) -> int:
         """Return the exit code of the process for the exit code of a verdict."""
@@ -72,6 +73,7 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
         env_file=given.get("env_file"),
         template=given.get("template"),
         fail_on=given.get("fail_on", "violation"),
+        dry_run=given.get("dry_run", False),
     )
 
 

@@ -46,6 +46,8 @@ class Flags:
     case_timeout_s: float | None = None
     run_timeout_s: float | None = None
     max_response_bytes: int | None = None
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
     repeat: int | None = None
     min_pass: int | None = None
     min_pass_rate: float | None = None
@@ -96,8 +98,8 @@ class Settings:
     """Everything a run of one suite needs to know besides the suite.
 
     Seconds, bytes and counts; `run_timeout_s` is the suite's own limit, None without one (the command line's, which
-    takes its place, holds for all suites together); `workers` is the most processes that run the suite's own Python at
-    a time.
+    takes its place, holds for all suites together), and so are `max_cost_usd` (US dollars) and `max_tokens`, its
+    budget; `workers` is the most processes that run the suite's own Python at a time.
     """
 
     concurrency: int
@@ -105,6 +107,8 @@ class Settings:
     turn_timeout_s: float
     case_timeout_s: float
     run_timeout_s: float | None
+    max_cost_usd: float | None
+    max_tokens: int | None
     max_response_bytes: int
     stop_when_decided: bool
     gates: Gates
@@ -125,7 +129,8 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
     limits = suite.policy.limits
     own = suite.agent.execution
     shared = suite.project.execution
-    minutes = suite.policy.budget.max_minutes
+    budget = suite.policy.budget
+    minutes = budget.max_minutes
     deadlines = [value for value in (limits.run_timeout_s, 60 * minutes if minutes else None) if value is not None]
     concurrency = _first(
         flags.concurrency,
@@ -148,6 +153,8 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         ),
         case_timeout_s=_first(flags.case_timeout_s, limits.case_timeout_s),
         run_timeout_s=None if flags.run_timeout_s is not None else min(deadlines, default=None),
+        max_cost_usd=None if flags.max_cost_usd is not None else budget.max_cost_usd,
+        max_tokens=None if flags.max_tokens is not None else budget.max_tokens,
         max_response_bytes=_first(flags.max_response_bytes, limits.max_response_bytes),
         stop_when_decided=suite.policy.trials.stop_when_decided,
         gates=merge_gates(suite.policy.gates, flags),

@@ -15,10 +15,13 @@ from holodeck_action.agents.model import ModelAgent, ModelSession
 from holodeck_action.agents.tools.base import Tool, Toolkit
 from holodeck_action.agents.tools.box import ToolSet
 from holodeck_action.agents.tools.function import load_functions
+from holodeck_action.llm.budget import Budget
+from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.llm.prices import list_price
 from holodeck_action.llm.providers import ModelPlan, resolve_model
 from holodeck_action.llm.wire import Wire, WireSettings
+from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.targets import ModelTarget
@@ -76,6 +79,11 @@ class OwnAgent:
         """What the reader should know; more may come while the agent works."""
         of_tools = (notice for toolkit in self._toolkits for notice in toolkit.notices)
         return (*of_tools, *self._model_notices, *self._wire.notices)
+
+    @property
+    def model_calls(self) -> ModelCalls:
+        """What the calls came to so far."""
+        return self._wire.model_calls
 
     async def open(self, case: Case, trial: int) -> ModelSession:
         """Start a conversation.
@@ -149,7 +157,12 @@ def instructions_of(suite: Suite) -> str:
 
 
 def build_own(
-    suite: Suite, environ: Mapping[str, str], limits: Limits, wire: WireSettings, redactor: Redactor
+    suite: Suite,
+    environ: Mapping[str, str],
+    limits: Limits,
+    wire: WireSettings,
+    redactor: Redactor,
+    budgets: Sequence[Budget] = (),
 ) -> OwnAgent:
     """Build the suite's own agent; its functions are imported, nothing is asked or started.
 
@@ -159,9 +172,11 @@ def build_own(
         limits: what one answer may take.
         wire: how model calls are made.
         redactor: masks secrets in what is recorded.
+        budgets: what the calls may cost.
 
     Raises:
-        TargetError: a key or a package is missing, an address is none, or a tool cannot be used.
+        TargetError: a key or a package is missing, an address is none, a tool cannot be used, or a budget in US dollars
+            is to hold for a model whose price is not known.
     """
     if importlib.util.find_spec("pydantic_ai") is None:
         raise TargetError(
@@ -178,9 +193,12 @@ def build_own(
         uniform=random.uniform,
         redactor=redactor,
         price=list_price,
+        budgets=budgets,
     )
     try:
         plan = resolve_model(suite.agent.model, keys)
+        if wire.mode != "replay" and any(budget.max_cost_usd is not None for budget in budgets):
+            _check_price(plan)
         toolkits = list(_toolkits(Means(suite, plan, connections, keys, redactor)))
     except ModelConfigError as error:
         raise TargetError(str(error)) from error
@@ -240,6 +258,14 @@ async def _opened(toolkit: Toolkit) -> Sequence[Tool]:
         raise AgentError(
             f"the tools cannot be used: {type(error).__name__}: {error}"[:1000], "tool_unavailable"
         ) from error
+
+
+def _check_price(plan: ModelPlan) -> None:
+    if list_price(plan.account, plan.name, Tokens(1000, 1000)) is None:
+        raise TargetError(
+            f"the price of {plan.shown} is not known, so that a budget in US dollars cannot hold: give one in tokens "
+            "(--max-tokens, or budget.max_tokens), or leave max-cost-usd out"
+        )
 
 
 def _wanting(suite: Suite) -> Iterator[str]:

@@ -156,6 +156,7 @@ _COUNT = "a whole number, 0 or more"
 _AT_LEAST_ONE = "a whole number, 1 or more"
 _RATE = "a number from 0 to 1"
 _SECONDS = "a number of seconds above 0"
+_DOLLARS = "a number of US dollars, 0 or more"
 _FLAG = "true, false"
 
 _WITH_PUBLISH = frozenset(
@@ -172,6 +173,8 @@ INPUTS: tuple[Input, ...] = (
     Input("case-timeout", "case_timeout", _seconds, _SECONDS),
     Input("run-timeout", "run_timeout", _seconds, _SECONDS),
     Input("max-response-bytes", "max_response_bytes", _count(1), _AT_LEAST_ONE),
+    Input("max-cost-usd", "max_cost_usd", _number, _DOLLARS),
+    Input("max-tokens", "max_tokens", _count(0), _COUNT),
     Input("repeat", "repeat", _count(1), _AT_LEAST_ONE),
     Input("min-pass", "min_pass", _count(1), _AT_LEAST_ONE),
     Input("min-pass-rate", "min_pass_rate", _rate, _RATE),
@@ -189,6 +192,7 @@ INPUTS: tuple[Input, ...] = (
     Input("record", "record", Path, "a folder"),
     Input("replay", "replay", Path, "a folder"),
     Input("cache", "cache", Path, "a folder"),
+    Input("dry-run", "dry_run", _flag, _FLAG, default="false"),
     Input("template", "template", Path, "a file"),
     Input("fail-on", "fail_on", _choice("violation", "never"), "violation, never", default="violation"),
     Input("summary", "summary", _flag, _FLAG, default="true"),

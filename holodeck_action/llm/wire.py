@@ -32,6 +32,7 @@ from holodeck_action.llm.network import Network, shown
 from holodeck_action.llm.retries import Retries
 from holodeck_action.llm.traced import call_ended, call_span
 from holodeck_action.llm.usage import Price, error_record, record_of
+from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.tracing.spans import Span
@@ -145,6 +146,12 @@ class Wire:
         """What the reader should know, each one sentence."""
         trouble = None if self._live is None else self._live.trouble
         return () if trouble is None else (f"the cache of model answers could not be used: {trouble}",)
+
+    @property
+    def model_calls(self) -> ModelCalls:
+        """What the calls came to so far, for the record."""
+        counts = self.counts
+        return ModelCalls(counts.calls, counts.cached, counts.failed, counts.requests, counts.tokens, counts.cost_usd)
 
     def client(self, account: Account) -> httpx2.AsyncClient:
         """Return the account's client, the same one each time; close the wire, not the client."""

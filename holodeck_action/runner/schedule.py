@@ -29,6 +29,11 @@ class Stop:
             self.reason = reason
         self._event.set()
 
+    @property
+    def requested(self) -> bool:
+        """Whether the run is to end as soon as possible."""
+        return self._event.is_set()
+
     def drain(self, reason: str) -> None:
         """Start no more trials, and end the run when those under way have ended."""
         if self.reason is None:

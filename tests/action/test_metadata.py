@@ -22,6 +22,7 @@ KINDS = {
     "a whole number, 1 or more": "integer",
     "a number from 0 to 1": "float",
     "a number of seconds above 0": "float",
+    "a number of US dollars, 0 or more": "float",
     "true, false": "boolean",
     "violation, never": "enum",
     "always, changes, failures, off": "enum",

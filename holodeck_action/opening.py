@@ -1,0 +1,162 @@
+"""Suites opened: what they need is built and what an interrupted run left is read, before anything runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holodeck_action.agents.attachments.files import CaseFiles
+from holodeck_action.agents.base import Agent, TargetError
+from holodeck_action.agents.registry import build_agent
+from holodeck_action.agents.tools.mcp_settings import server_secrets
+from holodeck_action.preflight import ConfigurationError, Prepared
+from holodeck_action.results.redaction import Redactor, environment_secrets
+from holodeck_action.runner.identity import run_identity
+from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
+from holodeck_action.suite.targets import ModelTarget
+from holodeck_action.tracing.traces import secrets_of
+from holodeck_action.usercode.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from holodeck_action.agents.own import OwnAgent
+    from holodeck_action.llm.budget import Budget
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A suite that can run: its agent is built, and what an interrupted run finished is read.
+
+    `folder` is where its files go, None for nowhere. `own` is the agent where it is the suite's own model; `budgets`
+    limit its calls. `files` reads the files of its cases, None where there are none.
+    """
+
+    item: Prepared
+    folder: Path | None
+    agent: Agent
+    own: OwnAgent | None
+    budgets: tuple[Budget, ...]
+    files: CaseFiles | None
+    target_pool: WorkerPool
+    redactor: Redactor
+    identity: Mapping[str, Any]
+    resumed: Resumed
+
+
+def budget_of(max_cost_usd: float | None, max_tokens: int | None) -> Budget | None:
+    """Return a budget with nothing spent; None where there is no limit."""
+    if max_cost_usd is None and max_tokens is None:
+        return None
+    from holodeck_action.llm.budget import Budget
+
+    return Budget(max_cost_usd=max_cost_usd, max_tokens=max_tokens)
+
+
+def open_all(
+    prepared: Sequence[Prepared], folders: Sequence[Path | None], shared: Budget | None, *, resume: bool
+) -> list[Opened]:
+    """Open what every suite needs before anything runs.
+
+    Args:
+        prepared: the suites.
+        folders: where the files of each go, None for nowhere.
+        shared: limits the calls of all of them together.
+        resume: whether to read what an interrupted run finished.
+
+    Raises:
+        ConfigurationError: the problems of all suites.
+    """
+    suites: list[Opened] = []
+    problems: list[str] = []
+    for item, folder in zip(prepared, folders, strict=True):
+        of_servers = server_secrets(item.suite.agent.tools or (), item.suite.folder)
+        of_collectors = secrets_of(item.suite, item.environ)
+        redactor = Redactor(item.suite.secrets | environment_secrets(item.environ) | of_servers | of_collectors)
+        try:
+            suites.append(_open(item, folder, redactor, shared, resume=resume))
+        except TargetError as error:
+            problems.append(redactor.text(f"{item.place}: target: {error}"))
+        except JournalError as error:
+            problems.append(str(error))
+    if problems:
+        asyncio.run(close_all(suites))
+        raise ConfigurationError(problems)
+    return suites
+
+
+def _open(item: Prepared, folder: Path | None, redactor: Redactor, shared: Budget | None, *, resume: bool) -> Opened:
+    # A turn's deadline runs while it waits for a process: there is one for every conversation.
+    pool = WorkerPool(item.suite.folder, environ=item.environ, size=item.settings.concurrency)
+    settings = item.settings
+    budgets = tuple(
+        budget for budget in (budget_of(settings.max_cost_usd, settings.max_tokens), shared) if budget is not None
+    )
+    files = _files(item)
+    own: OwnAgent | None = None
+    agent: Agent
+    if isinstance(item.target, ModelTarget):
+        agent = own = _own_agent(item, redactor, budgets, files)
+    else:
+        agent = build_agent(
+            item.suite,
+            item.target,
+            folder=item.target_folder,
+            environ=item.environ,
+            max_bytes=settings.max_response_bytes,
+            pool=pool,
+        )
+    identity: Mapping[str, Any] = {}
+    resumed = Resumed({}, 0, ())
+    if folder is not None:
+        try:
+            identity = redactor.value(run_identity(item.suite, item.target, item.target_folder))
+        except OSError as error:
+            raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
+        if resume:
+            resumed = read_for_resume(folder / JOURNAL_FILE, identity)
+    return Opened(item, folder, agent, own, budgets, files, pool, redactor, identity, resumed)
+
+
+def _files(item: Prepared) -> CaseFiles | None:
+    """Prepare what reads the files of the cases; None where there are none.
+
+    Raises:
+        TargetError: the suite's model is to be given files that cannot be read here.
+    """
+    if not any(turn.files for case in item.cases for turn in case.turns):
+        return None
+    from holodeck_action.agents.attachments.building import build_files
+    from holodeck_action.agents.attachments.files import check_packages
+
+    if isinstance(item.target, ModelTarget):
+        check_packages(item.cases)
+    settings = item.settings
+    return build_files(
+        item.suite.folder,
+        file_timeout_s=settings.files.file_timeout_s,
+        download_timeout_s=settings.files.download_timeout_s,
+        cache=settings.files.cache,
+        online=settings.calls.mode != "replay",
+        environ=item.environ,
+    )
+
+
+def _own_agent(
+    item: Prepared, redactor: Redactor, budgets: Sequence[Budget], files: CaseFiles | None
+) -> OwnAgent:
+    from holodeck_action.agents.own import Limits, build_own
+    from holodeck_action.llm.wire import WireSettings
+
+    settings = item.settings
+    calls = settings.calls
+    wire = WireSettings(calls.mode, calls.folder, calls.cache, calls.ttl_s, max_in_flight=settings.concurrency)
+    limits = Limits(settings.turn_timeout_s, settings.max_response_bytes)
+    return build_own(item.suite, item.environ, limits, wire, redactor, budgets, files)
+
+
+async def close_all(suites: Sequence[Opened]) -> None:
+    """Release what suites hold that were opened and did not run."""
+    for opened in suites:
+        await opened.agent.close()
