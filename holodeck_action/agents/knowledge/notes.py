@@ -20,14 +20,14 @@ def notes(document: Document, *, defined: bool, referred: bool) -> Iterator[str]
         referred: whether headings are added of sections that a chunk refers to and is not from.
     """
     glossary = Glossary(definitions(document.sections) if defined else ())
-    references = References(document.sections if referred else ())
+    references = References(document.sections) if referred else None
     for chunk in document.chunks:
         lines: list[str] = []
         plain = " ".join(chunk.text.replace("**", "").split())
         used = [found.text for found in glossary.used(chunk.text) if found.text.rstrip("…") not in plain]
         if used:
             lines += ["Definitions:", *(f"- {text}" for text in used[:_MOST])]
-        targets = references.of(chunk.text, chunk.sections)
+        targets = references.of(chunk.text, chunk.sections) if references is not None else ()
         if targets:
             lines.append("Refers to:")
         for target in targets[:_MOST]:

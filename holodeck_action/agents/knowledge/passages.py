@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Literal
 
 from holodeck_action.agents.knowledge.chunking import chunk_spans
@@ -88,14 +88,12 @@ def document(source: str, text: str, rules: ChunkRules) -> Document:
 
 
 def _by_structure(source: str, text: str, found: Sequence[Section], rules: ChunkRules) -> Iterator[Chunk]:
-    used: Counter[str] = Counter()
+    used: set[str] = set()
     for index, section in enumerate(found):
         shown = _shown_path((*section.path, section.label) if section.label else (), rules.most_tokens // 4)
         if not section.text and _is_shown_below(index, found, rules):
             continue
-        anchor = _anchor(section)
-        used[anchor] += 1
-        name = f"{source}#{anchor}" + (f"-{used[anchor]}" if used[anchor] > 1 else "")
+        name = _unused(f"{source}#{_anchor(section)}", used)
         numbers = (section.number,) if section.number and section.kind in _CITED else ()
         spans = chunk_spans(section.text, size=rules.most_tokens - count_tokens(shown), overlap=rules.overlap) or [
             (0, 0)
@@ -110,6 +108,14 @@ def _by_structure(source: str, text: str, found: Sequence[Section], rules: Chunk
                 (index,),
                 numbers,
             )
+
+
+def _unused(name: str, used: set[str]) -> str:
+    """Return a name that no section has yet: the second `usage` is `usage-2`."""
+    numbered = (f"{name}-{number}" if number > 1 else name for number in count(1))
+    free = next(each for each in numbered if each not in used)
+    used.add(free)
+    return free
 
 
 def _is_shown_below(index: int, found: Sequence[Section], rules: ChunkRules) -> bool:
