@@ -9,7 +9,7 @@ import os
 import sys
 from contextlib import suppress
 
-MEMORY_BYTES = 2 << 30
+MEMORY_BYTES = 1 << 30
 """Most bytes of memory of its own: what a small file can be made to unpack to has no other bound."""
 
 
