@@ -143,9 +143,7 @@ def _files(item: Prepared) -> CaseFiles | None:
     )
 
 
-def _own_agent(
-    item: Prepared, redactor: Redactor, budgets: Sequence[Budget], files: CaseFiles | None
-) -> OwnAgent:
+def _own_agent(item: Prepared, redactor: Redactor, budgets: Sequence[Budget], files: CaseFiles | None) -> OwnAgent:
     from holodeck_action.agents.own import Limits, build_own
     from holodeck_action.llm.wire import WireSettings
 

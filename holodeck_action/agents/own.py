@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from holodeck_action.agents.attachments.files import CaseFiles
 from holodeck_action.agents.base import AgentError, TargetError
 from holodeck_action.agents.model import ModelAgent, ModelSession
 from holodeck_action.agents.tools.base import Tool, Toolkit
@@ -163,6 +164,7 @@ def build_own(
     wire: WireSettings,
     redactor: Redactor,
     budgets: Sequence[Budget] = (),
+    files: CaseFiles | None = None,
 ) -> OwnAgent:
     """Build the suite's own agent; its functions are imported, nothing is asked or started.
 
@@ -173,6 +175,7 @@ def build_own(
         wire: how model calls are made.
         redactor: masks secrets in what is recorded.
         budgets: what the calls may cost.
+        files: reads the files of cases; closed by who made it. None where no case has any.
 
     Raises:
         TargetError: a key or a package is missing, an address is none, a tool cannot be used, or a budget in US dollars
@@ -215,6 +218,7 @@ def build_own(
             monotonic=time.monotonic,
             tools=tools,
             ended=agent.end,
+            files=files,
         )
 
     agent = OwnAgent(build, toolkits, connections)
@@ -275,5 +279,3 @@ def _wanting(suite: Suite) -> Iterator[str]:
         yield f"tools of type {', '.join(kinds)}"
     if suite.agent.response_format is not None:
         yield "response_format"
-    if any(turn.files for case in suite.cases for turn in case.turns):
-        yield "files of cases"

@@ -362,10 +362,6 @@ MCP = {"type": "mcp", "name": "files", "description": "Files.", "command": "npx"
     [
         ({"tools": [MCP]}, "tools of type mcp"),
         ({"response_format": {"type": "object", "properties": {}}}, "response_format"),
-        (
-            {"cases": [{"name": "a", "input": "?", "ground_truth": "x", "files": [{"path": "a.txt", "type": "text"}]}]},
-            "files of cases",
-        ),
         ({"tools": [MCP], "response_format": {"type": "object"}}, "tools of type mcp, response_format"),
     ],
 )
