@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from holodeck_action.evaluators.threads import DaemonThreads
+from holodeck_action.results.record import Usage
 
 T = TypeVar("T")
 
@@ -26,12 +27,13 @@ class Job(Generic[T]):
 class Done(Generic[T]):
     """What came of a job: its result, or the error it raised.
 
-    `duration_ms` is its wall time; None when it never ran.
+    `duration_ms` is its wall time; None when it never ran. `usage` is what its model calls took; None without any.
     """
 
     result: T | None
     error: Exception | None
     duration_ms: float | None
+    usage: Usage | None = None
 
 
 class _Batch(Generic[T]):

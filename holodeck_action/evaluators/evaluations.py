@@ -11,6 +11,7 @@ from holodeck_action.evaluators.computing import Done
 from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.planning import PlannedMetric
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation, Status
+from holodeck_action.results.record import Usage
 
 
 class EvaluationWriter:
@@ -33,8 +34,8 @@ class EvaluationWriter:
         """Return the evaluation of a metric that was tried."""
         if done.result is None:
             error = error_info(done.error or EvaluationError("nothing came of the evaluation"))
-            return self._write(metric, "failed", error.message, duration_ms=done.duration_ms, error=error)
-        return self._write(metric, "completed", done.result.reasoning, done.result, done.duration_ms)
+            return self._write(metric, "failed", error.message, None, done, error)
+        return self._write(metric, "completed", done.result.reasoning, done.result, done)
 
     def _write(
         self,
@@ -42,9 +43,10 @@ class EvaluationWriter:
         status: Status,
         explanation: str,
         result: EvaluationResult | None = None,
-        duration_ms: float | None = None,
+        done: Done[EvaluationResult] | None = None,
         error: ErrorInfo | None = None,
     ) -> Evaluation:
+        usage = None if done is None else done.usage
         return Evaluation(
             evaluation_id=f"eval_{self._new_id()}",
             target_event_id=self._target,
@@ -53,10 +55,11 @@ class EvaluationWriter:
             score=None if result is None else result.score,
             explanation=explanation,
             criteria=metric.criteria,
-            metadata={} if result is None else _metadata(result),
+            metadata={} if result is None else _metadata(result, usage),
             timestamp=self._timestamp,
-            duration_ms=duration_ms,
+            duration_ms=None if done is None else done.duration_ms,
             status=status,
+            cost_usd=None if usage is None else usage.cost_usd,
             error=error,
         )
 
@@ -71,8 +74,10 @@ def error_info(error: Exception) -> ErrorInfo:
     return ErrorInfo(type(error).__name__, describe(error), "evaluator_error")
 
 
-def _metadata(result: EvaluationResult) -> dict[str, Any]:
+def _metadata(result: EvaluationResult, usage: Usage | None) -> dict[str, Any]:
     metadata = dict(result.metadata)
+    if usage is not None:
+        metadata["usage"] = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
     if result.raw_score is not None:
         metadata["raw_score"] = result.raw_score
     if result.evaluation_steps is not None:

@@ -21,6 +21,7 @@ from holodeck_action.evaluators.response_path import ResponsePathError, extract
 from holodeck_action.evaluators.threads import DaemonThreads
 from holodeck_action.evaluators.tool_assertions import check_tools
 from holodeck_action.evaluators.traced import EvaluationSpans, tools_checked
+from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
 from holodeck_action.suite.applicability import missing_static_inputs, skip_reason
@@ -29,6 +30,7 @@ from holodeck_action.suite.values import Suite, Turn
 from holodeck_action.tracing.spans import Scope, Span, span
 
 if TYPE_CHECKING:
+    from holodeck_action.evaluators.judges import Judges
     from holodeck_action.usercode.pool import WorkerPool
 
 
@@ -46,6 +48,7 @@ class Answer:
         retrieval_context: the retrieved texts that count for this turn; None when there is no retrieval.
         retrieved_chunks: all chunks of the conversation so far; None when the agent said nothing about them.
         context: the texts of the turn's files; None when it has none.
+        trial: the trial's index: every trial is judged anew.
     """
 
     turn: Turn
@@ -57,6 +60,7 @@ class Answer:
     retrieval_context: tuple[str, ...] | None = None
     retrieved_chunks: tuple[RetrievedChunk, ...] | None = None
     context: tuple[str, ...] | None = None
+    trial: int = 0
 
 
 class TurnScorer:
@@ -67,6 +71,7 @@ class TurnScorer:
         pool: the workers in which the suite's own code runs.
         clock: the time, aware and in UTC.
         new_id: a fresh UUID 4 as text.
+        judges: the models that grade; None where no metric needs one.
         threads: where metrics are computed.
     """
 
@@ -77,12 +82,13 @@ class TurnScorer:
         pool: WorkerPool,
         clock: Callable[[], datetime],
         new_id: Callable[[], str],
+        judges: Judges | None = None,
         threads: DaemonThreads | None = None,
     ) -> None:
         self._clock = clock
         self._new_id = new_id
         self._threads = threads or DaemonThreads()
-        self._planner = Planner(EvaluatorRegistry(pool))
+        self._planner = Planner(EvaluatorRegistry(pool, judges))
         for case in suite.cases:
             for turn in case.turns:
                 for spec in turn.metrics:
@@ -113,7 +119,9 @@ class TurnScorer:
                 if isinstance(evaluator, DeterministicEvaluator):
                     jobs[at] = Job(partial(_compute, evaluator, arguments, metric.response_path), metric.timeout_s)
                 else:
-                    calls[at] = group.create_task(_call(evaluator, arguments, traced.start(at, metric.spec.label)))
+                    calls[at] = group.create_task(
+                        _call(metric, evaluator, arguments, answer.trial, traced.start(at, metric.spec.label))
+                    )
             computed = dict(zip(jobs, await compute_all(self._threads, [*jobs.values()]), strict=True))
             traced.computed(computed)
         done.update(computed)
@@ -229,8 +237,13 @@ def _compute(evaluator: DeterministicEvaluator, arguments: dict[str, Any], path:
     return evaluator.compute(**{**arguments, "response": part})
 
 
-async def _call(evaluator: BaseEvaluator, arguments: dict[str, Any], traced: Span) -> Done[EvaluationResult]:
+async def _call(
+    metric: PlannedMetric, evaluator: BaseEvaluator, arguments: dict[str, Any], trial: int, traced: Span
+) -> Done[EvaluationResult]:
     started = time.perf_counter()
+    meter = Meter()
+    # The task's own context: nobody else reads it.
+    CALL.set(CallContext("judge", trial, time.monotonic() + metric.timeout_s, meter))
     result: EvaluationResult | None = None
     failure: Exception | None = None
     try:
@@ -238,4 +251,4 @@ async def _call(evaluator: BaseEvaluator, arguments: dict[str, Any], traced: Spa
             result = await evaluator.evaluate(**arguments)
     except Exception as error:  # noqa: BLE001 - one metric's trouble is nobody else's
         failure = error
-    return Done(result, failure, 1000 * (time.perf_counter() - started))
+    return Done(result, failure, 1000 * (time.perf_counter() - started), meter.usage())

@@ -66,8 +66,9 @@ class Deadlines:
 
 @dataclass(slots=True)
 class _Conversation:
-    """What has accumulated over the turns of a session."""
+    """What has accumulated over the turns of a session; `trial` is the trial's index."""
 
+    trial: int
     invocations: tuple[ToolInvocation, ...] = ()
     context: tuple[str, ...] | None = None
     chunks: tuple[RetrievedChunk, ...] | None = None
@@ -153,7 +154,7 @@ class TrialRunner:
         failure: str | None = None
         trouble: ErrorInfo | None = None
         case_deadline = asyncio.timeout(self.deadlines.case_s)
-        conversation = _Conversation()
+        conversation = _Conversation(index)
         try:
             async with case_deadline:
                 session = await self.agent.open(case, index)
@@ -229,6 +230,7 @@ class TrialRunner:
         conversation.add(reply)
         context = turn.retrieval_context if turn.retrieval_context is not None else conversation.context
         answer = Answer(
+            trial=conversation.trial,
             turn=turn,
             case_name=case.name,
             multi_turn=case.multi_turn,

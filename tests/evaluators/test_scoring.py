@@ -319,16 +319,11 @@ def test_retry_on_failure_tries_a_transient_failure_again(tmp_path: Path) -> Non
     assert (found.status, found.score) == ("completed", 1.0)
 
 
-def test_judged_metrics_fail_with_the_way_out(tmp_path: Path) -> None:
-    judged = [
-        spec(type="geval", name="Tone", criteria="polite"),
-        spec(type="rag", metric_type="answer_relevancy"),
-        spec("coherence"),
-    ]
-    for item in score(tmp_path, judged, "x"):
-        assert item.error is not None
-        assert item.error.code == "unsupported_metric"
-        assert item.error.message.endswith("disable them with enabled: false")
+def test_judged_metrics_fail_where_nobody_can_judge(tmp_path: Path) -> None:
+    judged = [spec(type="geval", name="Tone", criteria="polite"), spec(type="rag", metric_type="answer_relevancy")]
+    found = score(tmp_path, judged, "x")
+    assert [item.error.code for item in found if item.error is not None] == ["no_judge", "no_judge"]
+    assert [item.status for item in found] == ["failed", "failed"]
 
 
 def test_a_turn_without_an_answer_has_its_evaluations_pending(tmp_path: Path) -> None:

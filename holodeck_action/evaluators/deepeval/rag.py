@@ -195,7 +195,7 @@ class ContextualPrecisionEvaluator(RagEvaluator):
 
     def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
         relevant = [item.verdict == "yes" for item in metric.verdicts]
-        return {"precision_at_k": {k: sum(relevant[:k]) / k for k in range(1, len(relevant) + 1)}}
+        return {"precision_at_k": {str(k): sum(relevant[:k]) / k for k in range(1, len(relevant) + 1)}}
 
 
 class ContextualRecallEvaluator(RagEvaluator):
