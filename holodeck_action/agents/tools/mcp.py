@@ -16,7 +16,8 @@ from holodeck_action.agents.untrusted import excerpt
 from holodeck_action.llm.tools import ToolDefinition
 from holodeck_action.results.redaction import Redactor
 from holodeck_action.results.storable import storable
-from holodeck_action.suite.tools import MCPTool, ToolModel
+from holodeck_action.suite.errors import quoted
+from holodeck_action.suite.tools import HierarchicalDocumentTool, MCPTool, ToolModel, VectorstoreTool
 from holodeck_action.usercode.failures import CallError
 from holodeck_action.usercode.plain import Plain
 
@@ -49,8 +50,11 @@ class McpServers:
         entries = [tool for tool in tools if isinstance(tool, MCPTool)]
         self._plans = [read_entry(entry, folder, environ) for entry in entries if entry.load_tools]
         self._notices = [notice for entry in entries for notice in entry_notices(entry)]
-        others = [tool.name for tool in tools if not isinstance(tool, MCPTool)]
-        self._taken = {*others, *(f"{name}_search" for name in others)}
+        self._taken = {
+            f"{tool.name}_search" if isinstance(tool, VectorstoreTool | HierarchicalDocumentTool) else tool.name
+            for tool in tools
+            if not isinstance(tool, MCPTool)
+        }
         self._redactor = redactor
         self._servers: list[McpServer] = []
 
@@ -102,7 +106,7 @@ class McpServers:
                 troubles.append(error)
             if name != listed.name:
                 self._notices.append(
-                    f"tools.{server.plan.name}: the model sees the tool {excerpt(listed.name, 80)} as {name}, "
+                    f"tools.{server.plan.name}: the model sees the tool {quoted(listed.name)} as {name}, "
                     "because of its characters or because another tool has its name"
                 )
         if troubles:
@@ -139,7 +143,7 @@ def _selected(server: McpServer, listing: Sequence[ListedTool]) -> list[ListedTo
     missing = _missing(allowed or (), listed)
     if missing:
         raise AgentError(
-            f"{place}.config.allowed_tools: the server has no tool {excerpt(missing[0], 80)} (it has: {shown})",
+            f"{place}.config.allowed_tools: the server has no tool {quoted(missing[0])} (it has: {shown})",
             "tool_unavailable",
         )
     if not listed:
@@ -159,7 +163,7 @@ def _definition(server: McpServer, listed: ListedTool, name: str) -> ToolDefinit
     Raises:
         AgentError: its schema is none; whoever writes the suite can leave the tool out.
     """
-    place = f"tools.{server.plan.name}: the server's tool {excerpt(listed.name, 80)}"
+    place = f"tools.{server.plan.name}: the server's tool {quoted(listed.name)}"
     try:
         schema: dict[str, Any] = storable(Plain(_LARGEST_SCHEMA).convert(listed.input_schema, "its inputSchema"))
         if schema.setdefault("type", "object") != "object":

@@ -79,13 +79,11 @@ class McpServer:
         """
         try:
             connection, session = await self._session()
-            found = await self._bounded(self._pages(connection, session), self.plan.request_s, "list its tools")
+            return await self._bounded(self._pages(connection, session), self.plan.request_s, "list its tools")
         except ServerError as error:
             stderr = "" if self._connection is None else self._connection.heard.stderr
             context: dict[str, object] = {"stderr": self._redactor.text(stderr)} if stderr else {}
             raise AgentError(f"tools.{self.plan.name}: {self._shown(error)}", "tool_unavailable", context) from None
-        self._starts = 0
-        return found
 
     async def call(self, name: str, args: dict[str, Any], timeout_s: float | None) -> CallToolResult:
         """Call one of its tools.
@@ -219,9 +217,9 @@ class McpServer:
         heard = connection.heard
         match error:
             case AgentError(code="too_large"):
-                return f"it wrote a message of more than {MAX_MESSAGE} bytes; the connection was ended"
+                return f"it sent a message of more than {MAX_MESSAGE} bytes; the connection was ended"
             case AgentError():
-                return error.message.replace("without answering", "").replace(" ;", ";").strip()
+                return error.message.replace("the command", "its process").replace(" without answering", "")
             case TimeoutError():
                 clause = f"it was not ready within {self.plan.request_s:g} s (request_timeout)"
                 if heard.stray is not None:

@@ -76,9 +76,14 @@ async def stdio_streams(server: StdioServer, heard: Heard) -> AsyncIterator[Stre
     outgoing, sent = anyio.create_memory_object_stream[Any](0)
 
     async def read() -> None:
-        while True:
-            line = (await process.read_line()).decode(server.encoding, "replace")
-            await _pass_on(line, received, heard)
+        try:
+            while True:
+                line = (await process.read_line()).decode(server.encoding, "replace")
+                await _pass_on(line, received, heard)
+        except AgentError:
+            # Nothing can come of it any more; it need not be asked to end.
+            await process.stop()
+            raise
 
     async def write() -> None:
         async for message in sent:
@@ -106,9 +111,6 @@ async def sse_streams(server: HttpServer, heard: Heard) -> AsyncIterator[Streams
     """
     import anyio
 
-    received, incoming = anyio.create_memory_object_stream[Any](0)
-    outgoing, sent = anyio.create_memory_object_stream[Any](0)
-    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with (
         _client(server, heard) as client,
         client.stream(
@@ -116,6 +118,9 @@ async def sse_streams(server: HttpServer, heard: Heard) -> AsyncIterator[Streams
         ) as stream,
     ):
         stream.raise_for_status()
+        received, incoming = anyio.create_memory_object_stream[Any](0)
+        outgoing, sent = anyio.create_memory_object_stream[Any](0)
+        address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def read() -> None:
             async for event in httpx2.EventSource(stream, max_event_size=MAX_MESSAGE):

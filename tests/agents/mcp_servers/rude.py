@@ -45,13 +45,15 @@ def leave_traces() -> None:
 
 
 def send(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii="latin" not in MANNERS) + "\n")
     sys.stdout.flush()
 
 
 def result_of(params: dict[str, Any]) -> dict[str, Any]:
     arguments = params.get("arguments") or {}
-    text = json.dumps({"tool": params["name"], **arguments})
+    text = json.dumps({"tool": params["name"], **arguments}, ensure_ascii=False)
+    if "environment" in MANNERS:
+        return {"content": [{"type": "text", "text": json.dumps(dict(os.environ))}]}
     if "nan" in MANNERS:
         return {"content": [], "structuredContent": {"score": float("nan")}}
     if "deep" in MANNERS:
@@ -60,6 +62,9 @@ def result_of(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
+    if "latin" in MANNERS:
+        sys.stdin.reconfigure(encoding="latin-1")  # type: ignore[union-attr]
+        sys.stdout.reconfigure(encoding="latin-1")  # type: ignore[union-attr]
     if "stubborn" in MANNERS:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)

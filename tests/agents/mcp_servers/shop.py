@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +38,9 @@ def broken(order: str) -> str:
 
 
 @server.tool(structured_output=False)
-def variable(name: str) -> str:
+def variable(of: str) -> str:
     """Return a variable of the environment."""
-    return os.environ.get(name, "(not set)")
+    return os.environ.get(of, "(not set)")
 
 
 @server.tool(structured_output=False)
@@ -131,5 +130,4 @@ if __name__ == "__main__":
     if kind in ("sse", "streamable-http"):
         serve(kind, Path(sys.argv[2]))
     else:
-        time.sleep(0)
         server.run("stdio")
