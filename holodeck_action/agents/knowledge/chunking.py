@@ -17,7 +17,7 @@ def chunk_text(text: str, *, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLA
     """Cut a text into pieces.
 
     A piece ends, in its second half, where the text pauses most: before a heading of Markdown, at a blank line, at the
-    end of a line, at the end of a sentence; else after `size` tokens. The next one begins `overlap` tokens before that.
+    end of a line, of a sentence, of a word; else after `size` tokens. The next one begins `overlap` tokens before that.
 
     Args:
         text: any text.
@@ -60,12 +60,14 @@ def _end(text: str, spans: list[tuple[int, int]], begin: int, size: int, overlap
 
 
 def _pause(text: str, spans: list[tuple[int, int]], at: int) -> int:
-    """Return how much the text pauses before a token: 0 (not at all) to 4 (a heading begins)."""
+    """Return how much the text pauses before a token: 0 (not at all) to 5 (a heading begins)."""
     gap = text[spans[at - 1][1] : spans[at][0]]
     lines = gap.count("\n")
     if lines and text.startswith("#", spans[at][0]):
-        return 4
+        return 5
     if lines:
-        return 3 if lines > 1 else 2
+        return 4 if lines > 1 else 3
     before = text[max(0, spans[at - 1][1] - 4) : spans[at - 1][1]].rstrip(_CLOSING)[-1:]
-    return int(before in _FULL_STOPS or (bool(gap) and before in _STOPS)) if before else 0
+    if before and (before in _FULL_STOPS or (gap and before in _STOPS)):
+        return 2
+    return 1 if gap else 0
