@@ -60,29 +60,38 @@ def _choices(payload: Any) -> Iterator[tuple[Mapping[str, Any], str | None]]:
 def _joined(events: list[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the whole answer that a stream tells: its texts and calls, not its details."""
     texts: list[str] = []
-    calls: dict[Any, dict[str, Any]] = {}
+    calls: dict[int | None, dict[str, Any]] = {}
+    whole: list[Any] = []
     reason: Any = None
     for event in events:
+        at = event.get("index") if isinstance(event.get("index"), int) else None
         if "content_block" in event:  # Anthropic: a block begins
             block = _mapping(event["content_block"])
             if block.get("type") == "tool_use":
-                calls[event.get("index")] = {"id": block.get("id"), "name": block.get("name"), "arguments": ""}
+                calls[at] = {"id": block.get("id"), "name": block.get("name"), "arguments": ""}
         delta = _mapping(event.get("delta"))
         texts += [str(delta["text"])] if isinstance(delta.get("text"), str) else []
-        if isinstance(delta.get("partial_json"), str) and event.get("index") in calls:
-            calls[event.get("index")]["arguments"] += delta["partial_json"]
+        if isinstance(delta.get("partial_json"), str) and at in calls:
+            calls[at]["arguments"] += delta["partial_json"]
         reason = delta.get("stop_reason") or reason
         for choice in _list(event.get("choices"))[:1]:  # OpenAI
             part = _mapping(_mapping(choice).get("delta"))
             texts += [part["content"]] if isinstance(part.get("content"), str) else []
             reason = _mapping(choice).get("finish_reason") or reason
             for given in _list(part.get("tool_calls")):
-                call = calls.setdefault(_mapping(given).get("index"), {"id": None, "name": None, "arguments": ""})
+                number = _mapping(given).get("index")
+                call = calls.setdefault(
+                    number if isinstance(number, int) else None, {"id": None, "name": None, "arguments": ""}
+                )
                 function = _mapping(_mapping(given).get("function"))
                 call["id"] = _mapping(given).get("id") or call["id"]
                 call["name"] = function.get("name") or call["name"]
                 call["arguments"] += str(function.get("arguments") or "")
-    whole = [{"id": call["id"], "function": call} for call in calls.values()]
+        if isinstance(event.get("message"), Mapping) and isinstance(event["message"].get("content"), str):  # Ollama
+            texts.append(event["message"]["content"])
+            whole += _list(event["message"].get("tool_calls"))
+            reason = event.get("done_reason") or reason
+    whole += [{"id": call["id"], "function": call} for call in calls.values()]
     message = {"content": "".join(texts), "tool_calls": whole}
     return {"choices": [{"message": message, "finish_reason": reason}]}
 

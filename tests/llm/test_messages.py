@@ -1,0 +1,166 @@
+"""Requests and answers of every provider as messages of the conventions: real bodies of the fake servers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holodeck_action.llm.messages import finish_reasons, input_messages, output_messages
+from holodeck_action.llm.outcomes import parse
+from tests.llm.models import Answer, FakeModels, ToolCall
+
+TOOL = {"name": "find", "description": "d"}
+SCHEMA = {"type": "object", "properties": {"order": {"type": "string"}}}
+OPENAI = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "Where?"}],
+    "tools": [{"type": "function", "function": {**TOOL, "parameters": SCHEMA}}],
+}
+ANTHROPIC = {
+    "model": "m",
+    "max_tokens": 9,
+    "messages": [{"role": "user", "content": "Where?"}],
+    "tools": [{**TOOL, "input_schema": SCHEMA}],
+}
+
+
+def asked(provider: str, answer: Answer, *, stream: bool) -> Any:
+    """What a provider answers, as the wire reads it."""
+    with FakeModels() as models:
+        models.answer(lambda _: answer)
+        urls = {
+            "openai": f"{models.openai_url}/chat/completions",
+            "anthropic": f"{models.anthropic_url}/v1/messages",
+            "ollama": f"{models.ollama_url}/api/chat",
+        }
+        body = {**(ANTHROPIC if provider == "anthropic" else OPENAI), "stream": stream}
+        headers = {"authorization": "Bearer sk-any-key", "x-api-key": "sk-any-key", "anthropic-version": "2023-06-01"}
+        with httpx2.Client(trust_env=False) as client:
+            response = client.post(urls[provider], json=body, headers=headers)
+        assert response.status_code == 200, response.text
+        return parse(response.headers["content-type"], response.content)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "ollama"])
+def test_an_answer_is_one_message(provider: str, stream: bool) -> None:
+    payload = asked(provider, Answer("In Leeds, I think."), stream=stream)
+    assert output_messages(payload) == [
+        {
+            "role": "assistant",
+            "parts": [{"type": "text", "content": "In Leeds, I think."}],
+            "finish_reason": "stop",
+        }
+    ]
+    assert finish_reasons(payload) == ("stop",)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "ollama"])
+def test_a_call_is_a_part_of_its_message(provider: str, stream: bool) -> None:
+    calls = (ToolCall("find", {"order": "A-17"}), ToolCall("find", {"order": "B-2"}))
+    (message,) = output_messages(asked(provider, Answer("On it.", tools=calls), stream=stream))
+    text, *parts = message["parts"]
+    assert text == {"type": "text", "content": "On it."}
+    assert [(part["type"], part["name"], part["arguments"]) for part in parts] == [
+        ("tool_call", "find", {"order": "A-17"}),
+        ("tool_call", "find", {"order": "B-2"}),
+    ]
+    assert message["finish_reason"] == ("stop" if provider == "ollama" else "tool_call")
+
+
+def test_requests_of_openai() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"order": "A-17"}'}}
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    messages = [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": [{"type": "text", "text": "Look:"}, image]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "In Leeds"},
+    ]
+    assert input_messages({"messages": messages}) == [
+        {"role": "system", "parts": [{"type": "text", "content": "Be kind."}]},
+        {"role": "user", "parts": [{"type": "text", "content": "Look:"}, {"type": "image_url"}]},
+        {
+            "role": "assistant",
+            "parts": [{"type": "tool_call", "id": "c1", "name": "find", "arguments": {"order": "A-17"}}],
+        },
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "In Leeds"}]},
+    ]
+
+
+def test_requests_of_anthropic() -> None:
+    document = {
+        "system": [{"type": "text", "text": "Be kind."}],
+        "messages": [
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+                    {"type": "tool_use", "id": "t1", "name": "find", "input": {"order": "A-17"}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "Leeds"}]}
+                ],
+            },
+        ],
+    }
+    assert input_messages(document) == [
+        {"role": "system", "parts": [{"type": "text", "content": "Be kind."}]},
+        {
+            "role": "assistant",
+            "parts": [
+                {"type": "reasoning", "content": "Hm."},
+                {"type": "tool_call", "id": "t1", "name": "find", "arguments": {"order": "A-17"}},
+            ],
+        },
+        {"role": "user", "parts": [{"type": "tool_call_response", "id": "t1", "response": "Leeds"}]},
+    ]
+
+
+NAMES = st.sampled_from(
+    [
+        "messages",
+        "choices",
+        "message",
+        "content",
+        "role",
+        "delta",
+        "tool_calls",
+        "function",
+        "arguments",
+        "type",
+        "text",
+        "index",
+        "content_block",
+        "partial_json",
+        "system",
+        "stop_reason",
+        "finish_reason",
+        "name",
+        "id",
+        "input",
+    ]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "tool", "tool_use", "text", "{"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=5),
+    max_leaves=25,
+)
+
+
+@given(JSON)
+def test_whatever_a_server_says_nothing_raises(value: Any) -> None:
+    json.dumps([input_messages(value), output_messages(value), finish_reasons(value)])
+    json.dumps([output_messages([value, {"choices": [value]}]), output_messages({"choices": [{"message": value}]})])
+    block = {"index": value, "content_block": {"type": "tool_use"}}
+    call = {"choices": [{"delta": {"tool_calls": [{"index": value}]}}]}
+    json.dumps(output_messages([block, {"index": value, "delta": {"partial_json": "{"}}, call]))

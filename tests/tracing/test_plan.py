@@ -1,0 +1,124 @@
+"""What fields and variables ask for together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holodeck_action.suite.agent import Observability
+from holodeck_action.tracing.plan import Otlp, TracePlan, header_secrets, plan_traces
+
+
+def planned(exporters: dict[str, Any] | None = None, environ: dict[str, str] | None = None, **traces: Any) -> TracePlan:
+    block = Observability.model_validate({"enabled": True, "traces": traces, "exporters": exporters})
+    asked = plan_traces(block, "shop", environ or {})
+    assert asked.plan is not None
+    assert asked.notices == ()
+    return asked.plan
+
+
+def sent(environ: dict[str, str] | None = None, **otlp: Any) -> Otlp:
+    plan = planned({"otlp": otlp}, environ)
+    assert plan.otlp is not None
+    assert plan.console is None
+    return plan.otlp
+
+
+ENV = "OTEL_EXPORTER_OTLP_"
+
+
+@pytest.mark.parametrize(
+    ("otlp", "environ", "protocol", "endpoint"),
+    [
+        ({}, {}, "grpc", "http://localhost:4317"),
+        ({"protocol": "http"}, {}, "http", "http://localhost:4318/v1/traces"),
+        ({"endpoint": "https://c.example/otlp/"}, {}, "grpc", "https://c.example"),
+        ({"endpoint": "https://c.example/otlp/", "protocol": "http"}, {}, "http", "https://c.example/otlp/v1/traces"),
+        ({"endpoint": "collector:4317"}, {}, "grpc", "https://collector:4317"),
+        ({"endpoint": "collector:4317", "insecure": True}, {}, "grpc", "http://collector:4317"),
+        ({"endpoint": "localhost:4317"}, {}, "grpc", "http://localhost:4317"),
+        ({"endpoint": "127.0.0.1:4318", "protocol": "http"}, {}, "http", "http://127.0.0.1:4318/v1/traces"),
+        ({"endpoint": "http://c.example", "insecure": False}, {}, "grpc", "https://c.example"),
+        ({"endpoint": "https://c.example", "insecure": True}, {}, "grpc", "https://c.example"),
+        ({"endpoint": "c:1"}, {f"{ENV}INSECURE": "true"}, "grpc", "http://c:1"),
+        ({}, {f"{ENV}PROTOCOL": "http/protobuf"}, "http", "http://localhost:4318/v1/traces"),
+        ({}, {f"{ENV}ENDPOINT": "http://c.example:4318"}, "http", "http://c.example:4318/v1/traces"),
+        ({}, {f"{ENV}ENDPOINT": "http://c.example:4317"}, "grpc", "http://c.example:4317"),
+        ({}, {f"{ENV}TRACES_ENDPOINT": "http://c.example/x"}, "http", "http://c.example/x"),
+        ({"endpoint": "http://a:1"}, {f"{ENV}TRACES_ENDPOINT": "http://c.example/x"}, "grpc", "http://a:1"),
+        ({}, {f"{ENV}ENDPOINT": "http://b", f"{ENV}TRACES_ENDPOINT": "http://c/x"}, "http", "http://c/x"),
+    ],
+)
+def test_where_spans_are_sent(otlp: dict[str, Any], environ: dict[str, str], protocol: str, endpoint: str) -> None:
+    found = sent(environ, **otlp)
+    assert (found.protocol, found.endpoint) == (protocol, endpoint)
+
+
+def test_headers_of_the_file_go_before_those_of_the_environment() -> None:
+    environ = {f"{ENV}HEADERS": "api-key=one%20two, X-Team = blue"}
+    assert sent(environ).headers == {"api-key": "one two", "x-team": "blue"}
+    assert sent({**environ, f"{ENV}TRACES_HEADERS": "a=b"}).headers == {"a": "b"}
+    assert sent(environ, headers={"A": "c"}).headers == {"a": "c"}
+
+
+def test_values_of_headers_are_secrets() -> None:
+    block = Observability.model_validate({"exporters": {"otlp": {"headers": {"Authorization": "Bearer abcdefgh"}}}})
+    environ = {f"{ENV}HEADERS": "k=one%20two", "OTHER_HEADERS": "k=no"}
+    assert header_secrets(block, environ) == {"Bearer abcdefgh", "abcdefgh", "one%20two", "one two"}
+
+
+def test_nothing_secret_is_shown() -> None:
+    found = sent(endpoint="https://me:word@c.example:4318/p?key=1", protocol="http", headers={"a": "hidden"})
+    assert found.shown == "https://c.example:4318/p/v1/traces"
+    assert "hidden" not in repr(found)
+    assert "word" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("otlp", "environ", "sentence"),
+    [
+        ({"endpoint": "ftp://c"}, {}, "observability.exporters.otlp.endpoint: is no address such as "),
+        ({"endpoint": "http://c:99999"}, {}, "observability.exporters.otlp.endpoint: is no address such as "),
+        ({"endpoint": "http:///x"}, {}, "observability.exporters.otlp.endpoint: is no address such as "),
+        ({"compression": "zip"}, {}, "observability.exporters.otlp.compression: is none of none, gzip, deflate; "),
+        ({}, {f"{ENV}PROTOCOL": "http/json"}, "observability.exporters.otlp.protocol: the environment asks for"),
+    ],
+)
+def test_what_cannot_be_done_is_said(otlp: dict[str, Any], environ: dict[str, str], sentence: str) -> None:
+    block = Observability.model_validate({"enabled": True, "exporters": {"otlp": otlp}})
+    asked = plan_traces(block, "shop", environ)
+    assert asked.notices[0].startswith(sentence)
+    if "endpoint" in otlp:
+        assert asked.plan is None
+        assert asked.notices[-1].startswith("observability: no exporter is enabled")
+
+
+def test_which_exporters_are_used() -> None:
+    def used(exporters: dict[str, Any] | None, environ: dict[str, str] | None = None) -> tuple[bool, bool]:
+        asked = plan_traces(Observability.model_validate({"enabled": True, "exporters": exporters}), "s", environ or {})
+        return (False, False) if asked.plan is None else (asked.plan.console is not None, asked.plan.otlp is not None)
+
+    elsewhere = {f"{ENV}ENDPOINT": "http://c"}
+    assert used(None) == used({}) == (True, False)
+    assert used(None, elsewhere) == (False, True)
+    assert used({"console": {}, "otlp": {}}) == (True, True)
+    assert used({"console": {}}, elsewhere) == (True, True)
+    assert used({"console": {"enabled": False}}) == (False, False)
+    assert used({"otlp": {"enabled": False}}, elsewhere) == (False, False)
+    assert used({"azure_monitor": {"enabled": True}}) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("traces", "queue", "batch"),
+    [
+        ({}, 2048, 512),
+        ({"capture_content": True}, 2048, 32),
+        ({"max_queue_size": 100}, 100, 100),
+        ({"max_export_batch_size": 5000}, 5000, 5000),
+        ({"max_queue_size": 9, "max_export_batch_size": 3, "capture_content": True}, 9, 3),
+    ],
+)
+def test_sizes(traces: dict[str, Any], queue: int, batch: int) -> None:
+    plan = planned(**traces)
+    assert (plan.queue, plan.batch) == (queue, batch)
