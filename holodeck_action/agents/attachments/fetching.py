@@ -80,8 +80,12 @@ class Fetcher:
                 return body
             if not moved:
                 raise DownloadError(f"the server answered {status} without saying where to")
-            target = urljoin(url, moved)
-            if urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
+            try:
+                target = urljoin(url, moved)
+                downgraded = urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https"
+            except ValueError as error:
+                raise DownloadError(f"the server redirects to what is no URL: {error}") from None
+            if downgraded:
                 raise DownloadError("the server redirects from https to an address that is not")
             url = target
         raise DownloadError(f"the server redirects more than {MOST_REDIRECTS} times")

@@ -1,0 +1,79 @@
+"""A real web server on loopback that answers as it is told, path by path."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answer = Callable[["Handler"], None]
+
+
+class Site:
+    """Serves `pages`, by path; `asked` holds the path and the Host header of every request in their order."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, Answer] = {}
+        self.asked: list[tuple[str, str]] = []
+        self.released = threading.Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"site": self}))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for path, _ in self.asked]
+
+    def close(self) -> None:
+        self.released.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class Handler(BaseHTTPRequestHandler):
+    site: Site
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.site.asked.append((self.path, self.headers["host"]))
+        page = self.site.pages.get(self.path.partition("?")[0], lambda handler: handler.answer(b"", 404))
+        try:
+            page(self)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+
+    def answer(self, body: bytes, status: int = 200, **headers: str) -> None:
+        self.send_response(status)
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        for name, value in {"content-length": str(len(body)), **given}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep test output quiet."""
+
+
+def page(body: bytes, status: int = 200, **headers: str) -> Answer:
+    return lambda handler: handler.answer(body, status, **headers)
+
+
+def moved(to: str) -> Answer:
+    return page(b"", 302, location=to)
+
+
+def in_turn(*answers: Answer) -> Answer:
+    """One answer after the other, the last one again and again."""
+    left = list(answers)
+    return lambda handler: (left.pop(0) if len(left) > 1 else left[0])(handler)
