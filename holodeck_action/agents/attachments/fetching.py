@@ -160,8 +160,9 @@ class Fetcher:
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
                 timeout=None,
                 follow_redirects=False,
-                # A proxy would look the name up itself.
+                # A proxy would look the name up itself; certificates are those that the job trusts.
                 trust_env=False,
+                verify=httpx2.create_ssl_context(),
                 # Two names may share an address, but not a connection: its certificate was checked for one of them.
                 limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
             )
