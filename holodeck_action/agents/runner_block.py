@@ -94,7 +94,5 @@ def _claude(block: ClaudeConfig) -> RunnerSettings:
 def _fits(tool: Tool, pattern: str) -> bool:
     """Whether a pattern names a tool: by its name here, or by the one it has in HoloDeck's Claude runner."""
     name = tool.definition.name
-    names = [name, f"mcp__holodeck_tools__{name}"]
-    if (server := getattr(tool, "server", None)) is not None:
-        names += [f"mcp__{server}", f"mcp__{server}__{getattr(tool, 'own_name', name)}"]
+    names = (name, f"mcp__holodeck_tools__{name}", *getattr(tool, "other_names", ()))
     return any(fnmatchcase(each, pattern) for each in names)

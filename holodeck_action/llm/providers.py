@@ -48,6 +48,16 @@ _ANTHROPIC_KEYS: Mapping[str, tuple[Credential, str]] = {
 _OTHER_CLOUDS = ("bedrock", "vertex", "foundry")
 
 
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""What an `api_key` still holds where its variable is not set."""
+
+_REPLAYED = "replayed"
+
+
+class Keyless(dict[str, str]):
+    """The environment of a run that sends nothing, because it replays: no model needs a key in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelPlan:
     """A model reference with its address, its key and its settings decided; nothing is imported or opened for it.
@@ -97,7 +107,7 @@ def resolve_model(config: LLMProvider, environ: Mapping[str, str], *, where: str
 
     Args:
         config: the validated reference.
-        environ: the job's environment.
+        environ: the job's environment; a `Keyless` one where no key is needed.
         where: path of the reference in agent.yaml, for messages.
 
     Raises:
@@ -184,7 +194,7 @@ def _ollama(config: LLMProvider, environ: Mapping[str, str], where: str) -> Mode
     if urlsplit(base_url).path in ("", "/"):
         base_url = f"{base_url}/v1"
     settings, notices = _settings(config, sampling=True)
-    given = _given_key(config) or environ.get("OLLAMA_API_KEY", "").strip() or _NO_KEY
+    given = _given_key(config, environ, where) or environ.get("OLLAMA_API_KEY", "").strip() or _NO_KEY
     key = _sendable(given, f"{where}.api_key or OLLAMA_API_KEY")
     return ModelPlan(
         "ollama",
@@ -230,15 +240,24 @@ def not_sent(name: str, dropped: list[str]) -> tuple[str, ...]:
     return (f"{' and '.join(dropped)} {verb} not sent to {name}, which does not take it",)
 
 
-def _given_key(config: LLMProvider) -> str:
-    return config.api_key.get_secret_value().strip() if config.api_key is not None else ""
+def _given_key(config: LLMProvider, environ: Mapping[str, str], where: str) -> str:
+    given = config.api_key.get_secret_value().strip() if config.api_key is not None else ""
+    if isinstance(environ, Keyless):
+        return _REPLAYED
+    if unset := _REFERENCE.search(given):
+        name = unset[1]
+        raise MissingKeyError(
+            f"{where}.api_key names the variable {name}, which is not set: set it "
+            f"(in a workflow: `env: {{{name}: ${{{{ secrets.{name} }}}}}}`), or replay a recorded run"
+        )
+    return given
 
 
 def _key(
     config: LLMProvider, environ: Mapping[str, str], where: str, variable: str, base_url: str | None
 ) -> tuple[str, str]:
     """Return the key and the name of its source."""
-    if given := _given_key(config):
+    if given := _given_key(config, environ, where):
         return _sendable(given, f"{where}.api_key"), f"{where}.api_key"
     if found := environ.get(variable, "").strip():
         return _sendable(found, variable), variable

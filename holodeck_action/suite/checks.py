@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from holodeck_action.suite.document import Document
 from holodeck_action.suite.errors import Problem, field_path, quoted
 from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.sources import read_bytes
+from holodeck_action.suite.tools import PromptTool
 from holodeck_action.suite.validation import Path as Where
 from holodeck_action.suite.validation import position_of
 from holodeck_action.suite.values import Case, MetricSpec
@@ -126,15 +129,22 @@ def nothing_asserts(cases: Sequence[Case], document: Document) -> list[Problem]:
 
 
 def missing_files(agent: AgentConfig, folder: Path, document: Document) -> list[Problem]:
-    """Files without which the agent cannot be asked: its instructions and the schema of its answer."""
+    """Files without which the agent cannot be asked: its instructions, the schema of its answer, its prompts."""
     named: list[tuple[Where, str | None]] = [(("instructions", "file"), agent.instructions.file)]
     if isinstance(agent.response_format, str):
         named.append((("response_format",), agent.response_format))
+    for index, tool in enumerate(agent.tools or ()):
+        if isinstance(tool, PromptTool):
+            named.append((("tools", index, "file"), tool.file))
     problems = []
     for place, name in named:
-        holder = document.root if len(place) == 1 else document.root[place[0]]
+        if name is None:
+            continue
+        holder = document.root
+        for part in place[:-1]:
+            holder = holder[part]
         # A variable that is not set is reported already.
-        if name is not None and not holder.unset(place[-1]) and not (folder / name).is_file():
+        if not holder.unset(place[-1]) and not (folder / name).is_file():
             problems.append(_at(document, place, "the file does not exist (allowed: a path relative to agent.yaml)"))
     return problems
 
@@ -163,6 +173,45 @@ def missing_case_files(entry: CaseEntry, raw: Any, folder: Path, document: Docum
             message = f"the file does not exist (allowed: a path relative to {document.file})"
             problems.append(Problem(document.mark(*holder.value_position("path")), field, message))
     return problems
+
+
+def bad_response_format(agent: AgentConfig, folder: Path, document: Document) -> list[Problem]:
+    """A schema of the answer that is none; a file that does not exist is another check's."""
+    written: Any = agent.response_format
+    place: Where = ("response_format",)
+    if written is None or document.root.unset("response_format"):
+        return []
+    what = "is no JSON schema"
+    if isinstance(written, str):
+        data, _ = read_bytes(folder / written)
+        if data is None:
+            return []
+        what = "the file holds no JSON schema"
+        try:
+            written = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            reason = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "unreadable"
+            return [_at(document, place, f"the file is not JSON ({reason})")]
+    wrong = _no_schema(written)
+    return [] if wrong is None else [_at(document, place, f"{what} ({wrong})")]
+
+
+def _no_schema(written: Any) -> str | None:
+    """Return why a value is no JSON schema of an answer, None when it is one."""
+    # Only suites with such a schema pay for the import.
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
+    if not isinstance(written, dict):
+        return "it must be an object"
+    try:
+        Draft202012Validator.check_schema(written)
+    except SchemaError as error:
+        where = field_path([*error.path])
+        return f"{where}: {error.message}"[:300] if where else error.message[:300]
+    except RecursionError:
+        return "it is nested too deeply"
+    return None
 
 
 def duplicate_tools(agent: AgentConfig, document: Document) -> list[Problem]:

@@ -10,6 +10,7 @@ from typing import Any
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.cases import CaseEntry
 from holodeck_action.suite.checks import (
+    bad_response_format,
     duplicate_tools,
     metrics_that_never_apply,
     missing_case_files,
@@ -191,6 +192,7 @@ def _agent(sources: Sources, project: Mapping[str, Any]) -> AgentConfig | None:
     if agent is not None:
         sources.problems += duplicate_tools(agent, sources.agent)
         sources.problems += missing_files(agent, sources.folder, sources.agent)
+        sources.problems += bad_response_format(agent, sources.folder, sources.agent)
     return agent
 
 

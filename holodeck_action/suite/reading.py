@@ -45,6 +45,8 @@ SECRET_KEY = re.compile(
     r"(?:^|[_-])(?:key|token|secret|password|passwd|credentials?|authorization|cookie|connection_string)$", re.I
 )
 
+_MODEL_FIELDS = (["model"], ["embedding_provider"], ["context_model"], ["reranker_model"])
+
 # How the scalars below a key are read.
 _NORMAL, _FREE, _WRITTEN, _WRITTEN_ITEMS, _ARGS, _IDS = range(6)
 _MODES = {
@@ -184,7 +186,7 @@ class _Reader:
         if "${" in text:
             found = substitute(text, self._environ)
             text = found.text
-            for name in found.unset:
+            for name in found.unset if not self._is_model_key() else ():
                 message = f"the variable {name} is not set: set it, or write ${{{name}:-default}}"
                 self.problems.append(self._problem(_start(event), message))
             if found.unset:
@@ -196,6 +198,13 @@ class _Reader:
         if mode == _WRITTEN and event.implicit[0]:
             return None if text in NULLS else text
         return self._resolved(event, text)
+
+    def _is_model_key(self) -> bool:
+        """Whether the value is the `api_key` of a model: only who asks the model needs it, which a replay does not."""
+        path = self._path
+        return path[-1:] == ["api_key"] and (
+            path[-2:-1] in _MODEL_FIELDS or path[-3:-2] == ["judges"] or path[-3:-2] == ["providers"]
+        )
 
     def _resolved(self, event: Any, text: str) -> Any:
         tag = event.tag
@@ -235,7 +244,7 @@ class _Reader:
                 message = f"stands twice in one mapping (first on line {first})"
                 self.problems.append(self._problem((line, column), message))
             else:
-                if type(value) is str and type(key) is str and SECRET_KEY.search(key):
+                if type(value) is str and type(key) is str and SECRET_KEY.search(key) and self._flags != UNSET:
                     self.secrets.add(value)
                 result[key] = value
                 mark = child.start_mark

@@ -1,0 +1,172 @@
+"""Tools that are a prompt of their own: a template is filled in, and a model asked once (format reference §1.5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holodeck_action.agents.base import AgentError, TargetError
+from holodeck_action.agents.tools.arguments import ArgumentSchema, parameters_schema
+from holodeck_action.agents.tools.base import ToolError, ToolResult
+from holodeck_action.agents.tools.prompts import PromptTemplate
+from holodeck_action.llm.chat import ChatAnswer, ChatModel
+from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.errors import ModelCallError, ModelConfigError
+from holodeck_action.llm.providers import ModelPlan, resolve_model
+from holodeck_action.llm.tools import ToolDefinition
+from holodeck_action.results.storable import storable, storable_text
+from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.tools import PromptTool as PromptEntry
+from holodeck_action.suite.tools import ToolModel
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+
+_CUT_OFF = "\n[The answer stops here, at max_tokens.]"
+
+
+class PromptTools:
+    """The prompts of a suite. Each call is a model call of the conversation: it is recorded and counted with it."""
+
+    def __init__(
+        self,
+        tools: Sequence[ToolModel],
+        *,
+        folder: Path,
+        plan: ModelPlan,
+        environ: Mapping[str, str],
+        clients: Clients,
+        marks: Mapping[str, SourceMark] | None = None,
+    ) -> None:
+        """Read the templates; nothing is asked.
+
+        Args:
+            tools: all tools of the suite, in its order; those that are no prompts are passed over.
+            folder: the suite's folder, where the files of templates start.
+            plan: the suite's model, asked by prompts that name none.
+            environ: the job's environment, with the keys.
+            clients: the wire.
+            marks: where the tools stand, by name.
+
+        Raises:
+            TargetError: a template or a schema cannot be used, a model has no key or no address.
+        """
+        self._clients = clients
+        self._found: list[tuple[PromptEntry, PromptTemplate, dict[str, Any], ModelPlan]] = []
+        notices: list[str] = []
+        for entry in tools:
+            if not isinstance(entry, PromptEntry):
+                continue
+            mark = (marks or {}).get(entry.name)
+            where = f"{mark}: tools.{entry.name}" if mark else f"tools.{entry.name}"
+            schema = _schema(entry, where)
+            template = _template(entry, [*schema.get("properties", {})], folder, where)
+            own = plan if entry.model is None else _plan(entry, environ, where)
+            self._found.append((entry, template, schema, own))
+            notices += [
+                f"tools.{entry.name}: its template does not use the parameter {name}" for name in template.unused
+            ]
+        self.notices = tuple(notices)
+
+    async def open(self) -> Sequence[PromptTool]:
+        """Build the clients of the models.
+
+        Raises:
+            AgentError: `tool_unavailable`, a package is not installed.
+        """
+        try:
+            return [
+                PromptTool(
+                    ToolDefinition(entry.name, entry.description, schema), template, ChatModel(plan, self._clients)
+                )
+                for entry, template, schema, plan in self._found
+            ]
+        except ModelConfigError as error:
+            raise AgentError(str(error), "tool_unavailable") from error
+
+    async def end(self, session: str) -> None:
+        """Nothing is kept for a conversation."""
+
+    async def close(self) -> None:
+        """Connections belong to the wire."""
+
+
+class PromptTool:
+    """One prompt as a tool."""
+
+    is_retrieval = False
+
+    def __init__(self, definition: ToolDefinition, template: PromptTemplate, model: ChatModel) -> None:
+        self.definition = definition
+        self._template = template
+        self._model = model
+
+    async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
+        """Fill in the template and ask the model (see `Tool.call`)."""
+        try:
+            asked = self._template.render(args)
+        except ValueError as error:
+            raise ToolError(f"the template cannot be filled in: {error}", "bad_arguments") from None
+        if len(asked.encode("utf-8", "replace")) > max_bytes:
+            raise ToolError(f"the prompt holds more than {max_bytes} bytes", "too_large")
+        answer = await self._ask(asked, timeout_s)
+        text = storable_text(answer.text) + (_CUT_OFF if answer.truncated else "")
+        encoded = text.encode()
+        cut = len(encoded) > max_bytes
+        return ToolResult(encoded[:max_bytes].decode("utf-8", "ignore") if cut else text, len(encoded), cut)
+
+    async def _ask(self, text: str, timeout_s: float | None) -> ChatAnswer:
+        from pydantic_ai.messages import ModelRequest, UserPromptPart
+
+        asked: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(text)])]
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._model.ask(asked)
+        except TimeoutError:
+            raise ToolError(f"its model did not answer within {timeout_s:g} s", "timeout") from None
+        except ModelCallError as error:
+            # What the provider says is nothing to the model, and may hold addresses.
+            raise ToolError(error.message, error.code, shown=f"its model gave no answer ({error.code})") from None
+
+
+def template_text(entry: PromptEntry, folder: Path) -> str:
+    """Return the text of a prompt's template.
+
+    Raises:
+        TargetError: its file cannot be read.
+    """
+    if entry.template is not None:
+        return entry.template
+    try:
+        return (folder / str(entry.file)).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise TargetError(f"tools.{entry.name}.file: {entry.file} cannot be read: {reason}") from None
+
+
+def _template(entry: PromptEntry, names: Sequence[str], folder: Path, where: str) -> PromptTemplate:
+    text = template_text(entry, folder)
+    try:
+        return PromptTemplate(text, names)
+    except ValueError as error:
+        field = "file" if entry.template is None else "template"
+        raise TargetError(f"{where}.{field} is no template that can be used: {error}") from None
+
+
+def _schema(entry: PromptEntry, where: str) -> dict[str, Any]:
+    try:
+        schema: dict[str, Any] = storable(parameters_schema(entry.parameters))
+        ArgumentSchema(schema)
+    except ValueError as error:
+        raise TargetError(f"{where}.parameters: {error}") from None
+    return schema
+
+
+def _plan(entry: PromptEntry, environ: Mapping[str, str], where: str) -> ModelPlan:
+    assert entry.model is not None
+    try:
+        return resolve_model(entry.model, environ, where=f"tools.{entry.name}.model")
+    except ModelConfigError as error:
+        raise TargetError(str(error)) from error
