@@ -46,7 +46,7 @@ $(VENV)/.installed: pyproject.toml uv.lock $(TOOLS)/bin/uv
 
 # The tests ask fake model servers through the providers' clients, about documents of every kind.
 $(VENV)/.synced: pyproject.toml uv.lock $(TOOLS)/bin/uv
-	$(UV) --extra agents --extra files
+	$(UV) --extra agents --extra files --extra otel
 	@touch $@
 
 $(TOOLS)/bin/uv:

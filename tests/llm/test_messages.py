@@ -126,30 +126,11 @@ def test_requests_of_anthropic() -> None:
     ]
 
 
-NAMES = st.sampled_from(
-    [
-        "messages",
-        "choices",
-        "message",
-        "content",
-        "role",
-        "delta",
-        "tool_calls",
-        "function",
-        "arguments",
-        "type",
-        "text",
-        "index",
-        "content_block",
-        "partial_json",
-        "system",
-        "stop_reason",
-        "finish_reason",
-        "name",
-        "id",
-        "input",
-    ]
+WORDS = (
+    "messages choices message content role delta tool_calls function arguments type text index content_block "
+    "partial_json system stop_reason finish_reason name id input"
 )
+NAMES = st.sampled_from(WORDS.split())
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "tool", "tool_use", "text", "{"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=5),
