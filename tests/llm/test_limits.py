@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime
+from random import Random
 
 import pytest
 
 from holodeck_action.llm.calls import Answer, Call, CallContext, Meter
-from holodeck_action.llm.limits import DECREASE, START, AccountLimit
+from holodeck_action.llm.limits import DECREASE, HOLD, START, AccountLimit
 from holodeck_action.llm.wire import WireSettings
 from tests.llm.models import FakeModels, Fault
 from tests.llm.wiring import Clock, account, chat, opened, post, run
@@ -66,9 +67,9 @@ def test_accounts_do_not_hold_each_other_back() -> None:
 class _Line:
     """A limit on a sender that the test answers by hand."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, **more: float) -> None:
         self.clock = Clock()
-        self.under_way: dict[str, asyncio.Future[int]] = {}
+        self.under_way: dict[str, asyncio.Future[tuple[int, tuple[tuple[str, str], ...]]]] = {}
         self.limit = AccountLimit(
             self._send,
             "openai (x)",
@@ -76,15 +77,16 @@ class _Line:
             monotonic=self.clock.monotonic,
             pause=self.clock.pause,
             now=lambda: datetime.now(UTC),
+            **more,
         )
 
     async def _send(self, call: Call) -> Answer:
         future = self.under_way[call.key] = asyncio.get_running_loop().create_future()
         try:
-            status = await future
+            status, headers = await future
         finally:
             del self.under_way[call.key]
-        return Answer(status, (), b"", None, 0.0)
+        return Answer(status, headers, b"", None, 0.0)
 
     def call(self, key: str) -> Call:
         return Call(account("http://x"), None, CallContext("agent", 0, None, Meter()), None, key)  # type: ignore[arg-type]
@@ -92,8 +94,9 @@ class _Line:
     def start(self, key: str) -> asyncio.Task[Answer]:
         return asyncio.create_task(self.limit(self.call(key)))
 
-    async def finish(self, key: str, status: int = 200) -> None:
-        self.under_way[key].set_result(status)
+    async def finish(self, key: str, status: int = 200, retry_after: str | None = None) -> None:
+        headers = () if retry_after is None else (("retry-after", retry_after),)
+        self.under_way[key].set_result((status, headers))
         await settled()
 
 
@@ -137,7 +140,7 @@ def test_a_cancelled_call_gives_its_place_away_waiting_or_sent() -> None:
         # Woken and cancelled in the same moment: the place must not be lost.
         next_one = line.start("next")
         await settled()
-        line.under_way["last"].set_result(200)
+        line.under_way["last"].set_result((200, ()))
         await asyncio.sleep(0)
         next_one.cancel()
         await settled()
@@ -174,29 +177,106 @@ def test_one_wave_of_refusals_lowers_the_window_to_a_half_at_most_and_never_belo
     run(work)
 
 
-def test_a_window_grows_back_and_probes_above_its_ceiling_later() -> None:
+@pytest.mark.parametrize("retry_after", [None, "0", "3"])
+def test_a_window_grows_back_and_tries_more_than_its_ceiling_later(retry_after: str | None) -> None:
     async def work() -> None:
         line = _Line(100)
         jobs = [line.start(f"first {index}") for index in range(START)]
         await settled()
-        await line.finish("first 0", 429)
+        await line.finish("first 0", 429, retry_after)
         ceiling = START - 1
+        most = 0
 
         async def busy(rounds: int) -> None:
+            nonlocal most
             for index in range(rounds):
                 jobs.append(line.start(f"{line.clock.monotonic()} {index}"))
                 await settled()
                 await line.finish(next(iter(line.under_way)))
+                most = max(most, line.limit.window)
 
         for index in range(20):
             jobs.append(line.start(f"queued {index}"))
-        await busy(10)
-        assert line.limit.window == ceiling
-        await line.clock.pause(11)
-        await busy(3)
-        assert line.limit.window == ceiling + 1
+        await busy(ceiling)
+        assert most == ceiling
+        await busy(4 * ceiling)
+        if retry_after == "3":
+            # Standing still for so long again is worth it later only.
+            assert most == ceiling
+            await line.clock.pause(HOLD * 3)
+            await busy(ceiling)
+        assert most > ceiling
         while line.under_way:
             await line.finish(next(iter(line.under_way)))
+        await asyncio.gather(*jobs)
+
+    run(work)
+
+
+def test_refusals_that_have_nothing_to_do_with_the_number_under_way_do_not_keep_an_account_small() -> None:
+    async def work() -> None:
+        line = _Line(32)
+        random = Random(5)
+        jobs = [line.start(str(index)) for index in range(3000)]
+        windows = []
+        while line.under_way or not all(job.done() for job in jobs):
+            await settled()
+            await line.finish(random.choice(list(line.under_way)), 429 if random.random() < 0.03 else 200)
+            windows.append(line.limit.window)
+        await asyncio.gather(*jobs)
+        assert sum(windows) / len(windows) > START
+
+    run(work)
+
+
+def test_a_call_that_hangs_gives_its_place_away_once() -> None:
+    async def work() -> None:
+        line = _Line(8, patience_s=0.05)
+        for index in range(30):
+            refused = line.start(f"refused {index}")
+            await settled()
+            await line.finish(f"refused {index}", 429)
+            await refused
+        assert line.limit.window == 1
+        usual = line.start("usual")
+        await settled()
+        await line.finish("usual")
+        await usual
+        jobs = [line.start(name) for name in ("first", "second", "third", "fourth")]
+        await settled()
+        before = len(line.under_way)
+        assert before < 4
+        await asyncio.sleep(0.07)
+        assert len(line.under_way) == min(4, 2 * before)
+        while line.under_way:
+            await line.finish(next(iter(line.under_way)))
+        await asyncio.gather(*jobs)
+        # All places are back, and not one too many.
+        window = line.limit.window
+        jobs = [line.start(f"then {index}") for index in range(20)]
+        await settled()
+        assert len(line.under_way) == window
+        while line.under_way:
+            await line.finish(next(iter(line.under_way)))
+        await asyncio.gather(*jobs)
+
+    run(work)
+
+
+def test_calls_that_hang_count_against_the_most() -> None:
+    async def work() -> None:
+        line = _Line(2, patience_s=0.03)
+        usual = line.start("usual")
+        await settled()
+        await line.finish("usual")
+        await usual
+        jobs = [line.start(str(index)) for index in range(3)]
+        await asyncio.sleep(0.1)
+        assert list(line.under_way) == ["0", "1"]
+        await line.finish("0")
+        assert list(line.under_way) == ["1", "2"]
+        await line.finish("1")
+        await line.finish("2")
         await asyncio.gather(*jobs)
 
     run(work)
