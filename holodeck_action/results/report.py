@@ -141,7 +141,7 @@ def _turn_view(turn: TurnRecord, verdict: TurnVerdict) -> TurnView:
         response=turn.response,
         ground_truth=turn.ground_truth,
         tool_calls=tuple(_tool_call(call) for call in turn.tool_invocations),
-        problems=tuple(_problems(turn, verdict.metrics)),
+        problems=(*_problems(turn, verdict.metrics), *_notes(turn)),
     )
 
 
@@ -167,6 +167,14 @@ def _problems(turn: TurnRecord, metrics: Sequence[MetricVerdict]) -> Iterator[st
     for metric in metrics:
         if metric.outcome in ("failed", "error"):
             yield f"{metric.name} {'failed' if metric.outcome == 'failed' else 'not evaluated'}: {metric.reason}"
+
+
+def _notes(turn: TurnRecord) -> Iterator[str]:
+    """Yield what may explain an answer."""
+    if turn.finish_reason == "length":
+        yield "the answer stops at the model's max_tokens"
+    if turn.fallback_model is not None:
+        yield f"the fallback model {turn.fallback_model} answered"
 
 
 def _metric_view(name: str, summary: MetricSummary) -> MetricView:

@@ -18,7 +18,7 @@ from holodeck_action.results.record import (
     TrialRecord,
 )
 from holodeck_action.results.redaction import Redactor
-from holodeck_action.runner.conditions import conditions
+from holodeck_action.runner.conditions import about_answers, conditions
 from holodeck_action.runner.journal import Journal
 from holodeck_action.runner.schedule import Stop, TrialKey, run_cases
 from holodeck_action.runner.trial import TrialRunner
@@ -99,6 +99,7 @@ async def run_suite(
         on_trial=record_trial,
         on_case=report_case,
     )
+    records = tuple(case_record(case, outcome.trials[case.id], redactor) for case in plan.cases)
     return Record(
         schema_version=SCHEMA_VERSION,
         suite=SuiteIdentity(redactor.text(suite.name), suite.file, suite.digest),
@@ -108,7 +109,7 @@ async def run_suite(
         gates=plan.gates,
         quarantine=_quarantine(suite, redactor),
         stop_when_decided=plan.stop_when_decided,
-        cases=tuple(case_record(case, outcome.trials[case.id], redactor) for case in plan.cases),
+        cases=records,
         run=RunInfo(
             run_id=str(uuid.uuid4()),
             started_at=started.isoformat(),
@@ -119,7 +120,11 @@ async def run_suite(
         ),
         stopped=outcome.stopped,
         notices=redactor.value(
-            (*conditions(suite, plan.cases, plan.gates, plan.filters, started.date()), *suite.notices)
+            (
+                *conditions(suite, plan.cases, plan.gates, plan.filters, started.date()),
+                *about_answers(records, suite.agent.model.max_tokens),
+                *suite.notices,
+            )
         ),
     )
 

@@ -7,15 +7,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from pydantic import BaseModel
 
 from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.backends import runner_block
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.metrics import AZURE_METRICS, StandardMetric
 from holodeck_action.suite.project import ProjectConfig
-from holodeck_action.suite.tools import PromptTool, VectorstoreTool
+from holodeck_action.suite.tools import VectorstoreTool
 from holodeck_action.suite.values import Case, MetricSpec
 
 _MANY = 5
 _HONOURED = frozenset(
-    ("max_turns", "allowed_tools", "disallowed_tools", "permissions", "effort", "max_budget_usd", "fallback_model")
+    (
+        *("max_turns", "allowed_tools", "disallowed_tools", "permissions", "effort", "max_budget_usd"),
+        *("fallback_model", "extended_thinking"),
+    )
 )
 _MIGRATION = {
     "groundedness": "type rag with metric_type faithfulness",
@@ -41,6 +45,7 @@ def suite_notices(
     """One sentence each: unused settings, deprecated metrics, duplicate names."""
     return [
         *_unused(agent, project),
+        *_other_block(agent),
         *_tools(agent, project),
         *_metrics(_distinct(suite_specs, cases)),
         *_duplicate_names(cases),
@@ -58,9 +63,9 @@ def _set(prefix: str, block: BaseModel | None, honoured: Iterable[str] = ()) -> 
 
 def _unused(agent: AgentConfig, project: ProjectConfig) -> list[str]:
     telemetry = agent.observability
+    block = runner_block(agent.model.provider)
     found = [
-        *_set("claude", agent.claude, _HONOURED),
-        *_set("openai", agent.openai, _HONOURED),
+        *_set(block, agent.claude if block == "claude" else agent.openai, _HONOURED),
         *(["deployment"] if agent.deployment or project.deployment else []),
         *(["evaluations.optimizer"] if agent.evaluations is not None and agent.evaluations.optimizer else []),
         *_set(
@@ -73,12 +78,17 @@ def _unused(agent: AgentConfig, project: ProjectConfig) -> list[str]:
     return [f"not used by this runner: {', '.join(found)}"] if found else []
 
 
+def _other_block(agent: AgentConfig) -> Iterator[str]:
+    provider, block = agent.model.provider, runner_block(agent.model.provider)
+    other = "openai" if block == "claude" else "claude"
+    if getattr(agent, other) is not None:
+        yield f"{other}: not used, because the model's provider is {provider}: what is below `{block}:` counts for it"
+
+
 def _tools(agent: AgentConfig, project: ProjectConfig) -> Iterator[str]:
     known = project.vectorstores or {}
     for index, tool in enumerate(agent.tools or ()):
-        if isinstance(tool, PromptTool):
-            yield f"tools[{index}]: {quoted(tool.name)} is a prompt, which no runner calls"
-        elif (
+        if (
             isinstance(tool, VectorstoreTool)
             and isinstance(tool.database, str)
             and known

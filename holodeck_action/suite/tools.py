@@ -216,7 +216,7 @@ class MCPTool(ToolModel):
 
 
 class PromptTool(ToolModel):
-    """A prompt template; accepted, no runner calls it."""
+    """A prompt of its own: the model fills in a template, and a model is asked once with it."""
 
     type: Literal["prompt"]
     template: NonBlank | None = None

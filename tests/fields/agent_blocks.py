@@ -36,7 +36,7 @@ AGENT = Block(
         "instructions": Values(
             ("{inline: other}",), "hi", "must be a mapping: write {inline: your text} or {file: path of the text}"
         ),
-        "response_format": Values(("{type: object}", "agent.yaml"), "nowhere.json", NO_FILE),
+        "response_format": Values(("{type: object}",), "nowhere.json", NO_FILE),
         "tools": Values(("[{type: mcp, name: m, description: d, command: npx}]",), "search", "must be a list"),
         "observability": EMPTY,
         "embedding_provider": Values(

@@ -38,7 +38,11 @@ def test_a_good_value_is_kept(tmp_path: Path, block: Block, name: str) -> None:
     assert {*found} - {_kept(tmp_path, block.files())}
 
 
-HONOURED = ("max_turns", "allowed_tools", "disallowed_tools", "permissions", "effort", "max_budget_usd")
+HONOURED = (
+    *("max_turns", "allowed_tools", "disallowed_tools", "permissions", "effort", "max_budget_usd"),
+    *("fallback_model", "extended_thinking"),
+)
+OWNERS = {"claude": "{provider: ollama, name: m}", "openai": "{provider: openai, name: m}"}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +54,13 @@ HONOURED = ("max_turns", "allowed_tools", "disallowed_tools", "permissions", "ef
     ],
 )
 def test_what_no_runner_uses_is_said(tmp_path: Path, block: Block, name: str) -> None:
-    suite = _loaded(tmp_path, block.files(name, block.fields[name].good[0]))
+    files = block.files(name, block.fields[name].good[0])
+    if block.path in OWNERS:
+        lines = files["agent.yaml"].splitlines()
+        files["agent.yaml"] = "\n".join(
+            f"model: {OWNERS[block.path]}" if line.startswith("model:") else line for line in lines
+        )
+    suite = _loaded(tmp_path, files)
     place = f"{block.path}.{name}" if block.path else name
-    expected = () if name in (*HONOURED, "fallback_model") else (f"not used by this runner: {place}",)
+    expected = () if name in HONOURED else (f"not used by this runner: {place}",)
     assert suite.notices == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.fields.agent_blocks import NO_FILE
 from tests.fields.blocks import (
     ABOVE_ZERO,
     ANY_TEXT,
@@ -164,7 +165,7 @@ BLOCKS = (
         {
             "type": TYPE,
             "template": TEXT,
-            "file": replace(TEXT, beside={"template": None}),
+            "file": Values(("agent.yaml",), "nowhere.md", NO_FILE, {"template": None}),
             "parameters": Values(("{b: 1}",), "{}", "must have at least one entry"),
             "model": MODEL,
         },

@@ -292,10 +292,10 @@ test_cases:
 """
     suite = load(tmp_path, agent, {"config.yaml": "vectorstores: {known: {provider: qdrant}}\n"})
     assert suite.notices == (
-        "not used by this runner: claude.permission_mode, claude.web_search, openai.disable_default_hooks, deployment, "
+        "not used by this runner: claude.permission_mode, claude.web_search, deployment, "
         "evaluations.optimizer, observability.logs, observability.exporters.prometheus, "
         "observability.exporters.azure_monitor",
-        'tools[0]: "p" is a prompt, which no runner calls',
+        "openai: not used, because the model's provider is ollama: what is below `claude:` counts for it",
         'tools[1]: the project config names no database "unknown"; it is kept in memory',
         "agent.yaml:15:5: case_insensitive has no effect on rouge",
         "agent.yaml:15:5: model has no effect on rouge",

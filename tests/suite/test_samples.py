@@ -78,15 +78,23 @@ def test_the_same_sample_loads_once_the_key_is_right(tmp_path: Path) -> None:
 
 
 def test_a_missing_variable_of_a_sample_is_named_everywhere_it_is_used() -> None:
-    environ = {"AZURE_OPENAI_ENDPOINT": "https://example.openai.azure.com"}
     with pytest.raises(SuiteError) as raised:
-        load_suite(SAMPLES / "ticket-routing/azure-openai/agent.yaml", environ=environ, home=None)
-    unset = "the variable AZURE_OPENAI_API_KEY is not set: set it, or write ${AZURE_OPENAI_API_KEY:-default}"
+        load_suite(SAMPLES / "ticket-routing/azure-openai/agent.yaml", environ={}, home=None)
+    unset = "the variable AZURE_OPENAI_ENDPOINT is not set: set it, or write ${AZURE_OPENAI_ENDPOINT:-default}"
     assert str(raised.value).splitlines() == [
-        f"agent.yaml:11:12: model.api_key: {unset}",
-        f"agent.yaml:72:14: evaluations.model.api_key: {unset}",
-        f"config.yaml:8:14: providers.azure_openai.api_key: {unset}",
+        f"agent.yaml:10:13: model.endpoint: {unset}",
+        f"agent.yaml:71:15: evaluations.model.endpoint: {unset}",
+        f"config.yaml:7:15: providers.azure_openai.endpoint: {unset}",
     ]
+
+
+def test_the_key_of_a_model_may_be_unset_until_it_is_asked() -> None:
+    environ = {"AZURE_OPENAI_ENDPOINT": "https://example.openai.azure.com"}
+    suite = load_suite(SAMPLES / "ticket-routing/azure-openai/agent.yaml", environ=environ, home=None)
+    assert suite.agent.model.api_key is not None
+    assert suite.agent.model.api_key.get_secret_value() == "${AZURE_OPENAI_API_KEY}"
+    # What stands in the file is no secret, and must not be masked in reports.
+    assert not [secret for secret in suite.secrets if "AZURE" in secret]
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.rglob("agent.yaml")), ids=lambda path: path.parent.name)
