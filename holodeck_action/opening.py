@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +18,16 @@ from holodeck_action.preflight import ConfigurationError, Prepared
 from holodeck_action.results.redaction import Redactor, environment_secrets
 from holodeck_action.runner.identity import run_identity
 from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
+from holodeck_action.suite.applicability import judged_metrics, model_of
 from holodeck_action.suite.targets import ModelTarget
 from holodeck_action.tracing.traces import secrets_of
 from holodeck_action.usercode.pool import WorkerPool
 
 if TYPE_CHECKING:
     from holodeck_action.agents.own import OwnAgent
+    from holodeck_action.evaluators.judges import Judges
     from holodeck_action.llm.budget import Budget
+    from holodeck_action.llm.wire import Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,8 @@ class Opened:
     """A suite that can run: its agent is built, and what an interrupted run finished is read.
 
     `folder` is where its files go, None for nowhere. `own` is the agent where it is the suite's own model; `budgets`
-    limit its calls. `files` reads the files of its cases, None where there are none.
+    limit its calls. `wire` carries the calls of models, None where none is asked; `judges` are those that grade.
+    `files` reads the files of its cases, None where there are none.
     """
 
     item: Prepared
@@ -38,11 +44,18 @@ class Opened:
     agent: Agent
     own: OwnAgent | None
     budgets: tuple[Budget, ...]
+    wire: Wire | None
+    judges: Judges | None
     files: CaseFiles | None
     target_pool: WorkerPool
     redactor: Redactor
     identity: Mapping[str, Any]
     resumed: Resumed
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the reader should know; more may come while the suite runs."""
+        return (*self.agent.notices, *(() if self.wire is None else self.wire.notices))
 
 
 def budget_of(max_cost_usd: float | None, max_tokens: int | None) -> Budget | None:
@@ -94,10 +107,18 @@ def _open(item: Prepared, folder: Path | None, redactor: Redactor, shared: Budge
         budget for budget in (budget_of(settings.max_cost_usd, settings.max_tokens), shared) if budget is not None
     )
     files = _files(item)
+    wire: Wire | None = None
+    judges: Judges | None = None
+    judged = bool(judged_metrics(item.cases))
+    if judged or isinstance(item.target, ModelTarget):
+        wire = _wire(item, redactor, budgets)
+    if judged and wire is not None:
+        judges = _judges(item, wire)
     own: OwnAgent | None = None
     agent: Agent
     if isinstance(item.target, ModelTarget):
-        agent = own = _own_agent(item, redactor, budgets, files)
+        assert wire is not None
+        agent = own = _own_agent(item, redactor, wire, files)
     else:
         agent = build_agent(
             item.suite,
@@ -116,7 +137,7 @@ def _open(item: Prepared, folder: Path | None, redactor: Redactor, shared: Budge
             raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
         if resume:
             resumed = read_for_resume(folder / JOURNAL_FILE, identity)
-    return Opened(item, folder, agent, own, budgets, files, pool, redactor, identity, resumed)
+    return Opened(item, folder, agent, own, budgets, wire, judges, files, pool, redactor, identity, resumed)
 
 
 def _files(item: Prepared) -> CaseFiles | None:
@@ -143,18 +164,50 @@ def _files(item: Prepared) -> CaseFiles | None:
     )
 
 
-def _own_agent(item: Prepared, redactor: Redactor, budgets: Sequence[Budget], files: CaseFiles | None) -> OwnAgent:
-    from holodeck_action.agents.own import Limits, build_own
-    from holodeck_action.llm.wire import WireSettings
+def _wire(item: Prepared, redactor: Redactor, budgets: Sequence[Budget]) -> Wire:
+    from holodeck_action.llm.prices import list_price
+    from holodeck_action.llm.wire import Wire, WireSettings
 
-    settings = item.settings
-    calls = settings.calls
-    wire = WireSettings(calls.mode, calls.folder, calls.cache, calls.ttl_s, max_in_flight=settings.concurrency)
-    limits = Limits(settings.turn_timeout_s, settings.max_response_bytes)
-    return build_own(item.suite, item.environ, limits, wire, redactor, budgets, files)
+    calls = item.settings.calls
+    settings = WireSettings(calls.mode, calls.folder, calls.cache, calls.ttl_s, max_in_flight=item.settings.concurrency)
+    return Wire(
+        settings,
+        monotonic=time.monotonic,
+        pause=asyncio.sleep,
+        uniform=random.uniform,
+        redactor=redactor,
+        price=list_price,
+        budgets=budgets,
+    )
+
+
+def _own_agent(item: Prepared, redactor: Redactor, wire: Wire, files: CaseFiles | None) -> OwnAgent:
+    from holodeck_action.agents.own import Limits, build_own, environment_of
+
+    limits = Limits(item.settings.turn_timeout_s, item.settings.max_response_bytes)
+    environ = environment_of(item.environ, replayed=item.settings.calls.mode == "replay")
+    return build_own(item.suite, environ, limits, wire, redactor, files)
+
+
+def _judges(item: Prepared, wire: Wire) -> Judges:
+    """Find the judges.
+
+    Raises:
+        TargetError: a budget in US dollars is to hold for a judge whose price is not known.
+    """
+    from holodeck_action.agents.own import check_price, environment_of
+    from holodeck_action.evaluators.judges import Judges, plan_of
+
+    environ = environment_of(item.environ, replayed=item.settings.calls.mode == "replay")
+    if wire.limits_cost:
+        for config in judged_metrics(item.cases).values():
+            check_price(plan_of(item.suite, model_of(config), environ))
+    return Judges(item.suite, environ, wire)
 
 
 async def close_all(suites: Sequence[Opened]) -> None:
     """Release what suites hold that were opened and did not run."""
     for opened in suites:
         await opened.agent.close()
+        if opened.wire is not None:
+            await opened.wire.close()

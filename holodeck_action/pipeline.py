@@ -254,10 +254,12 @@ async def _evaluate(
     item, suite, settings = ready.item, ready.item.suite, ready.item.settings
     pool = WorkerPool(suite.folder, environ=item.environ, size=settings.workers)
     stop = Stop()
-    told = ready.agent.notices
+    told = ready.notices
     for notice in told:
         _note(ready.redactor.text(notice), output)
-    scorer = TurnScorer(suite, pool=pool, clock=SYSTEM_CLOCK.now, new_id=lambda: str(uuid.uuid4()))
+    if ready.judges is not None:
+        ready.judges.prepare()
+    scorer = TurnScorer(suite, pool=pool, clock=SYSTEM_CLOCK.now, new_id=lambda: str(uuid.uuid4()), judges=ready.judges)
     deadlines = Deadlines(settings.turn_timeout_s, settings.case_timeout_s)
     gives_files = ready.own is not None
     trials = TrialRunner(
@@ -287,15 +289,17 @@ async def _evaluate(
                 )
         finally:
             await ready.agent.close()
+            if ready.wire is not None:
+                await ready.wire.close()
             if ready.files is not None:
                 await ready.files.close()
             await ready.target_pool.close()
             await pool.close()
-    for notice in ready.agent.notices:
+    for notice in ready.notices:
         if notice not in told:
             _note(ready.redactor.text(notice), output)
-    if ready.own is not None:
-        record = replace(record, run=replace(record.run, model_calls=ready.own.model_calls))
+    if ready.wire is not None:
+        record = replace(record, run=replace(record.run, model_calls=ready.wire.model_calls))
     return _Evaluated(record, stop.requested)
 
 

@@ -25,7 +25,7 @@ from holodeck_action.settings import (
     merge,
     unmatched_filters,
 )
-from holodeck_action.suite.applicability import needs_judge, skip_reason
+from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.errors import Problem, SuiteError
 from holodeck_action.suite.loader import graders, load_policy, load_suite
 from holodeck_action.suite.policy import Gates
@@ -171,7 +171,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
         except (SettingsError, TargetError) as error:
             lines.append(f"{suite_place(suite, around.cwd)}: {error}")
             continue
-        lines += _judged(cases, shown)
+        lines += _judged(suite, cases, settings, loaded.environ, shown)
         prepared.append(Prepared(suite, loaded.environ, shown, settings, cases, target, folder))
     if lines:
         raise ConfigurationError(lines)
@@ -309,23 +309,22 @@ def _check_python_target(suite: Suite, target: AnyTarget, environ: Mapping[str, 
         raise TargetError(f"target: {problem}")
 
 
-def _judged(cases: Sequence[Case], shown: str) -> list[str]:
-    """Name every metric that would need a judge model, which this version cannot call."""
-    specs = {
-        (spec.mark, spec.label)
-        for case in cases
-        for turn in case.turns
-        for spec in turn.metrics
-        if needs_judge(spec.config) and skip_reason(spec, turn) is None
-    }
+def _judged(
+    suite: Suite, cases: Sequence[Case], settings: Settings, environ: Mapping[str, str], shown: str
+) -> list[str]:
+    """Name every metric that a model must grade and that nobody can."""
+    metrics = judged_metrics(cases)
+    if not metrics:
+        return []
+    from holodeck_action.agents.own import environment_of
+    from holodeck_action.evaluators.judges import problem_of
+
+    keys = environment_of(environ, replayed=settings.calls.mode == "replay")
+    problems = [(mark, label, problem_of(suite, config, keys)) for (mark, label), config in sorted(metrics.items())]
     return [
-        _line(
-            Problem(
-                mark, label, "needs a judge model, which this version cannot call yet; set enabled: false to go without"
-            ),
-            shown,
-        )
-        for mark, label in sorted(specs)
+        _line(Problem(mark, label, f"{problem}; or set enabled: false to go without"), shown)
+        for mark, label, problem in problems
+        if problem is not None
     ]
 
 

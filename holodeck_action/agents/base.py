@@ -35,7 +35,8 @@ class Reply:
 
     `retrieval_context` and `retrieved_chunks` are None when the agent says nothing about retrieval, empty when it
     retrieved nothing: the two are graded differently. `finish_reason` says why the model stopped (`stop`, `length` at
-    its limit of tokens, `refusal`), `fallback_model` which model stood in for the suite's; None where nothing is told.
+    its limit of tokens, `refusal`), `fallback_model` which model stood in for the suite's, `model_ms` how long models
+    worked for it in milliseconds, waiting left out; None where nothing is told.
     """
 
     response: str
@@ -45,6 +46,7 @@ class Reply:
     usage: Usage | None = None
     finish_reason: str | None = None
     fallback_model: str | None = None
+    model_ms: float | None = None
 
 
 class Session(Protocol):

@@ -176,6 +176,7 @@ class ModelAgent:
             usage=spending.meter.usage(),
             finish_reason="length" if answer.truncated else "refusal" if answer.refused else "stop",
             fallback_model=stand_in,
+            model_ms=spending.meter.working_ms(),
         )
 
     async def _converse(

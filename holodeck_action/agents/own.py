@@ -5,34 +5,30 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import importlib.util
-import random
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holodeck_action.agents.attachments.files import CaseFiles
 from holodeck_action.agents.base import AgentError, TargetError
 from holodeck_action.agents.model import ModelAgent, ModelSession
+from holodeck_action.agents.runner_block import RunnerSettings, runner_settings
+from holodeck_action.agents.structured import answer_format
 from holodeck_action.agents.tools.base import Tool, Toolkit
 from holodeck_action.agents.tools.box import ToolSet
 from holodeck_action.agents.tools.function import load_functions
-from holodeck_action.llm.budget import Budget
+from holodeck_action.agents.tools.prompt import PromptTools, template_text
 from holodeck_action.llm.calls import Tokens
-from holodeck_action.llm.errors import ModelConfigError
+from holodeck_action.llm.errors import MissingKeyError, ModelConfigError
 from holodeck_action.llm.prices import list_price
-from holodeck_action.llm.providers import ModelPlan, resolve_model
+from holodeck_action.llm.providers import Keyless, ModelPlan, resolve_model
 from holodeck_action.llm.wire import Wire, WireSettings
-from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.targets import ModelTarget
-from holodeck_action.suite.tools import FunctionTool, HierarchicalDocumentTool, MCPTool, VectorstoreTool
+from holodeck_action.suite.tools import FunctionTool, HierarchicalDocumentTool, MCPTool, PromptTool, VectorstoreTool
 from holodeck_action.suite.values import Case, Suite
-
-_KEYS_OF_NOBODY = dict.fromkeys(("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "ANTHROPIC_API_KEY"), "replayed")
-_GIVEN = (FunctionTool, MCPTool, VectorstoreTool, HierarchicalDocumentTool)
-"""Kinds of tools that the suite's model is given."""
-_OTHER = "answer with a target of your own (`target:` in holodeck-action.yaml, or --target)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +51,25 @@ class Means:
 
 
 class OwnAgent:
-    """The model agent with what it holds: its tools and the connections of the wire.
+    """The model agent with the tools that it holds.
 
     Servers are started and documents indexed when the first conversation opens, once for all of them; trouble with
     that is the trouble of every conversation.
     """
 
-    def __init__(self, build: Callable[[ToolSet | None], ModelAgent], toolkits: Sequence[Toolkit], wire: Wire) -> None:
+    def __init__(
+        self, build: Callable[[ToolSet | None], ModelAgent], toolkits: Sequence[Toolkit], settings: RunnerSettings
+    ) -> None:
         """Prepare; nothing is started yet.
 
         Args:
             build: builds the model agent for its tools, None for no tools.
             toolkits: the suite's tools, by kind.
-            wire: closed with the agent.
+            settings: say which tools the model is given.
         """
         self._build = build
+        self._settings = settings
         self._toolkits = toolkits
-        self._wire = wire
         self._preparation: asyncio.Task[ModelAgent] | None = None
         self._model_notices: tuple[str, ...] = ()
 
@@ -79,12 +77,7 @@ class OwnAgent:
     def notices(self) -> tuple[str, ...]:
         """What the reader should know; more may come while the agent works."""
         of_tools = (notice for toolkit in self._toolkits for notice in toolkit.notices)
-        return (*of_tools, *self._model_notices, *self._wire.notices)
-
-    @property
-    def model_calls(self) -> ModelCalls:
-        """What the calls came to so far."""
-        return self._wire.model_calls
+        return (*of_tools, *self._model_notices)
 
     async def open(self, case: Case, trial: int) -> ModelSession:
         """Start a conversation.
@@ -104,12 +97,11 @@ class OwnAgent:
             await toolkit.end(session)
 
     async def close(self) -> None:
-        """End the tools and close the connections."""
+        """End the tools."""
         if self._preparation is not None:
             self._preparation.cancel()
             await asyncio.gather(self._preparation, return_exceptions=True)
         await asyncio.gather(*(toolkit.close() for toolkit in self._toolkits))
-        await self._wire.close()
 
     async def _prepare(self) -> ModelAgent:
         # Importing the provider's client takes about a second, in which servers can start.
@@ -119,25 +111,31 @@ class OwnAgent:
         finally:
             for task in opening:
                 task.cancel()
+        permitted = self._settings.permitted(tools)
         try:
-            agent = self._build(ToolSet(tools) if tools else None)
+            agent = self._build(ToolSet(permitted) if permitted else None)
         except (TargetError, ValueError) as error:
             raise AgentError(str(error), "tool_unavailable") from error
-        self._model_notices = agent.notices
+        self._model_notices = (*self._settings.notices(tools), *agent.notices)
         return agent
+
+
+def environment_of(environ: Mapping[str, str], *, replayed: bool) -> Mapping[str, str]:
+    """Return the environment in which models are looked up: what is only replayed needs no key."""
+    return Keyless(environ) if replayed else environ
 
 
 def own_target(suite: Suite) -> ModelTarget:
     """Return the target that a suite is when it names none.
 
     Raises:
-        TargetError: the suite has parts that its model is not given yet.
+        TargetError: a file of the suite cannot be read.
     """
-    wanting = list(_wanting(suite))
-    if wanting:
-        raise TargetError(f"this version cannot give the suite's own model {', '.join(wanting)} yet; {_OTHER}")
-    model = suite.agent.model
+    model, answers = suite.agent.model, answer_format(suite.agent, suite.folder)
     told = f"{model.model_dump_json(exclude={'api_key'})} {instructions_of(suite)}"
+    if answers is not None:
+        told += f" {json.dumps(answers.schema, sort_keys=True)}"
+    told += "".join(f" {template_text(tool, suite.folder)}" for tool in _prompts(suite))
     digest = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
     return ModelTarget(model=f"{model.provider}/{model.name}", digest=digest)
 
@@ -161,20 +159,19 @@ def build_own(
     suite: Suite,
     environ: Mapping[str, str],
     limits: Limits,
-    wire: WireSettings,
+    wire: Wire,
     redactor: Redactor,
-    budgets: Sequence[Budget] = (),
     files: CaseFiles | None = None,
 ) -> OwnAgent:
     """Build the suite's own agent; its functions are imported, nothing is asked or started.
 
     Args:
         suite: the suite.
-        environ: the job's environment: keys and addresses; tools see it without the job's tokens.
+        environ: the job's environment: keys and addresses (see `environment_of`); tools see it without the job's
+            tokens.
         limits: what one answer may take.
-        wire: how model calls are made.
+        wire: carries the model calls; closed by who made it.
         redactor: masks secrets in what is recorded.
-        budgets: what the calls may cost.
         files: reads the files of cases; closed by who made it. None where no case has any.
 
     Raises:
@@ -186,23 +183,13 @@ def build_own(
             "the suite's model needs packages that are not installed; "
             "install them with: pip install 'holodeck-action[agents]'"
         )
-    # What is only replayed needs no key.
-    keys = {**_KEYS_OF_NOBODY, **environ} if wire.mode == "replay" else environ
-    instructions = instructions_of(suite)
-    connections = Wire(
-        wire,
-        monotonic=time.monotonic,
-        pause=asyncio.sleep,
-        uniform=random.uniform,
-        redactor=redactor,
-        price=list_price,
-        budgets=budgets,
-    )
+    instructions, answers = instructions_of(suite), answer_format(suite.agent, suite.folder)
+    settings = runner_settings(suite.agent)
     try:
-        plan = resolve_model(suite.agent.model, keys)
-        if wire.mode != "replay" and any(budget.max_cost_usd is not None for budget in budgets):
-            _check_price(plan)
-        toolkits = list(_toolkits(Means(suite, plan, connections, keys, redactor)))
+        plan, fallback = _plans(suite, settings, environ)
+        if wire.limits_cost:
+            check_price(plan)
+        toolkits = list(_toolkits(Means(suite, plan, wire, environ, redactor)))
     except ModelConfigError as error:
         raise TargetError(str(error)) from error
     except SuiteError as error:
@@ -211,18 +198,70 @@ def build_own(
     def build(tools: ToolSet | None) -> ModelAgent:
         return ModelAgent(
             plan,
-            connections,
+            wire,
             instructions,
             max_bytes=limits.max_bytes,
             turn_s=limits.turn_s,
             monotonic=time.monotonic,
             tools=tools,
             ended=agent.end,
+            settings=settings,
+            answers=answers,
+            fallback=fallback,
             files=files,
         )
 
-    agent = OwnAgent(build, toolkits, connections)
+    agent = OwnAgent(build, toolkits, settings)
     return agent
+
+
+def check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Build the suite's own agent as a run would, and drop it; nothing is asked or started.
+
+    Returns:
+        What a run would miss on this machine, each one sentence: keys and packages, which need not be here.
+
+    Raises:
+        TargetError: see `build_own`, apart from what is returned.
+    """
+    if importlib.util.find_spec("pydantic_ai") is None:
+        return ("the packages that ask the suite's model are not installed: pip install 'holodeck-action[agents]'",)
+    missing: tuple[str, ...] = ()
+    try:
+        _plans(suite, runner_settings(suite.agent), environ)
+    except MissingKeyError as error:
+        missing = (f"run: {error}",)
+    except ModelConfigError as error:
+        raise TargetError(str(error)) from error
+    redactor = Redactor(())
+    wire = Wire(
+        WireSettings(), monotonic=time.monotonic, pause=asyncio.sleep, uniform=lambda low, _: low, redactor=redactor
+    )
+
+    async def close(agent: OwnAgent) -> None:
+        await agent.close()
+        await wire.close()
+
+    asyncio.run(close(build_own(suite, Keyless(environ), Limits(1.0, 1), wire, redactor)))
+    return missing
+
+
+def _plans(suite: Suite, settings: RunnerSettings, environ: Mapping[str, str]) -> tuple[ModelPlan, ModelPlan | None]:
+    """Return the suite's model, and the one that stands in for it on the same account.
+
+    Raises:
+        ModelConfigError: see `resolve_model`.
+    """
+    config = suite.agent.model
+    plan = replace(resolve_model(config, environ), reasoning=settings.reasoning)
+    if settings.fallback is None:
+        return plan, None
+    other = resolve_model(config.model_copy(update={"name": settings.fallback}), environ)
+    return plan, replace(other, reasoning=settings.reasoning)
+
+
+def _prompts(suite: Suite) -> Iterator[PromptTool]:
+    return (tool for tool in suite.agent.tools or () if isinstance(tool, PromptTool))
 
 
 def _toolkits(means: Means) -> Iterator[Toolkit]:
@@ -251,6 +290,15 @@ def _toolkits(means: Means) -> Iterator[Toolkit]:
         from holodeck_action.agents.tools.hierarchical import HierarchicalDocuments
 
         yield HierarchicalDocuments(suite, means.plan, means.environ, means.wire)
+    if any(_prompts(suite)):
+        yield PromptTools(
+            tools,
+            folder=suite.folder,
+            plan=means.plan,
+            environ=means.environ,
+            clients=means.wire,
+            marks=suite.tool_marks,
+        )
 
 
 async def _opened(toolkit: Toolkit) -> Sequence[Tool]:
@@ -264,18 +312,14 @@ async def _opened(toolkit: Toolkit) -> Sequence[Tool]:
         ) from error
 
 
-def _check_price(plan: ModelPlan) -> None:
+def check_price(plan: ModelPlan) -> None:
+    """Make sure that a budget in US dollars can hold for a model.
+
+    Raises:
+        TargetError: its price is not known, which is not zero.
+    """
     if list_price(plan.account, plan.name, Tokens(1000, 1000)) is None:
         raise TargetError(
             f"the price of {plan.shown} is not known, so that a budget in US dollars cannot hold: give one in tokens "
             "(--max-tokens, or budget.max_tokens), or leave max-cost-usd out"
         )
-
-
-def _wanting(suite: Suite) -> Iterator[str]:
-    """Yield what the suite has and its model is not given."""
-    kinds = sorted({tool.type for tool in suite.agent.tools or () if not isinstance(tool, _GIVEN)})
-    if kinds:
-        yield f"tools of type {', '.join(kinds)}"
-    if suite.agent.response_format is not None:
-        yield "response_format"

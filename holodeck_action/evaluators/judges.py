@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Mapping
 
+from holodeck_action.evaluators.deepeval.library import preload
 from holodeck_action.llm.calls import Account
 from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import ModelPlan
+from holodeck_action.suite.applicability import model_of
+from holodeck_action.suite.metrics import AnyMetric, StandardMetric
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import Suite
 
@@ -29,6 +34,10 @@ class Judges:
         self._clients = clients
         self._models: dict[tuple[Account, str, str | None, str], JudgeModel] = {}
 
+    def prepare(self) -> None:
+        """Begin to import what grades, while the agent's first answers are on their way."""
+        preload()
+
     def of(self, model: LLMProvider | None) -> JudgeModel:
         """Return the judge of a metric.
 
@@ -44,6 +53,19 @@ class Judges:
         if judge is None:
             judge = self._models[key] = JudgeModel(plan, self._clients)
         return judge
+
+
+def problem_of(suite: Suite, config: AnyMetric, environ: Mapping[str, str]) -> str | None:
+    """Return why nobody can grade a judged metric, None when somebody can."""
+    if isinstance(config, StandardMetric):
+        return "needs Azure AI Evaluation, which this version cannot use yet"
+    if importlib.util.find_spec("deepeval") is None or importlib.util.find_spec("pydantic_ai") is None:
+        return "needs packages that are not installed (pip install 'holodeck-action[agents,judges]')"
+    try:
+        plan_of(suite, model_of(config), environ)
+    except ModelConfigError as error:
+        return str(error)
+    return None
 
 
 def plan_of(suite: Suite, model: LLMProvider | None, environ: Mapping[str, str]) -> ModelPlan:

@@ -153,6 +153,11 @@ class Wire:
         counts = self.counts
         return ModelCalls(counts.calls, counts.cached, counts.failed, counts.requests, counts.tokens, counts.cost_usd)
 
+    @property
+    def limits_cost(self) -> bool:
+        """Whether a budget in US dollars limits the calls."""
+        return self._settings.mode != "replay" and any(budget.max_cost_usd is not None for budget in self._budgets)
+
     def client(self, account: Account) -> httpx2.AsyncClient:
         """Return the account's client, the same one each time; close the wire, not the client."""
         client = self._clients.get(account)

@@ -224,7 +224,8 @@ class TrialRunner:
                 trouble = error_info(error)
         except Exception as error:  # noqa: BLE001 - one case's trouble is nobody else's
             trouble = error_info(error)
-        timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun))
+        working = None if reply is None else reply.model_ms
+        timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun), working)
         if reply is None:
             return _Exchange(turn, None, turn.retrieval_context, None, trouble, None, timing, None, texts)
         conversation.add(reply)

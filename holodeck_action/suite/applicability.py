@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.metrics import (
     AZURE_METRICS,
     DETERMINISTIC_METRICS,
@@ -15,6 +18,7 @@ from holodeck_action.suite.metrics import (
     ToolCorrectnessMetric,
     TrajectoryMetric,
 )
+from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import Case, MetricSpec, Turn
 
 _NOTHING: frozenset[str] = frozenset()
@@ -124,6 +128,22 @@ def effective_threshold(config: AnyMetric) -> float | None:
     if isinstance(config, GEvalMetric):
         return 0.5
     return None if isinstance(config, TrajectoryMetric) and config.mode == "lcs_f1" else 1.0
+
+
+def judged_metrics(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], AnyMetric]:
+    """Return the metrics of the cases that a model must grade, by place and label."""
+    return {
+        (spec.mark, spec.label): spec.config
+        for case in cases
+        for turn in case.turns
+        for spec in turn.metrics
+        if needs_judge(spec.config) and skip_reason(spec, turn) is None
+    }
+
+
+def model_of(config: AnyMetric) -> LLMProvider | None:
+    """Return a judged metric's own model."""
+    return config.model if isinstance(config, GEvalMetric | RagMetric | StandardMetric) else None
 
 
 def needs_judge(config: AnyMetric) -> bool:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.results.evaluation import ErrorInfo
+from holodeck_action.results.record import Record
 from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Fault, Request, ToolCall
 
@@ -58,6 +60,13 @@ def assert_hidden(project: Project, *finished: Finished) -> None:
     for each in finished:
         assert KEY not in each.stdout + each.stderr
     assert [name for name, data in files_below(project.folder).items() if KEY.encode() in data] == []
+
+
+def recorded_error(record: Record) -> ErrorInfo:
+    """The error of the first turn of a record."""
+    found = record.cases[0].trials[0].turns[0].error
+    assert found is not None
+    return found
 
 
 # -- conversations
@@ -376,10 +385,19 @@ def test_what_the_model_is_not_given_yet_is_refused_by_name(
     assert models.requests == []
 
 
-def test_a_judged_metric_is_refused(project: Project, models: FakeModels) -> None:
+def test_a_metric_that_a_model_grades_is_graded_by_the_suites_own(project: Project, models: FakeModels) -> None:
+    steps = ["Read it."]
+    metric = {"type": "geval", "name": "Tone", "criteria": "polite", "evaluation_steps": steps, "threshold": 0.7}
+    project.policy(metrics=[metric])
     asking(project, models)
-    project.policy(metrics=[{"type": "geval", "name": "Tone", "criteria": "polite"}])
-    finished = project.run("run", OPENAI_API_KEY=KEY)
-    assert finished.code == 2
-    assert "Tone" in finished.stderr
-    assert models.requests == []
+    verdict = Answer('{"reason": "it says please", "score": 8}', alternatives={"8": {"8": 0.75, "4": 0.25}})
+    models.script(["echo: ping", verdict])
+    finished, record = project.evaluate(OPENAI_API_KEY=KEY)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    tone = next(found for found in record.cases[0].trials[0].turns[0].evaluations if found.evaluator_name == "Tone")
+    assert (tone.score, tone.explanation) == (pytest.approx(0.7), "it says please")
+    assert tone.metadata["judge"] == "openai/gpt-4o"
+    assert tone.cost_usd is not None
+    assert record.run.model_calls is not None
+    assert record.run.model_calls.calls == 2
+    assert_hidden(project, finished)

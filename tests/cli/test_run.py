@@ -117,7 +117,7 @@ def test_without_a_target_the_suites_model_needs_its_key(project: Project) -> No
     assert project.run("validate", **NO_KEY).code == 0
 
 
-def test_every_judged_metric_is_refused_with_its_place(project: Project) -> None:
+def test_every_metric_that_nobody_can_judge_is_refused_with_its_place(project: Project) -> None:
     project.suite(
         [
             {"name": "a", "input": "q", "ground_truth": "1"},
@@ -133,7 +133,8 @@ def test_every_judged_metric_is_refused_with_its_place(project: Project) -> None
     for line in lines:
         number = int(line.split(":")[2])
         assert '"type":' in (project.folder / "agent.yaml").read_text().splitlines()[number]
-        assert "needs a judge model, which this version cannot call yet; set enabled: false to go without" in line
+        assert "OpenAI needs a key for the model gpt-4o" in line
+        assert line.endswith("or set enabled: false to go without")
 
 
 @pytest.mark.parametrize("folder", ["agent.yaml", "agent.yaml/below", "/proc/none/here"])
