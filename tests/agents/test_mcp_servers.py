@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from holodeck_action.agents.tools.mcp_settings import server_secrets
 from holodeck_action.agents.tools.retrieval import chunks_of
 from holodeck_action.suite.tools import MCPTool
 from tests.agents.conversations import run
-from tests.agents.mcp_servers.starting import REQUEST_S, RUDE, SHOP, answering, mcp, served, servers, using
+from tests.agents.mcp_servers.starting import RUDE, SHOP, answering, mcp, served, servers, using
 from tests.usercode.support import running, wait_until
 
 MAX_BYTES = 100_000
@@ -86,6 +87,19 @@ def test_a_process_gets_its_arguments_environment_and_place(tmp_path: Path) -> N
     assert {"GH_TOKEN", "ACTIONS_RUNTIME_TOKEN"} & {*seen} == set()
     # It starts in the suite's folder.
     assert (tmp_path / "starts").read_text() == "x"
+
+
+def test_the_command_is_found_on_the_path_of_the_servers_environment(tmp_path: Path) -> None:
+    other = tmp_path / "other" / "uvx"
+    other.parent.mkdir()
+    other.write_text(f'#!/bin/sh\nSTARTED_BY=uvx exec "{sys.executable}" "$@"\n')
+    other.chmod(0o755)
+
+    async def work(tools: dict[str, Tool]) -> Any:
+        return json.loads((await call(tools, "act")).value).get("STARTED_BY")
+
+    entry = mcp("rude", RUDE, "environment", command="uvx", env={"PATH": str(other.parent)})
+    assert using(servers(tmp_path, entry), work) == "uvx"
 
 
 def test_arguments_with_a_dot_are_places_in_the_suite(tmp_path: Path) -> None:
@@ -593,4 +607,3 @@ def test_secrets_of_entries(tmp_path: Path) -> None:
         "of-a-header",
         "key-of-a-header",
     }
-    assert REQUEST_S > 0
