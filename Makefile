@@ -44,9 +44,9 @@ $(VENV)/.installed: pyproject.toml uv.lock $(TOOLS)/bin/uv
 	@test -e $(VENV)/.synced || $(UV) --no-dev
 	@touch $@
 
-# The tests ask fake model servers through the providers' clients, about documents of every kind.
+# The tests use every part, with everything that it needs.
 $(VENV)/.synced: pyproject.toml uv.lock $(TOOLS)/bin/uv
-	$(UV) --extra agents --extra files --extra otel
+	$(UV) --all-extras
 	@touch $@
 
 $(TOOLS)/bin/uv:
