@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,11 +24,13 @@ class Cost:
     code: int
 
 
-def measure(arguments: tuple[str, ...], folder: Path) -> Cost:
-    """Run a command to its end, its output thrown away."""
+def measure(arguments: tuple[str, ...], folder: Path, environ: Mapping[str, str] | None = None) -> Cost:
+    """Run a command to its end, its output thrown away; None for this process's environment."""
     with tempfile.TemporaryFile() as output:
         started = time.perf_counter()
-        process = subprocess.Popen(arguments, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            arguments, cwd=folder, env=environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
         # wait4 instead of wait: it tells what this one process used.
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - started

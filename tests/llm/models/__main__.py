@@ -14,10 +14,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.llm.models", description=__doc__)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds until an answer")
     parser.add_argument("--limit", type=int, help="calls of one key under way at once; more are answered 429")
+    parser.add_argument("--retry-after", help="header of those answers")
     parser.add_argument("--faults", type=float, default=0.0, help="share of the requests that meet passing trouble")
     given = parser.parse_args()
     with FakeModels(latency=given.latency) as models:
-        models.limit(given.limit)
+        models.limit(given.limit, retry_after=given.retry_after)
         if given.faults:
             models.answer(mixed(given.faults, faults=PASSING))
         addresses = {
@@ -30,6 +31,8 @@ def main() -> None:
         sys.stdin.read()
         counts = {
             "requests": len(models.requests),
+            # On the machine's monotonic clock.
+            "first": models.requests[0].time if models.requests else None,
             "statuses": dict(models.statuses),
             "peak": models.peak,
             "abandoned": models.abandoned,

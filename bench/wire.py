@@ -1,0 +1,158 @@
+"""Live model calls: `python -m bench.wire [PROVIDER …]`, against the fake model server in a process of its own.
+
+1,000 cases of one call each, 20 at once, answered after 200 ms: ideally that takes 10 s. For each provider: seconds
+from the start of the program to its first request; the run's wall time beyond that, as a multiple of the ideal; CPU of
+the program for one call, all of its work on the case included; how much faster a replay of the same suite is, with and
+without the start of the program on both sides. Then: a server that takes 20 calls at once and refuses the others with
+429, while 64 are wanted at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.processes import PROGRAM, Cost, measure
+
+CASES = 1_000
+LATENCY_S = 0.2
+AT_ONCE = 20
+WANTED = 64
+IDEAL_S = CASES * LATENCY_S / AT_ONCE
+PROVIDERS = ("openai", "azure_openai", "anthropic", "ollama")
+_MODELS = {"anthropic": "claude-haiku-4-5", "ollama": "llama3.2"}
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass
+class Server:
+    """The fake: where each provider answers, and, once it has ended, what it has seen."""
+
+    addresses: dict[str, str]
+    seen: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def _server(*arguments: str) -> Iterator[Server]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.llm.models", *arguments],
+        cwd=_ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    server = Server(json.loads(process.stdout.readline()))
+    try:
+        yield server
+    finally:
+        process.stdin.close()
+        server.seen = json.loads(process.stdout.read())
+        process.wait()
+
+
+class Bench:
+    """Runs of generated suites, with compiled modules as an installed program has them."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        self._environ = {**kept, "PYTHONPYCACHEPREFIX": str(root / "compiled"), "BENCH_KEY": "sk-bench-0123456789"}
+
+    def run(self, server: Server, provider: str, cases: int, *more: str, at_once: int = AT_ONCE) -> Cost:
+        """Ask every case of a suite once; every answer must be right."""
+        folder = self._suite(server.addresses[provider], provider, cases, at_once)
+        cost = measure((*PROGRAM, "run", "-o", "out", *more), folder, self._environ)
+        if cost.code != 0:
+            raise SystemExit(f"the run of {cases} cases of {provider} ended with exit code {cost.code}")
+        return cost
+
+    def _suite(self, address: str, provider: str, cases: int, at_once: int) -> Path:
+        folder = self._root / f"{provider}-{cases}"
+        folder.mkdir(exist_ok=True)
+        model = {"provider": provider, "name": _MODELS.get(provider, "gpt-4o"), "endpoint": address}
+        if provider == "azure_openai":
+            model["api_version"] = "2024-10-21"
+        asked = [f"What is the rule for order {number}?" for number in range(cases)]
+        suite = {
+            "name": "bench",
+            "model": {**model, "api_key": "${BENCH_KEY}"},
+            "instructions": {"inline": "Answer."},
+            "evaluations": {"metrics": [{"type": "standard", "metric": "equality"}]},
+            "test_cases": [{"input": text, "ground_truth": f"echo: {text}"} for text in asked],
+        }
+        # JSON is YAML, too.
+        (folder / "agent.yaml").write_text(json.dumps(suite, indent=1))
+        (folder / "holodeck-action.yaml").write_text(json.dumps({"limits": {"concurrency": at_once}}))
+        return folder
+
+
+def main(*providers: str) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        bench = Bench(Path(root))
+        print(f"Live calls ({CASES:,} cases, {AT_ONCE} at once, {1000 * LATENCY_S:.0f} ms; ideally {IDEAL_S:.0f} s):")
+        print(
+            f"{'provider':<14}{'start s':>8}{'wall × ideal':>14}{'ms CPU/call':>13}{'replay ×':>10}{'with start ×':>14}"
+        )
+        for provider in providers or PROVIDERS:
+            print(_provider(bench, provider), flush=True)
+        print(f"A server that takes {AT_ONCE} at once, {WANTED} wanted:")
+        print(f"{'Retry-After':<14}{'wall × ideal':>14}{'requests / case':>17}{'refused':>9}")
+        for retry_after in (None, "1"):
+            print(_limited(bench, retry_after), flush=True)
+
+
+def _provider(bench: Bench, provider: str) -> str:
+    first_s, one = _start(bench, provider)
+    with _server("--latency", str(LATENCY_S)) as server:
+        live = bench.run(server, provider, CASES)
+    with _server() as server:
+        bench.run(server, provider, CASES, "--record", "tape")
+        replay = min((bench.run(server, provider, CASES, "--replay", "tape") for _ in range(3)), key=lambda c: c.wall_s)
+    call_ms = 1000 * (live.cpu_s - one.cpu_s) / (CASES - 1)
+    inside = (live.wall_s - one.wall_s) / (replay.wall_s - one.wall_s)
+    return (
+        f"{provider:<14}{first_s:>8.2f}{(live.wall_s - first_s) / IDEAL_S:>14.2f}{call_ms:>13.2f}"
+        f"{inside:>10.1f}{live.wall_s / replay.wall_s:>14.1f}"
+    )
+
+
+def _start(bench: Bench, provider: str) -> tuple[float, Cost]:
+    """Return the seconds to the first request, and the cost of a run of one case: each the best of three."""
+    firsts, costs = [], []
+    # The first time compiles.
+    for number in range(4):
+        with _server() as server:
+            started = time.monotonic()
+            cost = bench.run(server, provider, 1)
+        if number:
+            # The same clock in all processes of a machine.
+            firsts.append(server.seen["first"] - started)
+            costs.append(cost)
+    return min(firsts), min(costs, key=lambda cost: cost.wall_s)
+
+
+def _limited(bench: Bench, retry_after: str | None) -> str:
+    asked = () if retry_after is None else ("--retry-after", retry_after)
+    first_s, _ = _start(bench, "openai")
+    with _server("--latency", str(LATENCY_S), "--limit", str(AT_ONCE), *asked) as server:
+        cost = bench.run(server, "openai", CASES, at_once=WANTED)
+    refused = server.seen["statuses"].get("429", 0)
+    return (
+        f"{retry_after or 'none':<14}{(cost.wall_s - first_s) / IDEAL_S:>14.2f}"
+        f"{server.seen['requests'] / CASES:>17.2f}{refused:>9}"
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
