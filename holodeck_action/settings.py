@@ -13,9 +13,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from holodeck_action.results.statistics import effective_sample_size, wilson_lower_bound
+from holodeck_action.results.statistics import MANY_ENOUGH, effective_sample_size, wilson_lower_bound
 from holodeck_action.runner.conditions import filter_words
-from holodeck_action.suite.applicability import case_asserts
+from holodeck_action.suite.applicability import case_asserts, skip_reason
 from holodeck_action.suite.policy import Gates
 from holodeck_action.suite.values import Case, Suite
 
@@ -251,11 +251,12 @@ def unmatched_filters(suites: Sequence[Suite], flags: Flags) -> list[str]:
 
 
 def check_reachable(settings: Settings, suite: Suite, cases: Sequence[Case]) -> None:
-    """Refuse a lower bound of the pass rate that these cases cannot reach even when all of them pass (DESIGN §4).
+    """Refuse lower bounds that these cases cannot reach even when all of them pass (DESIGN §4).
 
     Raises:
-        SettingsError: it cannot be reached.
+        SettingsError: one cannot be reached.
     """
+    _check_enough_cases(settings, suite, cases)
     bound = settings.gates.min_pass_rate_lower_bound
     quarantined = {entry.case for entry in suite.policy.quarantine}
     weights = [case.weight for case in cases if case.id not in quarantined and case_asserts(case)]
@@ -267,6 +268,24 @@ def check_reachable(settings: Settings, suite: Suite, cases: Sequence[Case]) -> 
             f"min_pass_rate_lower_bound {bound:g} cannot be reached with {len(weights)} counting case(s): if all of "
             f"them pass it is {best:.4g}; run more cases or lower it with --min-pass-rate-lower-bound"
         )
+
+
+def _check_enough_cases(settings: Settings, suite: Suite, cases: Sequence[Case]) -> None:
+    """Refuse a lower bound of a metric's mean where too few cases have the metric for an interval."""
+    quarantined = {entry.case for entry in suite.policy.quarantine}
+    for name, bounds in sorted(settings.gates.metrics.items()):
+        if bounds.min_lower_bound is None:
+            continue
+        scored = sum(case.id not in quarantined and _has_metric(case, name) for case in cases)
+        if scored < MANY_ENOUGH:
+            raise SettingsError(
+                f"gates.metrics.{name}.min_lower_bound needs {MANY_ENOUGH} cases with a score, and {scored} counting "
+                "case(s) can have one; run more cases or use min_mean"
+            )
+
+
+def _has_metric(case: Case, name: str) -> bool:
+    return any(spec.label == name and skip_reason(spec, turn) is None for turn in case.turns for spec in turn.metrics)
 
 
 def filters_of(flags: Flags) -> dict[str, object]:

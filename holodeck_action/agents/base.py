@@ -47,6 +47,7 @@ class Reply:
     finish_reason: str | None = None
     fallback_model: str | None = None
     model_ms: float | None = None
+    model_ms: float | None = None
 
 
 class Session(Protocol):

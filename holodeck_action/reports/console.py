@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holodeck_action.reports.plain import one_line
-from holodeck_action.reports.wording import VERDICTS, call_text, counts_text, place
+from holodeck_action.reports.wording import VERDICTS, call_text, calls_text, counts_text, place
+from holodeck_action.results.gates import figure
 from holodeck_action.results.verdict import GateVerdict
 from holodeck_action.results.views import CaseView, MetricView, Report, TurnView
 
@@ -41,7 +42,14 @@ def _lines(report: Report) -> Iterator[str]:
     for gate in report.gates:
         yield gate_text(gate)
     yield ""
+    yield from calls_lines(report)
     yield conclusion(report)
+
+
+def calls_lines(report: Report) -> Iterator[str]:
+    """Yield a line on the run's own model calls, where it made some."""
+    if report.run is not None and report.run.model_calls is not None:
+        yield calls_text(report.run.model_calls)
 
 
 def informational_line(report: Report) -> str:
@@ -107,7 +115,7 @@ def metric_texts(metric: MetricView) -> tuple[str, str, str, str]:
 
 def gate_text(gate: GateVerdict) -> str:
     """Return a gate with its numbers as one line."""
-    actual = "unknown" if gate.actual is None else f"{gate.actual:.4g}"
-    numbers = f"{one_line(gate.name)} {actual} (required {gate.required:.4g})"
+    actual = "unknown" if gate.actual is None else figure(gate.actual)
+    numbers = f"{one_line(gate.name)} {actual} (required {figure(gate.required)})"
     state = "" if gate.state != "undetermined" else ": cannot be decided"
     return f"{_GATE_SIGNS[gate.state]} {numbers}: {one_line(gate.reason)}{state}"

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from holodeck_action.reports import untrusted
 from holodeck_action.reports.plain import lines_of, one_line
-from holodeck_action.reports.wording import SIGNS, WORDS
+from holodeck_action.reports.wording import SIGNS, WORDS, calls_text, usd_text
+from holodeck_action.results.gates import at_most, figure
+from holodeck_action.results.record import ModelCalls
 
 if TYPE_CHECKING:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -184,7 +186,7 @@ def _environment(
     del environment.globals["lipsum"], environment.filters["random"]
     environment.filters.update(
         number=number, signed=signed, percent=percent, seconds=seconds, usd=usd, sign=sign, word=word, place=place,
-        required=required, call=call,
+        required=required, actual=actual, call=call, calls=calls,
     )  # fmt: skip
     return environment
 
@@ -238,7 +240,7 @@ def seconds(milliseconds: float | None) -> str:
 
 def usd(value: float | None) -> str:
     """Show US dollars, `–` for none."""
-    return UNKNOWN if value is None else f"${value:.4f}"
+    return UNKNOWN if value is None else usd_text(value)
 
 
 def sign(outcome: Any) -> str:
@@ -259,7 +261,19 @@ def place(source: Fields, folder: Any = "") -> Untrusted:
 
 def required(gate: Fields) -> str:
     """Return what a gate requires, such as `≥ 0.9`."""
-    return f"{'≤' if text_of(gate['name']).startswith('max_') else '≥'} {gate['required']:.4g}"
+    return f"{'≤' if at_most(text_of(gate['name'])) else '≥'} {figure(gate['required'])}"
+
+
+def actual(gate: Fields) -> str:
+    """Return what a gate found: a rate or a mean with four digits behind the point, `unknown` for nothing."""
+    if gate["actual"] is None:
+        return "unknown"
+    return figure(gate["actual"]) if at_most(text_of(gate["name"])) else number(gate["actual"])
+
+
+def calls(model_calls: Fields) -> str:
+    """Return what a run's own model calls came to, in one line."""
+    return calls_text(ModelCalls(**{name: model_calls[name] for name in ModelCalls.__dataclass_fields__}))
 
 
 def call(tool_call: Fields, limit: int = 300) -> Untrusted:

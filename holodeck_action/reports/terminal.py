@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action.reports.console import (
+    calls_lines,
     case_lines,
     conclusion,
     console_report,
@@ -65,7 +66,10 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     yield Text("")
     for gate in report.gates:
         yield Text(gate_text(gate), style=_COLOURS[gate.state])
-    yield Text(f"\n{conclusion(report)}", style=f"bold {_COLOURS[report.outcome]}")
+    yield Text("")
+    for line in calls_lines(report):
+        yield Text(line, style="dim")
+    yield Text(conclusion(report), style=f"bold {_COLOURS[report.outcome]}")
 
 
 def _metrics(report: Report) -> RenderableType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.verdict import Counts, VerdictOutcome
 from holodeck_action.results.views import ToolCallView
 from holodeck_action.suite.marks import SourceMark
@@ -46,6 +47,23 @@ def counts_text(counts: Counts) -> str:
         if number:
             parts.append(f"{number} {what}")
     return ", ".join(parts)
+
+
+def calls_text(calls: ModelCalls) -> str:
+    """Return what a run's own model calls came to: how many, where from, and what was paid for them."""
+    parts = [f"{calls.calls:,} model {'call' if calls.calls == 1 else 'calls'}"]
+    if calls.cached:
+        parts.append(f"{calls.cached:,} from the cache")
+    if calls.failed:
+        parts.append(f"{calls.failed:,} failed")
+    parts.append("tokens unknown" if calls.tokens is None else f"{calls.tokens:,} tokens")
+    parts.append("price unknown" if calls.cost_usd is None else usd_text(calls.cost_usd))
+    return ", ".join(parts)
+
+
+def usd_text(value: float) -> str:
+    """Return US dollars with four decimals."""
+    return f"${value:.4f}"
 
 
 def tally(outcome: VerdictOutcome, counts: Counts) -> str:

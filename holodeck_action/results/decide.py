@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from datetime import date
 
 from holodeck_action.results.canonical import record_digest
-from holodeck_action.results.gates import GateInputs, judge_gates
+from holodeck_action.results.consumption import cost_of, latencies_of, tokens_of
+from holodeck_action.results.gates import GateInputs, figure, judge_gates
 from holodeck_action.results.judge import judge_case
 from holodeck_action.results.record import CaseRecord, Record
-from holodeck_action.results.summary import summarise
+from holodeck_action.results.summary import case_scores, summarise
 from holodeck_action.results.verdict import (
     EXIT_INCOMPLETE,
     EXIT_PASSED,
@@ -59,6 +60,11 @@ def decide(record: Record, gates: Gates | None = None) -> Verdict:
         metrics=metrics,
         minimized=_minimized(record),
         lost=tuple(_lost(gating)),
+        scores=case_scores(gating),
+        tokens=tokens_of(record),
+        cost_usd=cost_of(record),
+        latencies=latencies_of(case for case, _ in gating),
+        unrun=sum(verdict.judged == "skipped" for _, verdict in judged),
     )
     gate_verdicts = judge_gates(gates if gates is not None else record.gates, inputs) if record.cases else ()
     verdicts = tuple(verdict for _, verdict in judged)
@@ -165,5 +171,5 @@ def _conclude(record: Record, gates: tuple[GateVerdict, ...], *, decided: bool) 
 
 
 def _sentence(gate: GateVerdict) -> str:
-    actual = "unknown" if gate.actual is None else f"{gate.actual:.4g}"
-    return f"{gate.name} is {actual}, {gate.required:.4g} required ({gate.reason})"
+    actual = "unknown" if gate.actual is None else figure(gate.actual)
+    return f"{gate.name} is {actual}, {figure(gate.required)} required ({gate.reason})"

@@ -6,17 +6,31 @@ Each gate is passed, failed, or undetermined while what is missing could still t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from holodeck_action.results.statistics import effective_sample_size, wilson_lower_bound
+from holodeck_action.results.consumption import Latencies, Total
+from holodeck_action.results.statistics import (
+    MANY_ENOUGH,
+    effective_sample_size,
+    mean_lower_bound,
+    quantile,
+    wilson_lower_bound,
+)
 from holodeck_action.results.summary import summary_score
 from holodeck_action.results.verdict import GateState, GateVerdict, MetricSummary
 from holodeck_action.suite.policy import Gates
 
 _LOST_SHOWN = 3
+_P95, _P10 = 0.95, 0.10
+_LATENCY = "p95_latency_ms"
 TOLERANCE = 1e-12
 """Slack for sums of floats, so that a mean of 0.9 reaches a gate of 0.9."""
+
+Scores = tuple[tuple[float, float], ...]
+_NOTHING = Total(0.0, 0)
+_NO_TURN = Latencies((), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +38,8 @@ class GateInputs:
     """What gates look at, quarantined and informational cases left out.
 
     `passed`, `failed` and `missing` are the case weights by outcome (missing: in error or not run). `lost` says, one by
-    one, which evaluations of passing cases did not happen.
+    one, which evaluations of passing cases did not happen. `scores` holds the score of each case with its weight, by
+    metric. Of what was spent (`tokens`, `cost_usd`) nothing is left out; `unrun` counts all cases that were not run.
     """
 
     passed: tuple[float, ...]
@@ -37,6 +52,11 @@ class GateInputs:
     metrics: Mapping[str, MetricSummary]
     minimized: frozenset[str]
     lost: tuple[str, ...] = ()
+    scores: Mapping[str, Scores] = field(default_factory=dict)
+    tokens: Total = _NOTHING
+    cost_usd: Total = _NOTHING
+    latencies: Latencies = _NO_TURN
+    unrun: int = 0
 
     @property
     def completeness(self) -> float:
@@ -75,10 +95,20 @@ def _judge(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
         yield _at_most("max_errors", inputs.errors, gates.max_errors, "case(s) in error")
     if gates.max_flaky is not None:
         yield _at_most("max_flaky", inputs.flaky, gates.max_flaky, "flaky case(s)")
+    if gates.max_cost_usd is not None:
+        yield _spent("max_cost_usd", inputs.cost_usd, gates.max_cost_usd, inputs)
+    if gates.max_total_tokens is not None:
+        yield _spent("max_total_tokens", inputs.tokens, gates.max_total_tokens, inputs)
+    if gates.p95_latency_ms is not None:
+        yield _latency(gates.p95_latency_ms, inputs, tolerated=complete)
     for name in sorted(gates.metrics):
-        minimum = gates.metrics[name].min_mean
-        if minimum is not None:
-            yield _mean(name, minimum, inputs, tolerated=complete)
+        bounds = gates.metrics[name]
+        if bounds.min_mean is not None:
+            yield _mean(name, bounds.min_mean, inputs, tolerated=complete)
+        if bounds.min_lower_bound is not None:
+            yield _mean_lower_bound(name, bounds.min_lower_bound, inputs, tolerated=complete)
+        if bounds.min_p10 is not None:
+            yield _p10(name, bounds.min_p10, inputs, tolerated=complete)
     if gates.summary is not None:
         yield _summary(gates, inputs, tolerated=complete)
 
@@ -143,6 +173,77 @@ def _at_most(name: str, actual: int, limit: int, what: str) -> GateVerdict:
     )
 
 
+def _spent(name: str, total: Total, limit: float, inputs: GateInputs) -> GateVerdict:
+    """Judge tokens or dollars: what is not known, or was not run, could still exceed the limit."""
+    what = "tokens" if name == "max_total_tokens" else "US dollars"
+    reason = f"{figure(total.known)} {what} known"
+    if total.unknown:
+        reason += f", those of {total.unknown} turn(s) or evaluation(s) unknown"
+    if inputs.unrun:
+        reason += f", {inputs.unrun} case(s) not run"
+    state: GateState
+    if not reaches(limit, total.known):
+        state = "failed"
+    else:
+        state = "undetermined" if total.unknown or inputs.unrun else "passed"
+    return GateVerdict(name, state, None if state != "failed" and total.unknown else total.known, limit, reason)
+
+
+def _latency(limit: float, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
+    name = _LATENCY
+    answered, missing = inputs.latencies.answered, 0 if tolerated else inputs.latencies.missing
+    actual = quantile([(took, 1.0) for took in answered], _P95)
+    if actual is None:
+        return GateVerdict(name, "undetermined", None, limit, "no turn was answered")
+    # Turns without an answer could be as fast or as slow as can be.
+    fast, slow = (
+        quantile([*((took, 1.0) for took in answered), *([(end, 1.0)] * missing)], _P95) for end in (0.0, math.inf)
+    )
+    assert fast is not None
+    assert slow is not None
+    reason = f"95 % of {len(answered)} answers took no longer"
+    if missing:
+        reason += f", {missing} turn(s) unanswered"
+    if not reaches(limit, fast):
+        return GateVerdict(name, "failed", actual, limit, reason)
+    settled = reaches(limit, slow) and (tolerated or not inputs.unrun)
+    return GateVerdict(name, "passed" if settled else "undetermined", actual, limit, reason)
+
+
+def _mean_lower_bound(name: str, required: float, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
+    gate = f"metrics.{name}.min_lower_bound"
+    scores = inputs.scores.get(name, ())
+    bound = mean_lower_bound(scores)
+    if bound is None or len(scores) < MANY_ENOUGH:
+        reason = f"too few cases: {len(scores)} have a score, {MANY_ENOUGH} are needed"
+        return GateVerdict(gate, "undetermined", None, required, reason)
+    summary = inputs.metrics[name]
+    reason = f"95 % interval of the mean over {len(scores)} cases"
+    if summary.errors and not tolerated:
+        # No interval lies above its mean, and the mean can still reach this.
+        best = (summary.cases * (summary.mean or 0.0) + summary.errors) / (summary.cases + summary.errors)
+        state: GateState = "undetermined" if reaches(best, required) else "failed"
+        return GateVerdict(gate, state, bound, required, f"{reason}, {summary.errors} evaluation(s) missing")
+    return GateVerdict(gate, "passed" if reaches(bound, required) else "failed", bound, required, reason)
+
+
+def _p10(name: str, required: float, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
+    gate = f"metrics.{name}.min_p10"
+    scores = inputs.scores.get(name, ())
+    actual = quantile(scores, _P10)
+    if actual is None:
+        return GateVerdict(gate, "undetermined", None, required, f"{name} was evaluated on no case")
+    errors = inputs.metrics[name].errors
+    reason = f"at least 10 % of {len(scores)} case(s) score no higher"
+    if errors and not tolerated:
+        heaviest = max(weight for _, weight in scores)
+        best = quantile([*scores, *([(1.0, heaviest)] * errors)], _P10)
+        assert best is not None
+        state: GateState = "undetermined" if reaches(best, required) else "failed"
+        return GateVerdict(gate, state, actual, required, f"{reason}, {errors} evaluation(s) missing")
+    return GateVerdict(gate, "passed" if reaches(actual, required) else "failed", actual, required, reason)
+
+
 def _mean(name: str, required: float, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
     gate = f"metrics.{name}.min_mean"
     summary = inputs.metrics.get(name)
@@ -172,6 +273,16 @@ def _summary(gates: Gates, inputs: GateInputs, *, tolerated: bool) -> GateVerdic
     return GateVerdict(
         "summary", "undetermined" if missing and not tolerated else state, score, summary.min, summary.method
     )
+
+
+def at_most(name: str) -> bool:
+    """Tell whether a gate of this name is an upper limit."""
+    return name.startswith("max_") or name == _LATENCY
+
+
+def figure(value: float) -> str:
+    """Show a gate's number: with four significant digits, from a thousand on as a whole."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def reaches(actual: float, required: float) -> bool:

@@ -73,7 +73,7 @@ def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
             suite_digest=record.suite.digest,
             record_digest=verdict.record_digest,
         ),
-        run=RunView(record.run.started_at, record.run.duration_ms),
+        run=RunView(record.run.started_at, record.run.duration_ms, record.run.model_calls),
     )
 
 

@@ -1,4 +1,4 @@
-"""Numbers over cases: means and intervals (statistics reference)."""
+"""Numbers over cases: means, intervals and quantiles (statistics reference)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from collections.abc import Sequence
 
 Z_95 = 1.959963984540054
 """Two-sided 95 % quantile of the normal distribution."""
+MANY_ENOUGH = 10
+"""Cases below which an interval of a mean says nothing (statistics reference)."""
+_ROUNDING = 1e-14
+_SUM_ROUNDING = 1e-12
+_MOST_STEPS = 10_000
 
 
 def weighted_mean(values: Sequence[tuple[float, float]]) -> float | None:
@@ -30,6 +35,88 @@ def wilson_lower_bound(rate: float, n: float, z: float = Z_95) -> float:
     centre = (rate + z * z / (2 * n)) / denominator
     half = z / denominator * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
     return max(0.0, centre - half)
+
+
+def mean_lower_bound(values: Sequence[tuple[float, float]]) -> float | None:
+    """Return the lower end of the two-sided 95 % interval of the mean of (score 0..1, weight) pairs.
+
+    Where every score is 0 or 1 it is Wilson's, because the other is no interval at all when all scores are equal. Else
+    it is Student's: x̄ − t·√(s²/n) with s² = Σwᵢ(xᵢ−x̄)²/Σwᵢ · n/(n−1), n the effective sample size, and n−1 degrees of
+    freedom; for equal weights the standard error of the mean over cases. Source: Miller 2024, §2.1 (cases as clusters).
+
+    Returns:
+        At least 0; None with fewer than two scores.
+    """
+    mean = weighted_mean(values)
+    if mean is None or len(values) < 2:
+        return None
+    n = effective_sample_size([weight for _, weight in values])
+    if all(value in (0.0, 1.0) for value, _ in values):
+        return wilson_lower_bound(mean, n)
+    if n <= 1:
+        return 0.0
+    squares = weighted_mean([((value - mean) ** 2, weight) for value, weight in values])
+    assert squares is not None
+    return max(0.0, mean - student_t_quantile(0.975, n - 1) * math.sqrt(squares / (n - 1)))
+
+
+def quantile(values: Sequence[tuple[float, float]], share: float) -> float | None:
+    """Return the smallest value of (value, weight) pairs that a share of the weight does not exceed; None when empty.
+
+    It is always one of the values: the inverse of the empirical distribution, type 1 of Hyndman & Fan 1996.
+    """
+    total = math.fsum(weight for _, weight in values)
+    below = 0.0
+    for value, weight in sorted(values):
+        below += weight
+        if below >= share * total * (1 - _SUM_ROUNDING):
+            return value
+    return None
+
+
+def student_t_quantile(share: float, freedom: float) -> float:
+    """Return the quantile of Student's distribution above its median, by bisection of the tail's area.
+
+    Args:
+        share: area below it, above 0.5 and below 1.
+        freedom: degrees of freedom, above 0.
+    """
+    low, high = 0.0, 1.0
+    while _t_tail(high, freedom) > 1 - share:
+        low, high = high, 2 * high
+    while high - low > _ROUNDING * high:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if _t_tail(middle, freedom) > 1 - share else (low, middle)
+    return (low + high) / 2
+
+
+def _t_tail(t: float, freedom: float) -> float:
+    """Return P(T > t) = I_x(ν/2, 1/2)/2 with x = ν/(ν + t²). Source: Abramowitz & Stegun 26.7.1."""
+    return 0.5 * _beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+
+
+def _beta(x: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function I_x(a, b), by Lentz's method. Source: DLMF 8.17.22."""
+    if x in (0.0, 1.0):
+        return x
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta(1 - x, b, a)
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    fraction = d
+    for step in range(1, _MOST_STEPS):
+        for term in (
+            step * (b - step) * x / ((a + 2 * step - 1) * (a + 2 * step)),
+            -(a + step) * (a + b + step) * x / ((a + 2 * step) * (a + 2 * step + 1)),
+        ):
+            d = 1 / (1 + term * d)
+            c = 1 + term / c
+            fraction *= c * d
+        if abs(c * d - 1) < _ROUNDING:
+            break
+    return front * fraction
 
 
 def effective_sample_size(weights: Sequence[float]) -> float:

@@ -28,20 +28,33 @@ def summarise(cases: Iterable[tuple[CaseRecord, CaseVerdict]]) -> dict[str, Metr
     """
     tallies: dict[str, _Tally] = defaultdict(_Tally)
     for case, verdict in cases:
-        own: dict[str, list[float]] = defaultdict(list)
         for metric in _metrics_of(verdict):
             tally = tallies[metric.name]
             tally.outcomes[metric.outcome] += 1
             tally.polarities.add(metric.polarity)
             if metric.outcome != "skipped":
                 tally.thresholds.add(metric.threshold)
-            if metric.score is not None and metric.outcome not in ("skipped", "error"):
-                own[metric.name].append(metric.score)
-        for name, scores in own.items():
-            mean = weighted_mean([(score, 1.0) for score in scores])
-            assert mean is not None
+        for name, mean in _case_means(verdict).items():
             tallies[name].scores.append((mean, case.weight))
     return {name: _summary(tallies[name]) for name in sorted(tallies)}
+
+
+def case_scores(cases: Iterable[tuple[CaseRecord, CaseVerdict]]) -> dict[str, tuple[tuple[float, float], ...]]:
+    """Return the score of every case with its weight, by metric: what the means of `summarise` are made of."""
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for case, verdict in cases:
+        for name, mean in _case_means(verdict).items():
+            found[name].append((mean, case.weight))
+    return {name: tuple(scores) for name, scores in found.items()}
+
+
+def _case_means(verdict: CaseVerdict) -> dict[str, float]:
+    scores: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for metric in _metrics_of(verdict):
+        if metric.score is not None and metric.outcome not in ("skipped", "error"):
+            scores[metric.name].append((metric.score, 1.0))
+    means = {name: weighted_mean(found) for name, found in scores.items()}
+    return {name: mean for name, mean in means.items() if mean is not None}
 
 
 def _metrics_of(verdict: CaseVerdict) -> Iterator[MetricVerdict]:

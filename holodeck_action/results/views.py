@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.verdict import Counts, GateVerdict, Outcome, TrialVerdict, VerdictOutcome
 from holodeck_action.suite.marks import SourceMark
 
@@ -152,10 +153,11 @@ class ReportProvenance:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """When the run began (ISO 8601, UTC) and how long it took; volatile."""
+    """When the run began (ISO 8601, UTC), how long it took, and its own model calls (None: it made none); volatile."""
 
     started_at: str
     duration_ms: float
+    model_calls: ModelCalls | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,14 @@ Entry = Mapping[str, Any]
 LENGTH = {"type": "length", "max_characters": 1000}
 EQUALITY = {"type": "standard", "metric": "equality"}
 ANSWERS = {"P": "Paris", "F": "Lyon"}
+USAGE = {"prompt_tokens": 60, "completion_tokens": 40, "cost_usd": 0.01}
 
 
 def lettered(project: Project, letters: str, policy: Entry | None = None) -> None:
     """Write a suite with a case per word of `letters`, called `case 0` and so on, answered from a transcript.
 
     A letter is a trial: P passes, F fails, E is missing from the transcript. Every answer scores 1 as `length`, and 1
-    or 0 as `equality`.
+    or 0 as `equality`, and takes 100 tokens and a cent.
     """
     words = letters.split()
     project.suite(
@@ -31,7 +32,7 @@ def lettered(project: Project, letters: str, policy: Entry | None = None) -> Non
     )
     project.answers(
         [
-            {"case": f"case {at}", "trial": trial, "response": ANSWERS[letter]}
+            {"case": f"case {at}", "trial": trial, "response": ANSWERS[letter], "usage": USAGE}
             for at, word in enumerate(words)
             for trial, letter in enumerate(word)
             if letter in ANSWERS
@@ -108,6 +109,7 @@ def quarantine(expires: str, **more: Any) -> dict[str, Any]:
 
 
 LAX = {"min_completeness": 0.1}
+MOSTLY = "P P P P P P P P P F"
 GATES = {
     "Gates.min_pass_rate": Change(
         "P F", gates(min_pass_rate=1.0), gates(min_pass_rate=0.5), (1, 0), ("--min-pass-rate", "0.5")
@@ -131,6 +133,21 @@ GATES = {
         {"trials": {"repeat": 2}, **gates(max_flaky=0)},
         (0, 1),
         ("--max-flaky", "0"),
+    ),
+    "Gates.max_cost_usd": Change("P P", gates(max_cost_usd=0.02), gates(max_cost_usd=0.019), (0, 1)),
+    "Gates.max_total_tokens": Change("P P", gates(max_total_tokens=200), gates(max_total_tokens=199), (0, 1)),
+    "Gates.p95_latency_ms": Change("P", gates(p95_latency_ms=1e6), gates(p95_latency_ms=1e-6), (0, 1)),
+    "GateMetric.min_lower_bound": Change(
+        MOSTLY,
+        gates(min_pass_rate=0.5, metrics={"equality": {"min_lower_bound": 0.59}}),
+        gates(min_pass_rate=0.5, metrics={"equality": {"min_lower_bound": 0.6}}),
+        (0, 1),
+    ),
+    "GateMetric.min_p10": Change(
+        MOSTLY,
+        gates(min_pass_rate=0.5, metrics={"equality": {"min_p10": 0}}),
+        gates(min_pass_rate=0.5, metrics={"equality": {"min_p10": 0.1}}),
+        (0, 1),
     ),
     "Gates.metrics": Change(
         "P F", gates(min_pass_rate=0.5), gates(min_pass_rate=0.5, metrics={"equality": {"min_mean": 0.9}}), (0, 1)

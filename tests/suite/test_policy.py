@@ -318,18 +318,8 @@ NOT_COMPUTED = "is not computed by this version yet; remove it"
     ("policy", "expected"),
     [
         ("gates: {max_regressions: 0}", f"1:26: gates.max_regressions: {BASELINE}"),
-        ("gates: {max_cost_usd: 1.5}", f"1:23: gates.max_cost_usd: {CALLS}"),
-        ("gates: {max_total_tokens: 9}", f"1:27: gates.max_total_tokens: {CALLS}"),
-        ("gates: {p95_latency_ms: 9}", f"1:25: gates.p95_latency_ms: {NOT_COMPUTED}"),
-        (
-            "gates: {metrics: {equality: {min_lower_bound: 0.5}}}",
-            f"1:47: gates.metrics.equality.min_lower_bound: {NOT_COMPUTED}",
-        ),
-        ("gates: {metrics: {equality: {min_p10: 0.5}}}", f"1:39: gates.metrics.equality.min_p10: {NOT_COMPUTED}"),
         ("gates: {summary: {method: custom, min: 0.5}}", f"1:27: gates.summary.method: custom {NOT_COMPUTED}"),
         ("baseline: {source: history}", f"1:20: baseline.source: {BASELINE}"),
-        ("budget: {max_cost_usd: 1}", f"1:24: budget.max_cost_usd: {CALLS}"),
-        ("budget: {max_tokens: 1}", f"1:22: budget.max_tokens: {CALLS}"),
         ("vectorstores: {external: true}", f"1:26: vectorstores.external: {CALLS}"),
     ],
 )
@@ -380,12 +370,12 @@ def test_both_spellings_of_the_policy_file_are_too_many(tmp_path: Path) -> None:
 
 def test_several_policy_problems_at_once(tmp_path: Path) -> None:
     policy = (
-        "gates: {max_cost_usd: 1, metrics: {nope: {min_mean: 1}}}\ncases: {nope: {weight: 1}}\n"
+        "gates: {max_regressions: 1, metrics: {nope: {min_mean: 1}}}\ncases: {nope: {weight: 1}}\n"
         "vectorstores: {external: true}\n"
     )
     assert policy_complaints(tmp_path, policy) == [
-        f"1:23: gates.max_cost_usd: {CALLS}",
-        '1:36: gates.metrics.nope: "nope" is no metric of this suite (allowed: "equality")',
+        f"1:26: gates.max_regressions: {BASELINE}",
+        '1:39: gates.metrics.nope: "nope" is no metric of this suite (allowed: "equality")',
         f'2:9: cases: "nope" is no case of this suite {ALLOWED}',
         f"3:26: vectorstores.external: {CALLS}",
     ]

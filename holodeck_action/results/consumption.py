@@ -1,0 +1,101 @@
+"""What a run took, as gates count it: tokens and dollars of every turn and judge, and the time of the answers.
+
+Answers from a recording or a cache count with their original tokens, cost and time, so that a replay is judged as the
+run that it repeats. What is not known is counted apart: it is never zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.record import CaseRecord, Record, TurnRecord, Usage
+from holodeck_action.suite.metrics import AZURE_METRICS
+
+_JUDGED_KINDS = ("geval", "rag")
+_UNKNOWN = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A sum over what is known, and how many parts (turns, evaluations) are not."""
+
+    known: float
+    unknown: int
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Milliseconds of the answered turns, and how many turns have no answer."""
+
+    answered: tuple[float, ...]
+    missing: int
+
+
+def tokens_of(record: Record) -> Total:
+    """Return the tokens of all prompts and answers, quarantined cases included."""
+    return _total(
+        None
+        if usage.prompt_tokens is None or usage.completion_tokens is None
+        else usage.prompt_tokens + usage.completion_tokens
+        for usage in _usages(record)
+    )
+
+
+def cost_of(record: Record) -> Total:
+    """Return the list price of all model calls in US dollars, quarantined cases included."""
+    return _total(usage.cost_usd for usage in _usages(record))
+
+
+def latencies_of(cases: Iterable[CaseRecord]) -> Latencies:
+    """Return how long the agent worked on each turn.
+
+    That is the working time of the models, waiting left out, where it is known (the suite's own model), and else the
+    time from the question to the answer.
+    """
+    answered: list[float] = []
+    missing = 0
+    for case in cases:
+        for turn in (turn for trial in case.trials for turn in trial.turns):
+            if turn.response is None or turn.timing is None:
+                missing += 1
+            else:
+                known = turn.timing.model_ms
+                answered.append(turn.timing.duration_ms if known is None else known)
+    return Latencies(tuple(answered), missing)
+
+
+def _usages(record: Record) -> Iterator[Usage]:
+    for case in record.cases:
+        for turn in (turn for trial in case.trials for turn in trial.turns):
+            if turn.skipped is None:
+                # Of a turn that failed, too, nobody knows what it took.
+                yield turn.usage or _UNKNOWN
+            yield from _judges(turn)
+
+
+def _judges(turn: TurnRecord) -> Iterator[Usage]:
+    for evaluation in turn.evaluations:
+        if _judged(evaluation) and evaluation.status in ("completed", "failed"):
+            told = evaluation.metadata.get("usage")
+            tokens = told if isinstance(told, dict) else {}
+            yield Usage(
+                _count(tokens.get("prompt_tokens")), _count(tokens.get("completion_tokens")), evaluation.cost_usd
+            )
+
+
+def _judged(evaluation: Evaluation) -> bool:
+    criteria = evaluation.criteria
+    return criteria.kind in _JUDGED_KINDS or (criteria.kind == "standard" and criteria.metric in AZURE_METRICS)
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _total(amounts: Iterable[float | None]) -> Total:
+    found = list(amounts)
+    known = [amount for amount in found if amount is not None]
+    return Total(math.fsum(known), len(found) - len(known))
