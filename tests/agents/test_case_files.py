@@ -455,6 +455,48 @@ def test_where_a_metric_looks_at_a_broken_file_the_agent_is_not_asked(tmp_path: 
     assert turn.error.context == {"file": "a.pdf"}
 
 
+def grounded(project: Project, models: FakeModels, *cases: dict[str, Any]) -> None:
+    """Write a suite whose judge holds recorded answers against the text of the cases' files."""
+    model = {"provider": "openai", "name": "gpt-4o", "endpoint": models.openai_url}
+    metric = {
+        "type": "geval",
+        "name": "Grounded",
+        "criteria": "Is the answer in the context?",
+        "evaluation_steps": ["Compare."],
+        "evaluation_params": ["actual_output", "context"],
+    }
+    project.suite([{"input": "?", "ground_truth": "yes", **case} for case in cases], [metric], model=model)
+    project.answers([{"case": case["name"], "response": "yes"} for case in cases])
+    models.answer(lambda _: json.dumps({"score": 9, "reason": "it is"}))
+
+
+def test_a_judge_that_looks_at_context_gets_the_texts_of_the_files(project: Project, models: FakeModels) -> None:
+    project.write("a.pdf", PAGES)
+    project.write("b.txt", "Fourth page")
+    project.write("c.png", PNG)
+    image = {"path": "c.png", "type": "image"}
+    files = [{"path": "a.pdf", "type": "pdf", "pages": [2]}, {"path": "b.txt", "type": "text"}, image]
+    grounded(project, models, {"name": "with", "files": files}, {"name": "without", "files": [image]})
+    finished, record = project.evaluate("--target", "recorded:answers.jsonl", OPENAI_API_KEY=KEY)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    (request,) = models.requests
+    assert "Second page" in request.text
+    assert "Fourth page" in request.text
+    assert "First page" not in request.text
+    assert turn_of(record).context == ("Second page", "Fourth page")
+    # A suite's metric does not apply to a case without text; the record says so.
+    (skipped,) = turn_of(record, 1).evaluations
+    assert (skipped.status, skipped.explanation) == ("skipped", "does not apply: the turn has no context")
+    assert turn_of(record, 1).context is None
+
+
+def test_a_judge_that_looks_at_context_where_no_case_has_files(project: Project, models: FakeModels) -> None:
+    grounded(project, models, {"name": "without"})
+    finished = project.run("run", "--target", "recorded:answers.jsonl", OPENAI_API_KEY=KEY)
+    assert finished.code == 2
+    assert "evaluations.metrics[0]: applies to no turn: no case gives context; give it or remove the" in finished.stderr
+
+
 def test_an_image_that_is_too_large(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(PNG + bytes(20_000_000))
     (tmp_path / "agent.yaml").write_text("")

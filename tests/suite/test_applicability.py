@@ -57,6 +57,7 @@ AZURE = ("groundedness", "relevance", "coherence", "fluency", "similarity")
     [
         *((config(metric=name), {"ground_truth"}) for name in (*TEXT, "equality", "numeric", "similarity")),
         *((config(metric=name), set()) for name in AZURE if name != "similarity"),
+        (geval(evaluation_params=["actual_output", "context"]), {"context"}),
         (rag("faithfulness"), {"retrieval_context"}),
         (rag("answer_relevancy"), set()),
         (rag("contextual_relevancy"), {"retrieval_context"}),
