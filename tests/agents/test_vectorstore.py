@@ -200,7 +200,7 @@ def test_retrieval_metrics_score_what_was_found(project: Project, models: FakeMo
     project.policy(
         cases={"one": truth}, metrics=[{"type": "retrieval", "metric": "mrr_at_k", "k": 2, "threshold": 1.0}]
     )
-    (score,) = [found for found in passed(project).evaluations if found.label.startswith("mrr")]
+    (score,) = [found for found in passed(project).evaluations if found.criteria.metric == "mrr_at_k"]
     assert score.score == 1.0
 
 
