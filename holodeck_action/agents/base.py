@@ -47,7 +47,6 @@ class Reply:
     finish_reason: str | None = None
     fallback_model: str | None = None
     model_ms: float | None = None
-    model_ms: float | None = None
 
 
 class Session(Protocol):

@@ -143,15 +143,6 @@ class Meter:
         return math.fsum(round(1000 * record.latency_s, 1) for record in answered) if answered else None
 
 
-    def working_ms(self) -> float | None:
-        """Return how long the answered calls took together, in milliseconds; None when no call was answered.
-
-        Each counts to a tenth of a millisecond, as recordings keep it: a replay gives the same sum.
-        """
-        answered = [record for record in self._records if record.status is not None and record.status < 300]
-        return math.fsum(round(1000 * record.latency_s, 1) for record in answered) if answered else None
-
-
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """For whom a call is made.

@@ -38,12 +38,7 @@ def unsupported_settings(policy: Policy, document: Document) -> list[Problem]:
     gates = policy.gates
     found: list[tuple[Where, object, str]] = [
         (("gates", "max_regressions"), gates.max_regressions, _BASELINE),
-        (("gates", "max_cost_usd"), gates.max_cost_usd, _CALLS),
-        (("gates", "max_total_tokens"), gates.max_total_tokens, _CALLS),
-        (("gates", "p95_latency_ms"), gates.p95_latency_ms, _STATISTIC),
         (("baseline", "source"), policy.baseline.source, _BASELINE),
-        (("budget", "max_cost_usd"), policy.budget.max_cost_usd, _CALLS),
-        (("budget", "max_tokens"), policy.budget.max_tokens, _CALLS),
         (("vectorstores", "external"), policy.vectorstores.external or None, _CALLS),
     ]
     if gates.summary is not None and gates.summary.method == "custom":
