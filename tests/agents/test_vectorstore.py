@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holodeck_action.results.record import ErrorInfo, Record, RetrievedChunk, TurnRecord
+from tests.agents.documents import made
 from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Fault, Request, ToolCall
 
@@ -451,12 +451,23 @@ def test_settings_without_effect_are_named(project: Project, models: FakeModels)
     assert "tools.text: record_path, delimiter are not used without vector_field" in output
 
 
-def test_a_document_of_an_office_is_searched(project: Project, models: FakeModels) -> None:
-    docx = pytest.importorskip("docx")
-    document = docx.Document()
-    document.add_paragraph("Plums are blue.")
-    document.save(str(Path(project.folder, "plums.docx")))
-    asking(project, models, store(source="plums.docx"))
-    models.answer(searching("plums"))
-    (found,) = chunks(passed(project))
-    assert (found.id, found.text) == ("plums.docx#1", "Plums are blue.")
+def test_documents_are_searched_in_a_folder(project: Project, models: FakeModels) -> None:
+    project.write("docs/plums.docx", made.word("Plums", "Plums are blue."))
+    project.write("docs/pears.pdf", made.pdf(["Pears are green."]))
+    asking(project, models, store(source="docs"))
+    models.answer(searching("pears are green."))
+    first, second = chunks(passed(project))
+    assert (first.id, second.id) == ("pears.pdf#1", "plums.docx#1")
+    assert "Pears are green." in (first.text or "")
+    assert "Plums are blue." in (second.text or "")
+
+
+def test_a_document_that_cannot_be_read_names_the_file(project: Project, models: FakeModels) -> None:
+    project.write("docs/broken.pdf", b"%PDF-1.7 no")
+    asking(project, models, store(source="docs"))
+    finished, record = project.evaluate(OPENAI_API_KEY=KEY)
+    assert finished.code == 3, finished.stdout + finished.stderr
+    error = error_of(record)
+    assert error.code == "tool_unavailable"
+    assert error.message.startswith("tools.faq.source: broken.pdf: cannot be read: ")
+    assert models.requests == []
