@@ -562,9 +562,9 @@ def test_a_start_broken_off_at_once_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_not_ready_in_time_says_what_it_does(tmp_path: Path) -> None:
-    error = unavailable(servers(tmp_path, mcp("rude", RUDE, "silent", request_timeout=3.0)))
+    error = unavailable(servers(tmp_path, mcp("rude", RUDE, "silent", request_timeout=5.0)))
     assert error.message == (
-        "tools.rude: MCP server: it was not ready within 3 s (request_timeout); its output, which is for messages "
+        "tools.rude: MCP server: it was not ready within 5 s (request_timeout); its output, which is for messages "
         "alone, holds: Server listening; its last words on stderr: waiting for a database"
     )
     assert error.context == {"stderr": "waiting for a database\n"}
