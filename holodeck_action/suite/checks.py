@@ -24,7 +24,7 @@ from holodeck_action.suite.values import Case, MetricSpec
 Z = 1.959964
 """97.5 % quantile of the normal distribution, for 95 % intervals."""
 
-_CALLS = "needs model calls, which this version cannot make yet; remove it"
+_EXTERNAL = "needs a vector database, which this version does not use: documents are searched in memory; remove it"
 _BASELINE = "needs a baseline, which this version cannot compare with yet; remove it"
 _STATISTIC = "is not computed by this version yet; remove it"
 
@@ -39,7 +39,7 @@ def unsupported_settings(policy: Policy, document: Document) -> list[Problem]:
     found: list[tuple[Where, object, str]] = [
         (("gates", "max_regressions"), gates.max_regressions, _BASELINE),
         (("baseline", "source"), policy.baseline.source, _BASELINE),
-        (("vectorstores", "external"), policy.vectorstores.external or None, _CALLS),
+        (("vectorstores", "external"), policy.vectorstores.external or None, _EXTERNAL),
     ]
     if gates.summary is not None and gates.summary.method == "custom":
         found.append((("gates", "summary", "method"), "custom", "custom " + _STATISTIC))

@@ -310,6 +310,7 @@ def test_what_the_policy_file_may_not_say(tmp_path: Path, policy: str, expected:
 
 
 CALLS = "needs model calls, which this version cannot make yet; remove it"
+EXTERNAL = "needs a vector database, which this version does not use: documents are searched in memory; remove it"
 BASELINE = "needs a baseline, which this version cannot compare with yet; remove it"
 NOT_COMPUTED = "is not computed by this version yet; remove it"
 
@@ -320,7 +321,7 @@ NOT_COMPUTED = "is not computed by this version yet; remove it"
         ("gates: {max_regressions: 0}", f"1:26: gates.max_regressions: {BASELINE}"),
         ("gates: {summary: {method: custom, min: 0.5}}", f"1:27: gates.summary.method: custom {NOT_COMPUTED}"),
         ("baseline: {source: history}", f"1:20: baseline.source: {BASELINE}"),
-        ("vectorstores: {external: true}", f"1:26: vectorstores.external: {CALLS}"),
+        ("vectorstores: {external: true}", f"1:26: vectorstores.external: {EXTERNAL}"),
     ],
 )
 def test_what_this_version_cannot_honour_is_refused(tmp_path: Path, policy: str, expected: str) -> None:
@@ -377,7 +378,7 @@ def test_several_policy_problems_at_once(tmp_path: Path) -> None:
         f"1:26: gates.max_regressions: {BASELINE}",
         '1:39: gates.metrics.nope: "nope" is no metric of this suite (allowed: "equality")',
         f'2:9: cases: "nope" is no case of this suite {ALLOWED}',
-        f"3:26: vectorstores.external: {CALLS}",
+        f"3:26: vectorstores.external: {EXTERNAL}",
     ]
 
 
