@@ -14,6 +14,7 @@ from holodeck_action.llm.prices import cost_usd
 from holodeck_action.preflight import Prepared
 from holodeck_action.reports.plain import one_line
 from holodeck_action.settings import Flags
+from holodeck_action.suite.applicability import needs_judge, skip_reason
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.targets import ModelTarget
 from holodeck_action.suite.values import Case, Turn
@@ -58,7 +59,7 @@ class Estimate:
 
 
 def estimate_suite(item: Prepared) -> Estimate:
-    """Reckon what a suite asks of its own model; calls of evaluators would be added here.
+    """Reckon what a suite asks of its own model.
 
     Tokens are counted as `holodeck_action.llm.budget` counts them.
 
@@ -90,6 +91,18 @@ def estimate_suite(item: Prepared) -> Estimate:
     )
 
 
+def judged_evaluations(item: Prepared) -> Span:
+    """Return how many evaluations of a suite need a judge."""
+    low = high = 0
+    for case in item.cases:
+        count = sum(
+            needs_judge(spec.config) and skip_reason(spec, turn) is None for turn in case.turns for spec in turn.metrics
+        )
+        low += _fewest(item, case) * count
+        high += case.repeat * count
+    return Span(low, high)
+
+
 def plan_lines(prepared: Sequence[Prepared], flags: Flags) -> Iterator[str]:
     """Yield what a run would ask, one line for each suite, and what it may spend.
 
@@ -99,7 +112,7 @@ def plan_lines(prepared: Sequence[Prepared], flags: Flags) -> Iterator[str]:
     estimates: list[Estimate] = []
     for item in prepared:
         found = estimate_suite(item) if asks_model(item) else None
-        yield f"plan: {one_line(item.place, 200)}: {_suite_line(item, found)}"
+        yield f"plan: {one_line(item.place, 200)}: {_suite_line(item, found)}{_judges_words(item)}"
         if found is not None:
             estimates.append(found)
             settings = item.settings
@@ -119,6 +132,13 @@ def price_known(model: LLMProvider) -> bool:
     return _cost(model, _PER_UNIT, _PER_UNIT) is not None
 
 
+def _judges_words(item: Prepared) -> str:
+    judged = judged_evaluations(item)
+    if not judged.high or item.settings.calls.mode == "replay":
+        return ""
+    return f"; {judged} {_noun(judged.high, 'evaluation')} by judges, whose calls are not reckoned"
+
+
 def _suite_line(item: Prepared, found: Estimate | None) -> str:
     cases = f"{len(item.cases):,} {_noun(len(item.cases), 'case')}"
     if found is None:
@@ -126,7 +146,8 @@ def _suite_line(item: Prepared, found: Estimate | None) -> str:
             return (
                 f"{cases}, no model calls: answers are replayed from {one_line(str(item.settings.calls.folder), 200)}"
             )
-        return f"{cases}, no model calls: {one_line(describe(item.target), 200)} answers"
+        calls = "" if judged_evaluations(item).high else "no model calls: "
+        return f"{cases}, {calls}{one_line(describe(item.target), 200)} answers"
     model = item.suite.agent.model
     line = (
         f"{cases}, {found.trials} {_noun(found.trials.high, 'trial')}: at least {found.calls.low:,} "

@@ -161,12 +161,13 @@ def combined_exit_code(codes: Sequence[int]) -> int:
 
 def _announce(suites: Sequence[Opened], flags: Flags, output: Output) -> None:
     """Say what will be asked and what it may cost, where a model is asked over the network."""
-    if any(ready.own is not None and ready.item.settings.calls.mode != "replay" for ready in suites):
+    if any(ready.wire is not None and ready.item.settings.calls.mode != "replay" for ready in suites):
         _plan([ready.item for ready in suites], flags, output.stderr)
     for ready in suites:
         if ready.budgets and ready.own is None:
             target = ready.redactor.text(describe(ready.item.target))
-            _note(f"{ready.item.place}: the budget does not limit {target}, only calls of a suite's own model", output)
+            limited = "calls of a suite's own model" if ready.wire is None else "the calls of judges"
+            _note(f"{ready.item.place}: the budget does not limit {target}, only {limited}", output)
 
 
 def _plan(prepared: Sequence[Prepared], flags: Flags, stream: TextIO) -> None:

@@ -310,6 +310,19 @@ def test_what_asks_no_model_says_so(project: Project, models: FakeModels) -> Non
     assert (replayed.code, "no model calls: answers are replayed from " in replayed.stdout) == (0, True)
 
 
+def test_evaluations_by_judges_are_counted_in_the_plan(project: Project) -> None:
+    project.numbered(2)
+    judge = {"provider": "openai", "name": "gpt-4o-mini", "endpoint": "http://127.0.0.1:9/v1"}
+    tone = {"type": "geval", "name": "Tone", "criteria": "polite", "model": judge}
+    project.policy(target="recorded:answers.jsonl", metrics=[tone], trials={"repeat": 3, "min_pass": 1})
+    finished = project.run("run", "--dry-run")
+    assert (finished.code, finished.stdout) == (
+        0,
+        "plan: agent.yaml: 2 cases, recorded:answers.jsonl answers; 2 to 6 evaluations by judges, whose calls are not "
+        "reckoned\n",
+    )
+
+
 def test_a_price_that_is_not_known_is_said_to_be_so(project: Project, models: FakeModels) -> None:
     asking(project, models, provider="ollama", name="llama3", endpoint=models.ollama_url)
     finished = project.run("run", "--dry-run", "--cache", "kept")
