@@ -17,6 +17,9 @@ Domain = Literal["none", "us_legislative", "au_legislative", "academic", "techni
 _LONGEST = 20
 """Words of a heading: a longer line is text that begins with a number."""
 
+_DEEPEST = 9
+"""Parts of a section's number that count for its depth."""
+
 _NUMBER = r"\d+[A-Z]{0,3}(?:[.\-–]\d+[A-Za-z]{0,2})*"
 _ANY_NUMBER = rf"(?:{_NUMBER}|[IVXLCDM]+|[A-Z])"
 _AFTER_NAME = re.compile(rf"[ \t]+({_ANY_NUMBER})(?![A-Za-z0-9])")
@@ -25,7 +28,7 @@ _CAPITAL = re.compile(r"[\"'“‘(\[*_]*[A-Z0-9À-Þ]")
 _NUMBERED = re.compile(rf"({_NUMBER})(\.?)(?:[ \t]+(.*))?$")
 _ROMAN_NUMBERED = re.compile(r"([IVX]+|[A-Z])\.[ \t]+(.*)$")
 _LAW_SECTION = re.compile(rf"(§§?|Sec\.|SEC\.|Section|SECTION)[ \t]*({_NUMBER})((?:\([A-Za-z0-9]{{1,5}}\))*)(.*)$")
-_ITEM = re.compile(r"((?:\([A-Za-z0-9]{1,5}\))+)(?:[ \t]+(.*))?$")
+_ITEM = re.compile(r"((?:\([A-Za-z0-9]{1,5}\)){1,6})(?:[ \t]+(.*))?$")
 _DESIGNATOR = re.compile(r"\(([A-Za-z0-9]{1,5})\)")
 _ROMANS = ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII", "XIII", "XIV", "XV", "XVI")
 _PAPER = frozenset(
@@ -146,7 +149,7 @@ def _numbered_title(line: str, place: Place) -> Heading | None:
     if len(parts) == 1 and before and before[-1].isdigit() and parts[0] != str(int(before[-1]) + 1):
         # A list in a section, not the section after it.
         return None
-    return Heading((1, 20 + len(parts)), "section", match[1], line, line)
+    return Heading((1, 20 + min(len(parts), _DEEPEST)), "section", match[1], line, line)
 
 
 _MANUAL = {"part": 1, "chapter": 2, "appendix": 2, "section": 20}
@@ -214,7 +217,7 @@ def _legal_contract(line: str, place: Place) -> tuple[Heading, ...]:
         return (named,)
     match = _NUMBERED.match(line)
     if match is not None and match[3] and _CAPITAL.match(match[3]) and (match[2] or "." in match[1] or place.begins):
-        depth = len(match[1].split("."))
+        depth = min(len(match[1].split(".")), _DEEPEST)
         return (_heading((1, 20 + depth), "section", match[1], match[1], match[3], line),)
     return _items(line, place, ("lower", "roman", "upper", "digit"))
 

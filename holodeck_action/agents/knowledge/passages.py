@@ -6,7 +6,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Literal
 
 from holodeck_action.agents.knowledge.chunking import chunk_spans
@@ -88,7 +87,7 @@ def document(source: str, text: str, rules: ChunkRules) -> Document:
 
 
 def _by_structure(source: str, text: str, found: Sequence[Section], rules: ChunkRules) -> Iterator[Chunk]:
-    used: set[str] = set()
+    used: dict[str, int] = {}
     for index, section in enumerate(found):
         shown = _shown_path((*section.path, section.label) if section.label else (), rules.most_tokens // 4)
         if not section.text and _is_shown_below(index, found, rules):
@@ -110,11 +109,13 @@ def _by_structure(source: str, text: str, found: Sequence[Section], rules: Chunk
             )
 
 
-def _unused(name: str, used: set[str]) -> str:
-    """Return a name that no section has yet: the second `usage` is `usage-2`."""
-    numbered = (f"{name}-{number}" if number > 1 else name for number in count(1))
-    free = next(each for each in numbered if each not in used)
-    used.add(free)
+def _unused(name: str, used: dict[str, int]) -> str:
+    """Return a name that no section has yet: the second `usage` is `usage-2`; `used` counts them."""
+    free = name
+    while free in used:
+        used[name] += 1
+        free = f"{name}-{used[name]}"
+    used[free] = 1
     return free
 
 

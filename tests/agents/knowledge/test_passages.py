@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -111,3 +112,13 @@ def test_no_chunk_is_too_long_and_nothing_is_lost(
     for start, end in token_spans(text):
         token = text[start:end].strip("#=-*_")
         assert token in held
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "line", ["(a)", "(a)(a)(a)(a)(a)(a)(a)", "# a", "# # ", "a\n==", "1.1.1.1.1.1.1.1.1.1.1.1 A\n", '"a" means', "§ 1 "]
+)
+def test_hostile_documents_take_no_longer_than_others(line: str) -> None:
+    # With work that grows with the square of the lines, this takes minutes.
+    document("a.md", f"{line}\n" * 20_000, ChunkRules(domain="us_legislative"))
+    document("a.md", line * 20_000, ChunkRules(domain="legal_contract"))
