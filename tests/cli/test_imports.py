@@ -29,6 +29,8 @@ NEVER = (
     "rouge_score",
     "numpy",
     "scipy",
+    "opentelemetry",
+    "grpc",
 )
 
 
