@@ -102,7 +102,7 @@ def test_nobody_waits_for_a_collector_that_is_not_there(protocol: str) -> None:
         pass
     began = time.monotonic()
     (told,) = traces.close(30)
-    # Trying again would take seven seconds at least.
+    # Trying again would take five seconds at least.
     assert time.monotonic() - began < 4
     assert "1 of 1 spans did not reach http://127.0.0.1:9" in told
 
