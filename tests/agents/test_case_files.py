@@ -7,6 +7,8 @@ import contextlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -205,6 +207,28 @@ def test_a_conversion_ends_at_its_deadline(project: Project, models: FakeModels)
     assert finished.code == 3, finished.stdout + finished.stderr
     assert "the PDF file was not read within 0.5 s" in error_of(record)[1]
     assert models.requests == []
+
+
+def test_without_the_packages_documents_are_refused_and_texts_are_not(project: Project, models: FakeModels) -> None:
+    project.write("a.pdf", PAGES)
+    project.write("a.txt", "text")
+    without = "import sys; sys.modules['markitdown'] = None; from holodeck_action.cli import main; main()"
+    ended = []
+    for file in ({"path": "a.pdf", "type": "pdf"}, {"path": "a.txt", "type": "text"}):
+        asking(project, models, [file])
+        ended.append(
+            subprocess.run(
+                [sys.executable, "-c", without, "run"],
+                cwd=project.folder,
+                env=project.environ(OPENAI_API_KEY=KEY),
+                capture_output=True,
+                text=True,
+                timeout=100,
+            )
+        )
+    assert [each.returncode for each in ended] == [2, 0]
+    assert "a.pdf: reading a PDF file needs the `files` extra: pip install 'holodeck-action[files]'" in ended[0].stderr
+    assert len(models.requests) == 1
 
 
 def test_settings_that_say_nothing_about_a_file_are_noticed(project: Project, models: FakeModels) -> None:
