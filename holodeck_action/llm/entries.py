@@ -13,6 +13,7 @@ from typing import Any
 
 from holodeck_action.llm.calls import Answer, WireError
 from holodeck_action.llm.outcomes import header, parse
+from holodeck_action.llm.streams import without_secrets
 from holodeck_action.results.files import write_atomically
 from holodeck_action.results.redaction import Redactor
 
@@ -63,7 +64,7 @@ class Entries:
             WireError: `cassette_unwritable`.
         """
         if isinstance(answer.payload, list) or answer.payload is None:
-            body: dict[str, Any] = {"text": self._redactor.text(answer.body.decode("utf-8", "replace"))}
+            body: dict[str, Any] = {"text": without_secrets(answer.body.decode("utf-8", "replace"), self._redactor)}
         else:
             body = {"json": self._redactor.value(answer.payload)}
         headers = {name: self._redactor.text(value) for name in _KEPT_HEADERS if (value := header(answer, name))}

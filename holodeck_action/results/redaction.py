@@ -6,12 +6,14 @@ variables whose names say that they are secret.
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 T = TypeVar("T")
 
@@ -25,11 +27,12 @@ SHORTEST_LINE = 8
 _KEPT_FIELDS = frozenset(("code", "kind", "polarity", "status", "timestamp", "started_at"))
 _OWN_KEYS = frozenset(("context", "metadata", "settings"))
 """Fields that hold a mapping with keys of our own; the values in it may hold secrets."""
+_URL_SAFE = str.maketrans("+/", "-_")
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH)$", re.IGNORECASE)
 
 
 class Redactor:
-    """Replaces secrets by `***`, also where they are escaped for JSON, Python or a URL, or made part of a case id."""
+    """Replaces secrets by `***`, also escaped for JSON, Python, HTML or a URL, in base64, or as part of a case id."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         """Prepare the replacement of `secrets`; values below `SHORTEST` characters are left alone."""
@@ -37,10 +40,19 @@ class Redactor:
         # The longest first: a secret that contains another one goes as a whole.
         ordered = sorted(forms, key=lambda form: (-len(form), form))
         self._pattern = re.compile("|".join(map(re.escape, ordered)), re.IGNORECASE) if ordered else None
+        # Between ASCII texts, small letters are all that the pattern's way of comparing comes to.
+        self._small = [form.lower() for form in ordered] if all(map(str.isascii, ordered)) else None
 
     def text(self, text: str) -> str:
         """Return a text without secrets."""
-        return text if self._pattern is None else self._pattern.sub(MASK, text)
+        if self._pattern is None:
+            return text
+        if self._small is not None and text.isascii():
+            small = text.lower()
+            # Most texts hold none, and looking for each is faster than matching any at every place.
+            if not any(form in small for form in self._small):
+                return text
+        return self._pattern.sub(MASK, text)
 
     def value(self, value: T) -> T:
         """Return a value without secrets: texts in it, in mappings (keys too), sequences and dataclasses.
@@ -101,8 +113,24 @@ def _forms(secret: str) -> Iterable[str]:
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
     yield repr(secret)[1:-1]
-    yield quote(secret, safe="")
+    yield html.escape(secret)
+    yield from (quote(secret, safe=""), quote(secret), quote_plus(secret))
+    yield from _base64_forms(secret.encode("utf-8", "surrogatepass"))
     yield from (line.strip() for line in secret.splitlines() if len(line.strip()) >= SHORTEST_LINE)
     slug = re.sub(r"[^0-9a-z]+", "-", secret.lower()).strip("-")
     if len(slug) >= SHORTEST_LINE:
         yield slug
+
+
+def _base64_forms(secret: bytes) -> Iterable[str]:
+    """Yield how a secret stands in base64, alone or inside of something longer.
+
+    Three bytes become four characters, so there are three ways, by where the secret begins. Of each, those characters
+    are taken that depend on nothing else.
+    """
+    if len(secret) < SHORTEST_LINE:
+        return
+    for before, start in ((0, 0), (1, 2), (2, 3)):
+        text = base64.b64encode(bytes(before) + secret).decode()[start : (before + len(secret)) * 8 // 6]
+        yield text
+        yield text.translate(_URL_SAFE)

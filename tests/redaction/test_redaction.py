@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from collections.abc import Iterator
@@ -159,6 +160,32 @@ def test_no_written_form_of_a_secret_survives(secret: str, before: str, after: s
     for form in (bare, json.dumps(bare)[1:-1], repr(bare)[1:-1]):
         assert form not in redactor.text(before + form + after).replace(MASK, "\0")
     assert json.dumps(bare)[1:-1] not in redactor.text(json.dumps({"result": bare})).replace(MASK, "\0")
+
+
+@given(
+    st.binary(max_size=9),
+    TEXTS.filter(lambda text: len(text.strip().encode("utf-8", "ignore")) >= 8),
+    st.binary(max_size=9),
+)
+def test_a_secret_in_base64_does_not_survive_inside_of_something_longer(
+    before: bytes, secret: str, after: bytes
+) -> None:
+    bare = secret.strip()
+    redactor = Redactor([bare])
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        text = redactor.text(f"it is {encode(before + bare.encode() + after).decode()}.")
+        assert MASK in text
+        # At its ends are characters that it shares with its neighbours: the rest is gone.
+        left, _, right = text.removeprefix("it is ").removesuffix(".").partition(MASK)
+        assert len(left) <= len(before) * 8 // 6 + 2
+        assert len(right.rstrip("=")) <= len(after) * 8 // 6 + 3
+
+
+@given(TEXTS, st.text(max_size=9), st.text(max_size=9))
+def test_looking_for_secrets_first_finds_what_the_pattern_finds(secret: str, before: str, after: str) -> None:
+    redactor = Redactor([secret])
+    for text in (before + secret + after, before + secret.upper() + after, before + after):
+        assert redactor.text(text) == redactor._pattern.sub(MASK, text)  # type: ignore[union-attr]
 
 
 @given(JSON_VALUES)

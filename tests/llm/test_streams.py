@@ -1,0 +1,88 @@
+"""Secrets that the events of a stream hold together."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holodeck_action.llm.outcomes import check, parse
+from holodeck_action.llm.streams import without_secrets
+from holodeck_action.results.redaction import Redactor
+
+SECRET = "planted/secret+4711"
+REDACTOR = Redactor([SECRET])
+
+
+def sse(*events: Any) -> str:
+    return "".join(f"event: x\ndata: {json.dumps(event, separators=(',', ':'))}\n\n" for event in events)
+
+
+def anthropic(*texts: str, index: int = 0, name: str = "text") -> list[dict[str, Any]]:
+    return [{"type": "content_block_delta", "index": index, "delta": {"type": f"{name}_delta", name: t}} for t in texts]
+
+
+def openai(*texts: str, index: int = 0) -> list[dict[str, Any]]:
+    return [{"id": "c", "choices": [{"index": index, "delta": {"content": text}}]} for text in texts]
+
+
+def ollama(*texts: str) -> str:
+    return "".join(
+        json.dumps({"message": {"role": "assistant", "content": text}, "done": False}) + "\n" for text in texts
+    )
+
+
+def joined(body: str, kind: str = "text/event-stream") -> str:
+    return json.dumps(parse(kind, body.encode()))
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (sse(*anthropic("a plan", "ted/sec", "ret+4711 b")), "text/event-stream"),
+        (sse(*anthropic('{"a": "plan', "ted/sec", 'ret+4711"}', name="partial_json")), "text/event-stream"),
+        (sse(*openai("a plan", "ted/sec", "ret+4711 b")), "text/event-stream"),
+        (ollama("a plan", "ted/sec", "ret+4711 b"), "application/x-ndjson"),
+    ],
+)
+def test_a_secret_in_pieces_is_taken_out(body: str, kind: str) -> None:
+    clean = without_secrets(body, REDACTOR)
+    pieces = joined(clean, kind)
+    assert "plan" not in pieces
+    assert "ted/sec" not in pieces
+    assert "4711" not in pieces
+    assert "***" in pieces
+    assert len(parse(kind, clean.encode())) == len(parse(kind, body.encode()))
+
+
+def test_texts_beside_each_other_are_not_joined() -> None:
+    first, second = anthropic("planted/", "x", index=0), anthropic("secret+4711", "y", index=1)
+    body = sse(first[0], second[0], first[1], second[1])
+    assert without_secrets(body, REDACTOR) == body
+    # Their own pieces are, whatever comes between.
+    body = sse(
+        *(
+            event
+            for pair in zip(openai("planted/", "secret+4711"), openai("a", "b", index=1), strict=True)
+            for event in pair
+        )
+    )
+    assert "planted" not in without_secrets(body, REDACTOR)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_holds_no_secret_stays_to_the_letter(end: str) -> None:
+    body = (sse(*openai("planted", " nothing")) + "data: [DONE]\n\n: a comment\n\ndata: no JSON\n\n").replace("\n", end)
+    assert without_secrets(body, REDACTOR) == body
+
+
+def test_a_cleaned_stream_is_still_whole() -> None:
+    end = {"type": "message_stop"}
+    clean = without_secrets(sse(*anthropic("planted/secret", "+4711"), end), REDACTOR)
+    assert check("text/event-stream", clean.encode(), "x")[-1] == end
+
+
+def test_an_event_too_deep_to_look_through_is_cleaned_as_text() -> None:
+    body = "data: " + '{"a":' * 900 + f'"{SECRET}"' + "}" * 900 + "\n\n"
+    assert SECRET not in without_secrets(body, REDACTOR)
