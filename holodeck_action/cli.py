@@ -164,12 +164,12 @@ def validate(suites: tuple[str, ...], allow_empty: bool, env_file: Path | None) 
 
     around = _surroundings(env_file)
     suites_loaded = load_all(find_suites(suites or ("agent.yaml",), around.cwd), around, allow_empty=allow_empty)
-    check_targets(suites_loaded, around)
-    for suite in (loaded.suite for loaded in suites_loaded):
+    missing = check_targets(suites_loaded, around)
+    for suite, notes in zip((loaded.suite for loaded in suites_loaded), missing, strict=True):
         place = suite_place(suite, around.cwd)
         turns = sum(len(case.turns) for case in suite.cases)
         click.echo(f"{one_line(place, 1000)}: valid: {len(suite.cases)} cases, {turns} turns")
-        for notice in suite.notices:
+        for notice in (*suite.notices, *notes):
             click.echo(f"note: {one_line(notice, 1000)}", err=True)
     return 0
 

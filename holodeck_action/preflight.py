@@ -178,25 +178,33 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
     return tuple(prepared)
 
 
-def check_targets(suites: Sequence[Loaded], around: Surroundings) -> None:
-    """Check that the targets which the policy files name can be used; a suite without one is left alone.
+def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple[str, ...], ...]:
+    """Check that the target which the policy file names, or else the suite's own model, can be used.
+
+    Returns:
+        For each suite what a run would miss here although the suite is right, such as a key, each one sentence.
 
     Raises:
         ConfigurationError: the problems of all suites.
     """
     lines: list[str] = []
+    missing: list[tuple[str, ...]] = []
     for loaded in suites:
         suite, target = loaded.suite, loaded.suite.policy.target
-        if target is None:
-            continue
+        redactor = Redactor(suite.secrets | environment_secrets(loaded.environ))
+        notes: tuple[str, ...] = ()
         try:
-            asyncio.run(_try_target(suite, target, loaded.environ))
-            _check_python_target(suite, target, loaded.environ)
+            if target is None:
+                notes = _check_own(suite, loaded.environ)
+            else:
+                asyncio.run(_try_target(suite, target, loaded.environ))
+                _check_python_target(suite, target, loaded.environ)
         except TargetError as error:
-            redactor = Redactor(suite.secrets | environment_secrets(loaded.environ))
             lines.append(redactor.text(f"{suite_place(suite, around.cwd)}: {error}"))
+        missing.append(tuple(redactor.text(note) for note in notes))
     if lines:
         raise ConfigurationError(lines)
+    return tuple(missing)
 
 
 def _broken(text: str) -> bool:
@@ -307,6 +315,13 @@ def _check_python_target(suite: Suite, target: AnyTarget, environ: Mapping[str, 
     problem = asyncio.run(_check_callables(suite, [target.reference], environ)).get(target.reference)
     if problem is not None:
         raise TargetError(f"target: {problem}")
+
+
+def _check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Check the suite's own model; return what a run would miss here."""
+    from holodeck_action.agents.own import check_own
+
+    return check_own(suite, environ)
 
 
 def _judged(

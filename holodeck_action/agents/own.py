@@ -225,12 +225,12 @@ def check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
         TargetError: see `build_own`, apart from what is returned.
     """
     if importlib.util.find_spec("pydantic_ai") is None:
-        return ("the packages that ask the suite's model are not installed: pip install 'holodeck-action[agents]'",)
+        return ("a run would be refused here: the model needs packages: pip install 'holodeck-action[agents]'",)
     missing: tuple[str, ...] = ()
     try:
         _plans(suite, runner_settings(suite.agent), environ)
     except MissingKeyError as error:
-        missing = (f"run: {error}",)
+        missing = (f"a run would be refused here: {error}",)
     except ModelConfigError as error:
         raise TargetError(str(error)) from error
     redactor = Redactor(())
