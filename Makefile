@@ -9,8 +9,10 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 .PHONY: demo test lint bench image-test requirements setup clean
 
 demo: $(VENV)/.installed
-	@echo "Evaluating examples/support: recorded answers, no model, no key. Some cases fail on purpose."
-	@$(BIN)/holodeck-action run examples/support/agent.yaml -o holodeck-results/demo; \
+	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
+	@echo "The recording is of a scripted server, no real model; some cases fail on purpose."
+	@OPENAI_BASE_URL=http://localhost/v1 $(BIN)/holodeck-action run examples/support/agent.yaml \
+		--target model --replay examples/support/cassette -o holodeck-results/demo; \
 	status=$$?; \
 	echo "exit code $$status (0 all gates pass, 1 a gate is violated); the record is in holodeck-results/demo"; \
 	test $$status -eq 1
@@ -41,7 +43,7 @@ setup: $(VENV)/.synced
 
 # The demo needs no development tools.
 $(VENV)/.installed: pyproject.toml uv.lock $(TOOLS)/bin/uv
-	@test -e $(VENV)/.synced || $(UV) --no-dev
+	@test -e $(VENV)/.synced || $(UV) --no-dev --extra agents
 	@touch $@
 
 # The tests use every part, with everything that it needs.

@@ -118,7 +118,7 @@ def test_a_search_is_called_and_recorded_with_its_chunks(project: Project, model
     assert [*first.tools] == ["faq_search"]
     assert first.body["tools"][0]["function"]["description"] == "Search faq: Answers"
     assert first.tools["faq_search"]["required"] == ["query"]
-    assert last.results[0].startswith("Found 2 results:\n\n[1] faq.json#reset (score 0."), last.results
+    assert last.results[0].startswith("Found 2 results:\n\n[1] reset (score 0."), last.results
     assert "How do I reset my password?\nFollow the link.\ncategory: account" in last.results[0]
     turn = turn_of(record)
     (called,) = turn.tool_invocations or ()
@@ -128,7 +128,7 @@ def test_a_search_is_called_and_recorded_with_its_chunks(project: Project, model
     assert called.bytes == len(json.dumps(called.result, ensure_ascii=False).encode())
     best = chunks(turn)[0]
     assert (best.id, best.text) == (
-        "faq.json#reset",
+        "reset",
         "How do I reset my password?\nFollow the link.\ncategory: account",
     )
     assert best.score is not None
@@ -196,7 +196,7 @@ def test_retrieval_metrics_score_what_was_found(project: Project, models: FakeMo
     write_faq(project)
     asking(project, models, records(top_k=2))
     models.answer(searching())
-    truth = {"retrieval": {"ground_truth_chunk_ids": ["faq.json#reset"]}}
+    truth = {"retrieval": {"ground_truth_chunk_ids": ["reset"]}}
     project.policy(
         cases={"one": truth}, metrics=[{"type": "retrieval", "metric": "mrr_at_k", "k": 2, "threshold": 1.0}]
     )
@@ -215,7 +215,7 @@ def test_top_k_and_min_similarity_score_bound_what_is_found(project: Project, mo
     asking(project, models, records(top_k=1))
     assert len(chunks(passed(project))) == 1
     asking(project, models, records(min_similarity_score=0.2))
-    assert [chunk.id for chunk in chunks(passed(project))] == ["faq.json#reset"]
+    assert [chunk.id for chunk in chunks(passed(project))] == ["reset"]
 
 
 def test_nothing_near_enough_is_an_empty_list_and_a_sentence(project: Project, models: FakeModels) -> None:
@@ -271,7 +271,7 @@ def test_fields_of_records(project: Project, models: FakeModels) -> None:
     asking(project, models, store(**fields, meta_fields=["size", "name"], record_prefix="item.", meta_prefix="shop."))
     models.answer(searching())
     (found,) = chunks(passed(project))
-    assert (found.id, found.text) == ("faq.json#7", "blue plums\nitem.size: xl\nshop.name: North")
+    assert (found.id, found.text) == ("7", "blue plums\nitem.size: xl\nshop.name: North")
 
 
 def test_the_separator_and_the_delimiter_are_used(project: Project, models: FakeModels) -> None:
@@ -280,7 +280,7 @@ def test_the_separator_and_the_delimiter_are_used(project: Project, models: Fake
     asking(project, models, store(**fields, field_separator=" = ", delimiter="|", meta_fields=["note"]))
     models.answer(searching())
     (found,) = chunks(passed(project))
-    assert (found.id, found.text) == ("faq.csv#1", "Why, though? = Because; so.\nnote: kept")
+    assert (found.id, found.text) == ("1", "Why, though? = Because; so.\nnote: kept")
     asking(project, models, store(**fields, delimiter=";"))
     finished, record = project.evaluate(OPENAI_API_KEY=KEY)
     assert finished.code == 3
@@ -398,7 +398,7 @@ def test_a_name_that_another_tool_has_is_refused(project: Project, models: FakeM
         (b"{", "it is no JSON"),
         (b"\xff\xfe", "it is not UTF-8 text (byte 0)"),
         (b"[]", "holds no text"),
-        (json.dumps([FAQ[0], FAQ[0]]).encode(), 'two records have the id "faq.json#reset"'),
+        (json.dumps([FAQ[0], FAQ[0]]).encode(), 'two records have the id "reset"'),
         (json.dumps([FAQ[0], {"id": 1}]).encode(), 'record 2 has no field "question" (vector_field) (it has id)'),
     ],
 )

@@ -79,6 +79,7 @@ class VectorStores:
             TargetError: a source that is not there, settings that contradict each other, no key for the embedding
                 model, or a package that is missing.
         """
+        self._folder = suite.folder
         self._entries = [tool for tool in suite.agent.tools or () if isinstance(tool, VectorstoreTool)]
         self._embedder = suite_embedder(suite, environ, clients)
         self._sources: list[tuple[SourceFile, ...]] = []
@@ -147,10 +148,11 @@ class VectorStores:
         except AgentError as error:
             raise AgentError(f"tools.{entry.name}.source: {error.message}", error.code, error.context) from error
         layout = _layout(entry)
+        alone = (self._folder / entry.source).is_file()
         passages: list[Passage] = []
         for file, text in zip(files, texts, strict=True):
             try:
-                found = _of_text(file, text, entry) if layout is None else _of_records(file, text, layout)
+                found = _of_text(file, text, entry) if layout is None else _of_records(file, text, layout, alone)
                 passages += await asyncio.to_thread(list, found)
             except RecordError as error:
                 raise AgentError(f"tools.{entry.name}.source: {file.name}: {error}", "tool_unavailable") from None
@@ -256,11 +258,12 @@ def _of_text(file: SourceFile, text: str, entry: VectorstoreTool) -> Iterator[Pa
         yield Passage(f"{file.name}#{number}", file.name, piece, piece, {})
 
 
-def _of_records(file: SourceFile, text: str, layout: RecordLayout) -> Iterator[Passage]:
+def _of_records(file: SourceFile, text: str, layout: RecordLayout, alone: bool) -> Iterator[Passage]:
+    """Yield the records of a file; those of a source that is one file keep the ids that the suite's author gave them."""
     for record in read_records(text, file.suffix, layout):
         further = shown_fields(record.metadata)
         shown = f"{record.text}\n{further}" if further else record.text
-        yield Passage(f"{file.name}#{record.id}", file.name, record.text, shown, record.metadata)
+        yield Passage(record.id if alone else f"{file.name}#{record.id}", file.name, record.text, shown, record.metadata)
 
 
 def _hit(passage: Passage, score: float) -> dict[str, Any]:

@@ -1,0 +1,126 @@
+"""Record the cassettes of the example suites from a scripted model server on this machine.
+
+    python -m scripts.record_examples [support financial retrieval]
+
+Nobody's model answers: the server plays the agent from what the example itself ships (its transcript, or its rule-based
+analyst), calls the suite's tools as a model would, and the suite's own tools really run. Every cassette is made anew,
+with a README.md in it that says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from tests.llm.models import Answer, FakeModels, Request, ToolCall
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+CASSETTE = "cassette"
+_TIMEOUT_S = 300
+_LABEL = """# Recorded from a scripted server
+
+The answers in this folder are no model's: they come from a server on loopback that was scripted to answer as this
+example needs it, with made-up token counts. `make demo` replays one of these folders;
+`python -m scripts.record_examples` makes them anew.
+"""
+
+Answerer = Callable[[str, list[dict[str, str]]], dict[str, Any]]
+"""Takes the last question and the conversation, gives `{response, tool_invocations: [{name, args}]}`."""
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice(["support", "financial", "retrieval"]))
+def main(names: tuple[str, ...]) -> None:
+    """Record the cassettes of the given examples, of all by default."""
+    for name in names or ("support", "financial", "retrieval"):
+        count = record(EXAMPLES / name)
+        click.echo(f"examples/{name}/{CASSETTE}: {count} calls")
+
+
+def record(example: Path) -> int:
+    """Record an example; return how many calls the cassette holds.
+
+    Raises:
+        click.ClickException: the run went wrong, or the server saw a request that no provider would take.
+    """
+    cassette = example / CASSETTE
+    answerer = _analyst(example) if (example / "analyst.py").exists() else _transcript(example)
+    if cassette.exists():
+        shutil.rmtree(cassette)
+    with FakeModels() as models, tempfile.TemporaryDirectory() as home:
+        models.answer(lambda request: _answer(request, answerer))
+        finished = subprocess.run(
+            [
+                sys.executable,
+                *("-m", "holodeck_action.cli", "run", "agent.yaml"),
+                *("--target", "model", "--record", CASSETTE, "--output-dir", f"{home}/out"),
+            ],
+            cwd=example,
+            env={
+                **{
+                    name: value
+                    for name, value in os.environ.items()
+                    if not name.startswith(("CI", "GITHUB_", "INPUT_"))
+                },
+                "HOME": home,
+                "OPENAI_BASE_URL": models.openai_url,
+            },
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        if finished.returncode not in (0, 1) or models.violations:
+            raise click.ClickException("\n".join([finished.stdout, finished.stderr, *models.violations]))
+    (cassette / "README.md").write_text(_LABEL, encoding="utf-8")
+    return len(list(cassette.glob("*.json")))
+
+
+def _answer(request: Request, answerer: Answerer) -> Answer:
+    """Call the tools that the example's own agent calls, all at once, then answer with their results at hand."""
+    if request.operation == "embeddings":
+        return Answer()
+    conversation = [
+        {"role": message.role, "content": message.text}
+        for message in request.messages
+        if message.role in ("user", "assistant") and not message.calls
+    ]
+    reply = answerer(request.text, conversation)
+    calls = reply.get("tool_invocations") or []
+    if calls and not request.results:
+        return Answer(tools=tuple(ToolCall(call["name"], call["args"]) for call in calls))
+    return Answer(reply["response"])
+
+
+def _transcript(example: Path) -> Answerer:
+    lines = (example / "transcripts.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    suite = yaml.safe_load((example / "agent.yaml").read_text(encoding="utf-8"))
+    cases = suite.get("test_cases") or yaml.safe_load((example / suite["test_cases_file"]).read_text(encoding="utf-8"))
+    listed = cases["test_cases"] if isinstance(cases, dict) else cases
+    by_input: dict[str, dict[str, Any]] = {}
+    for case in listed:
+        replies = [row for row in rows if row["case"] == case["name"]]
+        by_input |= dict(zip([turn["input"] for turn in case.get("turns") or [case]], replies, strict=True))
+    return lambda question, conversation: by_input[question]
+
+
+def _analyst(example: Path) -> Answerer:
+    sys.path.insert(0, str(example))
+    import analyst  # type: ignore[import-not-found]
+
+    return lambda question, conversation: analyst.answer(conversation)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""The live variants of the examples: the suite's own model with its tools, replayed from the shipped cassettes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from holodeck_action.results.record import Record
+from tests.cli.project import Finished, Project
+from tests.examples.test_examples import EXAMPLES, FINANCIAL, RETRIEVAL, SUPPORT, Example
+
+ALL = [pytest.param(example, id=example.name) for example in (SUPPORT, FINANCIAL, RETRIEVAL)]
+FURTHER = {
+    "retrieval": {
+        "carrying-leave-over",
+        "price-of-a-hotel",
+        "visa-for-india",
+        "own-car-or-train",
+        "lost-receipt",
+        "mileage",
+        "a-welder-s-first-day",
+    }
+}
+"""Cases that fail live alone."""
+
+
+@pytest.fixture
+def copied(project: Project, example: Example) -> Project:
+    shutil.copytree(EXAMPLES / example.name, project.folder, dirs_exist_ok=True)
+    return project
+
+
+def replayed(project: Project, cassette: str = "cassette") -> tuple[Finished, Record]:
+    return project.evaluate(
+        *("--target", "model", "--replay", cassette), OPENAI_BASE_URL="http://localhost/v1", OPENAI_API_KEY=""
+    )
+
+
+@pytest.mark.parametrize("example", ALL)
+def test_a_replay_fails_where_the_example_does(copied: Project, example: Example) -> None:
+    finished, record = replayed(copied)
+    assert finished.code == 1, finished.stdout + finished.stderr
+    outcomes = {case["id"]: case["outcome"] for case in copied.verdict()["cases"]}
+    assert "error" not in outcomes.values()
+    failed = {name for name, outcome in outcomes.items() if outcome == "failed"}
+    assert failed == set(example.failed) | FURTHER.get(example.name, set())
+    turns = [turn for case in record.cases for trial in case.trials for turn in trial.turns]
+    assert all(turn.usage is not None and turn.usage.cost_usd for turn in turns)
+    calls = [call for turn in turns for call in turn.tool_invocations]
+    assert len(calls) > 10
+    if example.name != "financial":
+        assert any(turn.retrieved_chunks for turn in turns)
+
+
+@pytest.mark.parametrize("example", ALL)
+def test_a_cassette_holds_what_the_replay_asks_for_and_says_where_it_is_from(copied: Project, example: Example) -> None:
+    cassette = copied.folder / "cassette"
+    finished, record = replayed(copied)
+    calls = record.run.model_calls
+    assert calls is not None
+    assert (calls.failed, calls.requests) == (0, 0)
+    entries = sorted(cassette.glob("*.json"))
+    assert len(entries) <= calls.calls
+    assert "scripted server" in (cassette / "README.md").read_text(encoding="utf-8")
+    assert {json.loads(entry.read_bytes())["request"]["endpoint"].split("/")[0] for entry in entries} == {"localhost"}
+    # Take one away, and the replay says what it misses.
+    entries[0].unlink()
+    finished, _ = replayed(copied)
+    assert "cassette" in finished.stdout + finished.stderr
+
+
+@pytest.mark.parametrize("example", [pytest.param(SUPPORT, id="support")])
+def test_a_changed_character_of_a_prompt_is_told(copied: Project, example: Example) -> None:
+    instructions = copied.folder / "instructions.md"
+    text = instructions.read_text(encoding="utf-8")
+    instructions.write_text(text.replace("Larkfield", "Larkfeld", 1), encoding="utf-8")
+    finished, record = replayed(copied)
+    assert finished.code == 3, finished.stdout
+    error = record.cases[0].trials[0].turns[0].error
+    assert error is not None
+    assert error.code == "cassette_miss"
+    assert "Larkfeld" in error.message
+    assert "Larkfield" in error.message
+
+
+def test_the_cassettes_are_small() -> None:
+    sizes = [path.stat().st_size for path in Path(EXAMPLES).rglob("cassette/*.json")]
+    assert len(sizes) > 200
+    assert sum(sizes) < 2_000_000
