@@ -18,7 +18,7 @@ from holodeck_action.preflight import ConfigurationError, Prepared
 from holodeck_action.results.redaction import Redactor, environment_secrets
 from holodeck_action.runner.identity import run_identity
 from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
-from holodeck_action.suite.applicability import judged_metrics, model_of
+from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.targets import ModelTarget
 from holodeck_action.tracing.traces import secrets_of
 from holodeck_action.usercode.pool import WorkerPool
@@ -196,12 +196,13 @@ def _judges(item: Prepared, wire: Wire) -> Judges:
         TargetError: a budget in US dollars is to hold for a judge whose price is not known.
     """
     from holodeck_action.agents.own import check_price, environment_of
-    from holodeck_action.evaluators.judges import Judges, plan_of
+    from holodeck_action.evaluators.judges import Judges, plans_of
 
     environ = environment_of(item.environ, replayed=item.settings.calls.mode == "replay")
     if wire.limits_cost:
         for config in judged_metrics(item.cases).values():
-            check_price(plan_of(item.suite, model_of(config), environ))
+            for plan in plans_of(item.suite, config, environ):
+                check_price(plan)
     return Judges(item.suite, environ, wire)
 
 

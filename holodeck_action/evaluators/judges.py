@@ -11,9 +11,10 @@ from holodeck_action.llm.calls import Account
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.llm.judge import JudgeModel, judge_plan
-from holodeck_action.llm.providers import ModelPlan
+from holodeck_action.llm.providers import Keyless, ModelPlan
 from holodeck_action.suite.applicability import model_of
 from holodeck_action.suite.metrics import AnyMetric, StandardMetric
+from holodeck_action.suite.panels import Panel, panel_of
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import Suite
 
@@ -48,6 +49,21 @@ class Judges:
             ModelConfigError: no key, or an address that is none.
         """
         plan = plan_of(self._suite, model, self._environ)
+        return self._of(plan)
+
+    def panel(self, config: AnyMetric) -> tuple[Panel, list[JudgeModel], list[JudgeModel]] | None:
+        """Return a metric's panel with its judges and those that stand in for them; None where one model grades.
+
+        Raises:
+            ModelConfigError: no key, or an address that is none.
+        """
+        panel = panel_of(self._suite.policy.judges, config)
+        if panel is None:
+            return None
+        judges, others = _panel_plans(self._suite, panel, self._environ)
+        return panel, [self._of(plan) for plan in judges], [self._of(plan) for plan in others]
+
+    def _of(self, plan: ModelPlan) -> JudgeModel:
         key = (plan.account, plan.name, plan.api_version, json.dumps(dict(plan.settings), sort_keys=True, default=str))
         judge = self._models.get(key)
         if judge is None:
@@ -62,25 +78,77 @@ def problem_of(suite: Suite, config: AnyMetric, environ: Mapping[str, str]) -> s
     if importlib.util.find_spec("deepeval") is None or importlib.util.find_spec("pydantic_ai") is None:
         return "needs packages that are not installed (pip install 'holodeck-action[agents,judges]')"
     try:
-        plan_of(suite, model_of(config), environ)
+        plans_of(suite, config, environ)
     except ModelConfigError as error:
         return str(error)
     return None
 
 
-def plan_of(suite: Suite, model: LLMProvider | None, environ: Mapping[str, str]) -> ModelPlan:
+def plans_of(suite: Suite, config: AnyMetric, environ: Mapping[str, str]) -> tuple[ModelPlan, ...]:
+    """Decide how all the models are reached that may grade a metric.
+
+    Raises:
+        ModelConfigError: no key, or an address that is none; a panel that could never give a verdict; or the model
+            under test among the fallbacks.
+    """
+    panel = panel_of(suite.policy.judges, config)
+    if panel is None:
+        return (plan_of(suite, model_of(config), environ),)
+    if panel.min_successful > len(panel.models):
+        raise ModelConfigError(
+            f"min_successful_judges is {panel.min_successful}, but {panel.origin} name {len(panel.models)} "
+            f"judge{'s' if len(panel.models) > 1 else ''}: name more models, or ask for fewer"
+        )
+    judges, fallbacks = _panel_plans(suite, panel, environ)
+    if fallbacks:
+        # Its key may be nowhere where another target answers.
+        tested = judge_plan(suite.agent.model, Keyless(environ), where="model")
+        for plan in fallbacks:
+            if _same_model(plan, tested):
+                raise ModelConfigError(
+                    f"fallback_models of {panel.origin} name the model under test ({plan.shown}), which must not "
+                    "stand in as its own judge: name another one"
+                )
+    return (*judges, *fallbacks)
+
+
+def _panel_plans(
+    suite: Suite, panel: Panel, environ: Mapping[str, str]
+) -> tuple[tuple[ModelPlan, ...], tuple[ModelPlan, ...]]:
+    judges = tuple(
+        plan_of(suite, model, environ, where=f"models[{at}] of {panel.origin}") for at, model in enumerate(panel.models)
+    )
+    fallbacks = tuple(
+        judge_plan(model, environ, where=f"fallback_models[{at}] of {panel.origin}")
+        for at, model in enumerate(panel.fallbacks)
+    )
+    return judges, fallbacks
+
+
+def _same_model(one: ModelPlan, other: ModelPlan) -> bool:
+    return (one.provider, one.name, one.account.base_url.rstrip("/")) == (
+        other.provider,
+        other.name,
+        other.account.base_url.rstrip("/"),
+    )
+
+
+def plan_of(
+    suite: Suite, model: LLMProvider | None, environ: Mapping[str, str], *, where: str = "the metric's `model`"
+) -> ModelPlan:
     """Decide how the judge of a metric is reached: its own model, else that of `evaluations`, else the agent's.
 
     Args:
         suite: the suite.
         model: the metric's own reference; None where it has none.
         environ: where keys and addresses are that the references leave out.
+        where: what the metric's own reference is called in messages.
 
     Raises:
         ModelConfigError: no key, or an address that is none.
     """
     if model is not None:
-        return judge_plan(model, environ, where="the metric's `model`")
+        return judge_plan(model, environ, where=where)
     evaluations = suite.agent.evaluations
     if evaluations is not None and evaluations.model is not None:
         return judge_plan(evaluations.model, environ, where="evaluations.model")

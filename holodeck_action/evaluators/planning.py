@@ -26,6 +26,7 @@ _NO_SETTINGS = {
     "pass_values",
     "k",
     "model",
+    "judges",
 }
 
 

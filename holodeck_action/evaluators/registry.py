@@ -5,11 +5,12 @@ Evaluators are imported when a suite first asks for them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holodeck_action.evaluators.base import BaseEvaluator, RetryConfig
 from holodeck_action.evaluators.errors import EvaluationError
-from holodeck_action.suite.applicability import effective_threshold
+from holodeck_action.suite.applicability import effective_threshold, model_of
 from holodeck_action.suite.metrics import (
     AnyMetric,
     CodeMetric,
@@ -26,9 +27,10 @@ from holodeck_action.suite.metrics import (
 if TYPE_CHECKING:
     from holodeck_action.evaluators.judges import Judges
     from holodeck_action.llm.judge import JudgeModel
-    from holodeck_action.suite.providers import LLMProvider
     from holodeck_action.suite.values import MetricSpec
     from holodeck_action.usercode.pool import WorkerPool
+
+Metric = TypeVar("Metric", bound=AnyMetric)
 
 DEFAULT_TIMEOUT_S = 60.0
 
@@ -74,7 +76,7 @@ def _create(config: AnyMetric, k: int | None, pool: WorkerPool, judges: Judges |
         "retry_config": RetryConfig(max_retries=config.retry_on_failure or 0),
     }
     if isinstance(config, GEvalMetric | RagMetric):
-        return _judged(config, _judge(judges, config.model), shared)
+        return _graded(config, judges, shared, _judged)
     if isinstance(config, StandardMetric):
         return _standard(config, shared)
     if isinstance(config, CodeMetric):
@@ -100,15 +102,33 @@ def _create(config: AnyMetric, k: int | None, pool: WorkerPool, judges: Judges |
     raise _unsupported(f"{config.type} metrics")
 
 
-def _judge(judges: Judges | None, model: LLMProvider | None) -> JudgeModel:
+def _graded(
+    config: Metric,
+    judges: Judges | None,
+    shared: dict[str, Any],
+    build: Callable[[Metric, JudgeModel, dict[str, Any]], BaseEvaluator],
+) -> BaseEvaluator:
+    """Build the evaluator of a metric that one model grades, or a panel; `build` makes the evaluator of one judge."""
     from holodeck_action.llm.errors import ModelConfigError
 
     if judges is None:
         raise EvaluationError("there is no model that could judge", code="no_judge")
     try:
-        return judges.of(model)
+        found = judges.panel(config)
+        if found is None:
+            return build(config, judges.of(model_of(config)), shared)
     except ModelConfigError as error:
         raise EvaluationError(str(error), code="no_judge") from error
+    from holodeck_action.evaluators.panel import PanelEvaluator, seats_of
+
+    panel, models, fallbacks = found
+    return PanelEvaluator(
+        seats_of(models, fallbacks, lambda judge: build(config, judge, {**shared, "timeout": None})),
+        aggregation=panel.aggregation,
+        min_successful=panel.min_successful,
+        max_concurrent=panel.max_concurrent,
+        timeout=shared["timeout"],
+    )
 
 
 def _judged(config: GEvalMetric | RagMetric, judge: JudgeModel, shared: dict[str, Any]) -> BaseEvaluator:

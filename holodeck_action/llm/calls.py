@@ -152,12 +152,15 @@ class CallContext:
         repeat: the trial's index; trials are asked anew, so it is part of a recorded call's key.
         deadline: monotonic seconds until which an answer is of use; None without a limit.
         meter: where the call is noted.
+        sample: which of several answers of one model to one question this is; each is asked for, so it is part of a
+            recorded call's key.
     """
 
     kind: Kind
     repeat: int
     deadline: float | None
     meter: Meter
+    sample: int = 0
 
 
 CALL: ContextVar[CallContext] = ContextVar("CALL")

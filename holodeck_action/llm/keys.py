@@ -1,10 +1,11 @@
 """What makes two calls the same: all that can change an answer, nothing that cannot.
 
 In the key: provider, endpoint (host and path, without port and scheme; every loopback address is `localhost`), method,
-query, body and the trial's index. Two endpoints may serve different models under one name, so the endpoint counts.
-Left out: headers (keys, trace ids), whom the call is made for, and the fields of the body that only serve billing and
-tracing. Ids that our client library invents at random are numbered. Secrets are masked before the key is built, so a
-key tells nothing about them, and a replay with another key (or a stand-in) finds the same entry.
+query, body, the trial's index and, where a panel asks one model for several answers, which of them it is. Two endpoints
+may serve different models under one name, so the endpoint counts. Left out: headers (keys, trace ids), whom the call is
+made for, and the fields of the body that only serve billing and tracing. Ids that our client library invents at random
+are numbered. Secrets are masked before the key is built, so a key tells nothing about them, and a replay with another
+key (or a stand-in) finds the same entry.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def parts_of(call: Call, redactor: Redactor) -> dict[str, Any]:
         document = {name: value for name, value in document.items() if name not in _IDLE}
     elif document is None and call.request.content:
         document = f"sha256:{hashlib.sha256(call.request.content).hexdigest()}"
-    return {
+    parts = {
         "provider": call.account.provider,
         "endpoint": redactor.text(("localhost" if is_loopback(url.host) else url.host) + url.path),
         "method": call.request.method,
@@ -50,6 +51,10 @@ def parts_of(call: Call, redactor: Redactor) -> dict[str, Any]:
         "repeat": call.context.repeat,
         "body": redactor.value(document),
     }
+    if call.context.sample:
+        # Left out for the first, so that a panel's first answer is the one that a lone judge gave.
+        parts["sample"] = call.context.sample
+    return parts
 
 
 def key_of(parts: dict[str, Any]) -> str:

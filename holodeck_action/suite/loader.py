@@ -93,7 +93,10 @@ def load_suite(
         notices=(
             *notices,
             *sources.notices,
-            *(masked(notice, secrets) for notice in suite_notices(agent, project, resolved.suite_specs, cases)),
+            *(
+                masked(notice, secrets)
+                for notice in suite_notices(agent, project, resolved.policy.judges, resolved.suite_specs, cases)
+            ),
         ),
         secrets=secrets,
         tool_marks={

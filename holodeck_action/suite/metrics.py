@@ -5,12 +5,13 @@ Sources: HoloDeck format reference §1.7 and its decision table; evaluators refe
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank, Number, UnitInterval
+from holodeck_action.suite.judging import Judges
 from holodeck_action.suite.providers import LLMProvider
 
 DETERMINISTIC_METRICS = ("equality", "numeric", "f1_score", "bleu", "rouge", "meteor")
@@ -57,7 +58,20 @@ class MetricModel(FormatModel):
     """The name shown in reports and used by gates; derived from the metric when absent."""
 
 
-class StandardMetric(MetricModel):
+class JudgedMetric(MetricModel):
+    """What every metric has that a model may grade."""
+
+    judges: Judges | None = None
+    """A panel of models that grade instead of one; what it leaves out is as the policy file says."""
+
+    @model_validator(mode="after")
+    def _model_or_panel(self) -> Self:
+        if self.judges is not None and self.judges.models and getattr(self, "model", None) is not None:
+            raise PydanticCustomError("judges", "names models, and so does model: give one of them")
+        return self
+
+
+class StandardMetric(JudgedMetric):
     """`type: standard`: text comparison without a model, or a legacy Azure AI metric."""
 
     type: Literal["standard"] = "standard"
@@ -91,8 +105,16 @@ class StandardMetric(MetricModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _panels_are_of_models(self) -> StandardMetric:
+        if self.judges is not None and self.metric not in AZURE_METRICS:
+            raise PydanticCustomError(
+                "judges", "grade nothing here: no model is asked for {metric}", {"metric": self.metric}
+            )
+        return self
 
-class GEvalMetric(MetricModel):
+
+class GEvalMetric(JudgedMetric):
     """`type: geval`: custom criteria graded by a judge model."""
 
     type: Literal["geval"] = "geval"
@@ -113,7 +135,7 @@ class GEvalMetric(MetricModel):
         return self
 
 
-class RagMetric(MetricModel):
+class RagMetric(JudgedMetric):
     """`type: rag`: a retrieval-augmented-generation metric graded by a judge model."""
 
     type: Literal["rag"] = "rag"

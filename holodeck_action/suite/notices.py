@@ -9,7 +9,9 @@ from pydantic import BaseModel
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.backends import runner_block
 from holodeck_action.suite.errors import quoted
+from holodeck_action.suite.judging import Judges
 from holodeck_action.suite.metrics import AZURE_METRICS, StandardMetric
+from holodeck_action.suite.panels import replaced_models
 from holodeck_action.suite.project import ProjectConfig
 from holodeck_action.suite.tools import VectorstoreTool
 from holodeck_action.suite.values import Case, MetricSpec
@@ -40,14 +42,16 @@ _USED_BY = {
 
 
 def suite_notices(
-    agent: AgentConfig, project: ProjectConfig, suite_specs: Sequence[MetricSpec], cases: Sequence[Case]
+    agent: AgentConfig, project: ProjectConfig, judges: Judges, suite_specs: Sequence[MetricSpec], cases: Sequence[Case]
 ) -> list[str]:
-    """One sentence each: unused settings, deprecated metrics, duplicate names."""
+    """One sentence each: unused settings, deprecated metrics, duplicate names; `judges` is the policy file's panel."""
+    specs = _distinct(suite_specs, cases)
     return [
         *_unused(agent, project),
         *_other_block(agent),
         *_tools(agent, project),
-        *_metrics(_distinct(suite_specs, cases)),
+        *_metrics(specs),
+        *replaced_models(judges, specs),
         *_duplicate_names(cases),
         *_lenient_trials(cases),
         *_files(cases),

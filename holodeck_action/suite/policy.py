@@ -20,8 +20,8 @@ from holodeck_action.suite.base import (
     WrittenText,
 )
 from holodeck_action.suite.cases import TrajectoryEntry
+from holodeck_action.suite.judging import Judges
 from holodeck_action.suite.metrics import CaseMetric, SuiteMetric
-from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.targets import Target
 
 Count = Annotated[Integer, Field(ge=0)]
@@ -53,16 +53,6 @@ class CaseOverlay(FormatModel):
     weight: Positive | None = None
     repeat: AtLeastOne | None = None
     min_pass: AtLeastOne | None = None
-
-
-class Judges(FormatModel):
-    """Default panel of judged metrics."""
-
-    models: tuple[LLMProvider, ...] = ()
-    aggregation: Literal["majority_vote", "median", "mean", "min", "max"] = "majority_vote"
-    min_successful_judges: AtLeastOne = 1
-    max_concurrent_judges: AtLeastOne | None = None
-    fallback_models: tuple[LLMProvider, ...] = ()
 
 
 class Trials(FormatModel):
@@ -191,6 +181,7 @@ class Policy(FormatModel):
     cases: Annotated[dict[str, CaseOverlay], NoneAs({})] = Field(default_factory=dict)
     """Additions by case name or id."""
     judges: Annotated[Judges, NoneAs({})] = Field(default_factory=Judges)
+    """Default panel of the metrics that a model grades."""
     trials: Annotated[Trials, NoneAs({})] = Field(default_factory=Trials)
     gates: Annotated[Gates, NoneAs({})] = Field(default_factory=Gates)
     baseline: Annotated[Baseline, NoneAs({})] = Field(default_factory=Baseline)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holodeck_action.evaluators.base import RetryConfig
 from holodeck_action.evaluators.deepeval.base import DeepEvalBaseEvaluator
@@ -14,6 +14,9 @@ from holodeck_action.evaluators.deepeval.library import metrics, module
 from holodeck_action.evaluators.params import EvalParam, ParamSpec
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.judge import JudgeModel
+
+if TYPE_CHECKING:
+    from holodeck_action.suite.agent import Traces
 
 PARAMS = ("input", "actual_output", "expected_output", "context", "retrieval_context")
 _HIGHEST = 10
@@ -39,6 +42,7 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
         strict_mode: bool = False,
         timeout: float | None = 60.0,
         retry_config: RetryConfig | None = None,
+        observability_config: Traces | None = None,
         *,
         judge: JudgeModel | None = None,
     ) -> None:
@@ -56,12 +60,13 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
             strict_mode: the judge answers 1 or 0.
             timeout: seconds one evaluation may take.
             retry_config: retries of transient failures.
+            observability_config: see the base class.
             judge: see the base class.
 
         Raises:
             ValueError: no criteria, unknown parameters, or parameters without actual_output.
         """
-        super().__init__(model_config, threshold, timeout, retry_config, judge=judge)
+        super().__init__(model_config, threshold, timeout, retry_config, observability_config, judge=judge)
         if not criteria.strip():
             raise ValueError("criteria must not be empty")
         shown = tuple(evaluation_params) if evaluation_params is not None else ("actual_output",)
@@ -107,7 +112,9 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
             async with self._writing:
                 if self._steps is None:
                     # Nobody's evaluation in particular pays for it.
-                    context = replace(CALL.get(CallContext("judge", 0, None, Meter())), repeat=0, meter=Meter())
+                    context = replace(
+                        CALL.get(CallContext("judge", 0, None, Meter())), repeat=0, sample=0, meter=Meter()
+                    )
                     token = CALL.set(context)
                     try:
                         written = await metric._a_generate_evaluation_steps(False)

@@ -1,0 +1,71 @@
+"""Panels of judges as they are in force: the policy file's, changed by what a metric says itself (evaluators §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from holodeck_action.suite.applicability import model_of, needs_judge
+from holodeck_action.suite.judging import Aggregation, Judges
+from holodeck_action.suite.metrics import AnyMetric, JudgedMetric
+from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.suite.values import MetricSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """The panel of one metric.
+
+    Attributes:
+        models: one per judge; None is the model that grades without a panel.
+        fallbacks: stand in for a judge, in this order.
+        aggregation: how several verdicts become one.
+        min_successful: verdicts without which the evaluation has failed.
+        max_concurrent: judges asked at once; None for all.
+        origin: `judges of the policy file` or `the metric's judges`, for messages.
+    """
+
+    models: tuple[LLMProvider | None, ...]
+    fallbacks: tuple[LLMProvider, ...]
+    aggregation: Aggregation
+    min_successful: int
+    max_concurrent: int | None
+    origin: str
+
+
+def panel_of(defaults: Judges, config: AnyMetric) -> Panel | None:
+    """Return the panel of a metric, None where one model grades.
+
+    Args:
+        defaults: `judges` of the policy file.
+        config: the metric; what it says itself counts, setting by setting.
+    """
+    if not needs_judge(config):
+        return None
+    own = config.judges if isinstance(config, JudgedMetric) else None
+    settings = defaults
+    if own is not None:
+        settings = defaults.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+    if not settings.models and not settings.fallback_models and settings.min_successful_judges == 1:
+        return None
+    return Panel(
+        models=settings.models or (model_of(config),),
+        fallbacks=settings.fallback_models,
+        aggregation=settings.aggregation,
+        min_successful=settings.min_successful_judges,
+        max_concurrent=settings.max_concurrent_judges,
+        origin="judges of the policy file" if own is None else "the metric's judges",
+    )
+
+
+def replaced_models(defaults: Judges, specs: Iterable[MetricSpec]) -> Iterator[str]:
+    """Yield a sentence for every metric whose `model` the policy file's panel replaces."""
+    for spec in specs:
+        model = model_of(spec.config)
+        if defaults.models and model is not None and needs_judge(spec.config):
+            panel = panel_of(defaults, spec.config)
+            if panel is not None and model not in panel.models:
+                yield (
+                    f"{spec.mark}: model is not used: the panel of the policy file grades this metric; give it "
+                    "`judges: {models: []}` to be graded by its own model"
+                )
