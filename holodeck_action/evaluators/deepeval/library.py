@@ -9,20 +9,17 @@ settings stay as they were then. What is hidden is hidden from the importing thr
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import threading
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 from holodeck_action.evaluators.errors import EvaluationError
-
-_SEEN = ("HOME", "LANG", "PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "TZ")
-"""Variables that the import may see; all others can only change what the metrics do."""
+from holodeck_action.evaluators.isolation import hidden_environment
 
 _SWITCHES = {
     "DEEPEVAL_TELEMETRY_OPT_OUT": "1",
@@ -32,7 +29,6 @@ _SWITCHES = {
     "DEEPEVAL_DISABLE_TIMEOUTS": "1",
     "DEEPEVAL_RETRY_MAX_ATTEMPTS": "1",
 }
-_LOCK = threading.Lock()
 
 
 @cache
@@ -67,7 +63,7 @@ def _quietly() -> None:
 
 
 def _imported(name: str) -> ModuleType:
-    with _LOCK, _hidden_environment(), _without_anthropic():
+    with hidden_environment(_SWITCHES), _without_anthropic():
         try:
             found = importlib.import_module(name)
         except ImportError as error:
@@ -82,61 +78,6 @@ def _imported(name: str) -> ModuleType:
         # It would build its settings anew from the real environment, and hash that at every look.
         settings._calc_env_fingerprint = lambda: seen
         return found
-
-
-class _Environment(MutableMapping[str, str]):
-    """The environment: a mapping of its own for one thread, the real one for all others.
-
-    Modules that took it keep it, so that it must serve for good.
-    """
-
-    def __init__(self, real: MutableMapping[str, str], shown: dict[str, str]) -> None:
-        self._real = real
-        self._shown: dict[str, str] | None = shown
-        self._thread = threading.get_ident()
-
-    def reveal(self) -> None:
-        """Show the real one to every thread."""
-        self._shown = None
-
-    @property
-    def _seen(self) -> MutableMapping[str, str]:
-        if self._shown is not None and threading.get_ident() == self._thread:
-            return self._shown
-        return self._real
-
-    def __getitem__(self, name: str) -> str:
-        return self._seen[name]
-
-    def __setitem__(self, name: str, value: str) -> None:
-        self._seen[name] = value
-
-    def __delitem__(self, name: str) -> None:
-        del self._seen[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._seen)
-
-    def __len__(self) -> int:
-        return len(self._seen)
-
-    def copy(self) -> dict[str, str]:
-        """Return it as a mapping of its own."""
-        return dict(self._seen)
-
-
-@contextmanager
-def _hidden_environment() -> Iterator[None]:
-    real = os.environ
-    seen = {name: value for name, value in real.items() if name in _SEEN or name.startswith(("LC_", "PYTHON"))}
-    hidden = _Environment(real, seen | _SWITCHES)
-    # Its variables stay: only what this thread finds under the name changes.
-    os.environ = cast(Any, hidden)  # noqa: B003
-    try:
-        yield
-    finally:
-        os.environ = real  # noqa: B003
-        hidden.reveal()
 
 
 class _WithoutAnthropic:
