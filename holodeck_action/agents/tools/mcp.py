@@ -121,6 +121,7 @@ class McpTool:
     def __init__(self, server: McpServer, name: str, definition: ToolDefinition) -> None:
         self.definition = definition
         self.is_retrieval = server.plan.is_retrieval
+        self.other_names = (f"mcp__{server.plan.name}", f"mcp__{server.plan.name}__{name}")
         self._server = server
         self._name = name
 
