@@ -43,8 +43,10 @@ class DeepEvalError(EvaluationError):
         metric_name: str,
         original_error: Exception | None = None,
         test_case_summary: dict[str, Any] | None = None,
+        *,
+        context: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(message, code="judge_failed")
+        super().__init__(message, code="judge_failed", context=context)
         self.metric_name = metric_name
         self.original_error = original_error
         self.test_case_summary = test_case_summary or {}

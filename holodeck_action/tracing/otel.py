@@ -31,8 +31,8 @@ _KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 
 
 @dataclass(frozen=True, slots=True)
-class _Shared:
-    """What all spans of a run share."""
+class Shared:
+    """What all spans of a run share: who makes them, what is taken out of them, and which share of trials is kept."""
 
     tracer: trace.Tracer
     redactor: Redactor
@@ -45,7 +45,7 @@ class OtelSpan:
 
     __slots__ = ("_shared", "_span")
 
-    def __init__(self, span: trace.Span, shared: _Shared) -> None:
+    def __init__(self, span: trace.Span, shared: Shared) -> None:
         self._span = span
         self._shared = shared
 
@@ -58,7 +58,7 @@ class OtelSpan:
         """Start a piece of this work; one that is not kept keeps nothing below it either."""
         if sampled and not self._shared.keeps():
             return NO_SPAN
-        return _start(self._shared, name, kind, attributes, self._span, started_ns)
+        return start(self._shared, name, kind, attributes, self._span, started_ns)
 
     def set(self, attributes: Attributes) -> None:
         """Add facts."""
@@ -139,11 +139,11 @@ class OtelTraces:
             raise
         tracer = self._provider.get_tracer("holodeck_action", __version__, schema_url=SCHEMA_URL)
         rate = plan.rate
-        self._shared = _Shared(tracer, redactor, self._content, lambda: rate >= 1.0 or uniform() < rate)
+        self._shared = Shared(tracer, redactor, self._content, lambda: rate >= 1.0 or uniform() < rate)
 
     def root(self, name: str, attributes: Attributes) -> Span:
         """Start the span of a run."""
-        return _start(self._shared, name, "internal", attributes, None, None)
+        return start(self._shared, name, "internal", attributes, None, None)
 
     def close(self, seconds: float) -> tuple[str, ...]:
         """Send what waits, for at most some seconds.
@@ -185,9 +185,10 @@ class OtelTraces:
         return [self._redactor.text(sentence) for sentence in told]
 
 
-def _start(
-    shared: _Shared, name: str, kind: Kind, attributes: Attributes, parent: trace.Span | None, started_ns: int | None
+def start(
+    shared: Shared, name: str, kind: Kind, attributes: Attributes, parent: trace.Span | None, started_ns: int | None
 ) -> OtelSpan:
+    """Start a span; see `Span.child`. Without a parent it is the first of a trace."""
     context = trace.set_span_in_context(trace.INVALID_SPAN if parent is None else parent)
     span = shared.tracer.start_span(
         shared.redactor.text(name),

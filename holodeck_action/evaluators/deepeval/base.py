@@ -10,18 +10,24 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from holodeck_action.evaluators.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
 from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
 from holodeck_action.evaluators.deepeval.library import module
 from holodeck_action.evaluators.deepeval.model import Problem, deepeval_model
+from holodeck_action.evaluators.deepeval.tracing import evaluation_span, tell_result
 from holodeck_action.evaluators.errors import DeepEvalError, EvaluationError
 from holodeck_action.evaluators.params import EvalParam
 from holodeck_action.evaluators.result import check_threshold
 from holodeck_action.llm.errors import ModelCallError, ModelConfigError
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.llm.wire import Wire, WireSettings
+from holodeck_action.results.evaluation import Polarity
+from holodeck_action.tracing.spans import Scope
+
+if TYPE_CHECKING:
+    from holodeck_action.suite.agent import Traces
 
 _ASKED: ContextVar[JudgeModel] = ContextVar("_ASKED")
 """The judge of the evaluation under way."""
@@ -53,6 +59,7 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         threshold: float | None = 0.5,
         timeout: float | None = 60.0,
         retry_config: RetryConfig | None = None,
+        observability_config: Traces | None = None,
         *,
         judge: JudgeModel | None = None,
     ) -> None:
@@ -63,6 +70,7 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
             threshold: lowest passing score, 0..1; None for no verdict.
             timeout: seconds one evaluation may take.
             retry_config: retries of transient failures.
+            observability_config: opens a span per evaluation with the program's own OpenTelemetry; none without it.
             judge: who grades, on a wire that somebody else holds; instead of `model_config`.
 
         Raises:
@@ -71,6 +79,8 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         super().__init__(timeout=timeout, retry_config=retry_config)
         self._model_config = model_config or DeepEvalModelConfig()
         self._threshold = check_threshold(threshold)
+        self._observability_config = observability_config
+        self._polarity: Polarity = "maximize"
         self._judge = judge
 
     @property
@@ -113,6 +123,16 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         return (isinstance(cause, ModelCallError) and cause.code in _TRANSIENT) or super().is_transient(error)
 
     @final
+    async def _with_retries(self, arguments: Mapping[str, Any]) -> EvaluationResult:
+        config = self._observability_config
+        if config is None or not config.enabled:
+            return await super()._with_retries(arguments)
+        with Scope(evaluation_span(self.name, arguments, config)) as span:
+            result = await super()._with_retries(arguments)
+            tell_result(span, result)
+            return result
+
+    @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         settled = self._settled(kwargs)
         if settled is not None:
@@ -124,12 +144,8 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
                 metric = self._create_metric()
                 await self._prepare(metric, test_case)
                 await metric.a_measure(test_case, _show_indicator=False)
-            except EvaluationError:
-                raise
-            except ModelCallError as error:
-                raise self._failed(error.message, error, kwargs) from error
             except Exception as error:
-                raise self._failed(describe(error), error, kwargs) from error
+                raise self._failed(_own(error), kwargs) from error
             finally:
                 _ASKED.reset(token)
             return self._result(metric, test_case, judge)
@@ -142,17 +158,23 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
             reasoning=metric.reason or "",
             metric_name=self.metric_name,
             threshold=self._threshold,
+            polarity=self._polarity,
             evaluation_steps=None if steps is None else tuple(steps),
             metadata={"judge": judge.label, **self._metadata(metric, test_case)},
         )
 
-    def _failed(self, message: str, error: Exception, given: Mapping[str, Any]) -> DeepEvalError:
+    def _failed(self, error: Exception, given: Mapping[str, Any]) -> EvaluationError:
+        if isinstance(error, EvaluationError):
+            return error
         summary = {
             name: value[:_SHOWN]
             for name in ("input", "actual_output", "expected_output")
             if isinstance(value := given.get(name), str)
         }
-        return DeepEvalError(message, self.metric_name, error, summary)
+        if isinstance(error, ModelCallError):
+            context = {"cause": error.code, **error.context}
+            return DeepEvalError(error.message, self.metric_name, error, summary, context=context)
+        return DeepEvalError(describe(error), self.metric_name, error, summary)
 
     @asynccontextmanager
     async def _asked(self) -> AsyncIterator[JudgeModel]:
@@ -177,12 +199,19 @@ def _test_case(given: Mapping[str, Any]) -> Any:
     fields: dict[str, Any] = {"input": ""}
     for param in (EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT, EvalParam.EXPECTED_OUTPUT):
         if (value := given.get(param.value)) is not None:
-            fields[param.value] = _harmless(str(value))
+            # DeepEval refuses an answer without characters: the judge shall see that there is none.
+            fields[param.value] = _harmless(str(value)) or " "
     for param in (EvalParam.CONTEXT, EvalParam.RETRIEVAL_CONTEXT):
         if (value := given.get(param.value)) is not None:
             texts = [value] if isinstance(value, str) else list(value)
             fields[param.value] = [_harmless(str(text)) for text in texts]
     return module("deepeval.test_case").LLMTestCase(**fields)
+
+
+def _own(error: Exception) -> Exception:
+    """Return an error of ours that DeepEval has wrapped because of a word in it, else the error itself."""
+    cause = error.__cause__
+    return cause if isinstance(cause, ModelCallError | EvaluationError) else error
 
 
 def _harmless(text: str) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 from pydantic import BaseModel
 
+from holodeck_action.evaluators.base import describe
 from holodeck_action.evaluators.deepeval.library import module
-from holodeck_action.evaluators.deepeval.verdicts import VerdictError, json_object, read_verdict
+from holodeck_action.evaluators.deepeval.verdicts import VerdictError, read_verdict, verdict_object
 from holodeck_action.evaluators.errors import EvaluationError
-from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
+from holodeck_action.llm.judge import JudgeAnswer, JudgeModel, TokenProbability
 
 Problem = Callable[[BaseModel], str | None]
 """Says what is wrong with a verdict beyond its schema, None when nothing is."""
@@ -59,36 +63,68 @@ def _model_class() -> type[Any]:
         async def a_generate(self, prompt: str, schema: type[BaseModel] | None = None) -> Any:
             if schema is None:
                 return (await self.judge.ask(prompt)).text
-            return await _verdict(self, prompt, schema)
+            with _never_repeated():
+                return await _verdict(self, prompt, schema)
 
         async def a_generate_raw_response(self, prompt: str, top_logprobs: int) -> Any:
             if not self.judge.gives_probabilities:
                 self.weighted = False
                 # How DeepEval is told to ask for the score by schema.
                 raise AttributeError("no log probabilities")
-            schema = module("deepeval.metrics.g_eval.schema").ReasonScore
-            answer = await self.judge.ask(prompt, top_logprobs=top_logprobs)
-            if (wrong := _wrong(self, answer, schema)) is not None:
-                answer = await self.judge.ask(_again(prompt, wrong), top_logprobs=top_logprobs)
-                if (wrong := _wrong(self, answer, schema)) is not None:
-                    raise _unreadable(self, wrong)
-            self.weighted = _names_its_score(answer)
-            return _completion(answer), None
+            with _never_repeated():
+                return await _scored(self, prompt, top_logprobs), None
 
     return Judge
 
 
+@contextmanager
+def _never_repeated() -> Iterator[None]:
+    """Keep DeepEval from asking again in another way, unchecked, because of an error that is not about the way."""
+    try:
+        yield
+    except (AttributeError, TypeError) as error:
+        raise EvaluationError(f"the judge could not be asked: {describe(error)}", code="judge_failed") from error
+
+
 async def _verdict(model: Any, prompt: str, schema: type[BaseModel]) -> BaseModel:
     wanted = _json_schema(schema)
-    answer = await model.judge.ask(prompt, schema=wanted, schema_name=schema.__name__)
+
+    async def ask(prompt: str) -> JudgeAnswer:
+        return await _judge(model).ask(prompt, schema=wanted, schema_name=schema.__name__)
+
+    return (await _usable(model, prompt, schema, ask))[1]
+
+
+async def _scored(model: Any, prompt: str, top_logprobs: int) -> SimpleNamespace:
+    async def ask(prompt: str) -> JudgeAnswer:
+        return await _judge(model).ask(prompt, top_logprobs=top_logprobs)
+
+    answer, _ = await _usable(model, prompt, module("deepeval.metrics.g_eval.schema").ReasonScore, ask)
+    told = verdict_object(answer.text)
+    named = str(told["score"])
+    tokens = [_offered(model, token) if token.token == named else token for token in answer.tokens or ()]
+    model.weighted = any(token.token == named and token.alternatives for token in tokens)
+    return _completion(told, tokens)
+
+
+async def _usable(
+    model: Any, prompt: str, schema: type[BaseModel], ask: Callable[[str], Awaitable[JudgeAnswer]]
+) -> tuple[JudgeAnswer, BaseModel]:
+    """Ask, and once more with the reason where the answer is no verdict."""
+    answer = await ask(prompt)
     try:
-        return _read(model, answer, schema)
+        return answer, _read(model, answer, schema)
     except VerdictError as error:
-        answer = await model.judge.ask(_again(prompt, str(error)), schema=wanted, schema_name=schema.__name__)
+        answer = await ask(_again(prompt, str(error)))
     try:
-        return _read(model, answer, schema)
+        return answer, _read(model, answer, schema)
     except VerdictError as error:
         raise _unreadable(model, str(error)) from None
+
+
+def _judge(model: Any) -> JudgeModel:
+    judge: JudgeModel = model.judge
+    return judge
 
 
 def _read(model: Any, answer: JudgeAnswer, schema: type[BaseModel]) -> BaseModel:
@@ -99,14 +135,6 @@ def _read(model: Any, answer: JudgeAnswer, schema: type[BaseModel]) -> BaseModel
     if wrong is not None:
         raise VerdictError(wrong)
     return verdict
-
-
-def _wrong(model: Any, answer: JudgeAnswer, schema: type[BaseModel]) -> str | None:
-    try:
-        _read(model, answer, schema)
-    except VerdictError as error:
-        return str(error)
-    return None
 
 
 def _again(prompt: str, wrong: str) -> str:
@@ -121,10 +149,15 @@ def _unreadable(model: Any, wrong: str) -> EvaluationError:
     )
 
 
-def _names_its_score(answer: JudgeAnswer) -> bool:
-    """Tell whether one token is the score: then DeepEval weights it by the alternatives of that token."""
-    score = str(json_object(answer.text)["score"])
-    return any(token.token == score for token in answer.tokens or ())
+def _offered(model: Any, token: TokenProbability) -> TokenProbability:
+    """Return a token with those alternatives that could be a score: none is weighted in that was not offered."""
+    schema = module("deepeval.metrics.g_eval.schema").ReasonScore
+    kept = tuple(
+        (other, logprob)
+        for other, logprob in token.alternatives
+        if other.isdecimal() and model.problem(schema(reason="", score=int(other))) is None
+    )
+    return replace(token, alternatives=kept)
 
 
 @cache
@@ -132,7 +165,7 @@ def _json_schema(schema: type[BaseModel]) -> Mapping[str, Any]:
     return schema.model_json_schema()
 
 
-def _completion(answer: JudgeAnswer) -> SimpleNamespace:
+def _completion(told: Mapping[str, Any], tokens: Sequence[TokenProbability]) -> SimpleNamespace:
     """Return an answer in the shape of OpenAI's chat completion, as far as G-Eval reads it."""
     content = [
         SimpleNamespace(
@@ -140,8 +173,8 @@ def _completion(answer: JudgeAnswer) -> SimpleNamespace:
             logprob=token.logprob,
             top_logprobs=[SimpleNamespace(token=other, logprob=logprob) for other, logprob in token.alternatives],
         )
-        for token in answer.tokens or ()
+        for token in tokens
     ]
-    logprobs = SimpleNamespace(content=content) if answer.tokens is not None else None
-    message = SimpleNamespace(content=answer.text)
+    message = SimpleNamespace(content=json.dumps(told))
+    logprobs = SimpleNamespace(content=content) if tokens else None
     return SimpleNamespace(choices=[SimpleNamespace(message=message, logprobs=logprobs)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from holodeck_action.evaluators.base import EvaluationResult, RetryConfig
 from holodeck_action.evaluators.deepeval.base import DeepEvalBaseEvaluator
@@ -11,6 +11,9 @@ from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
 from holodeck_action.evaluators.deepeval.library import metrics
 from holodeck_action.evaluators.params import EvalParam, ParamSpec
 from holodeck_action.llm.judge import JudgeModel
+
+if TYPE_CHECKING:
+    from holodeck_action.suite.agent import Traces
 
 _ANSWERED = frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT})
 _RETRIEVED = frozenset({EvalParam.RETRIEVAL_CONTEXT})
@@ -29,6 +32,7 @@ class RagEvaluator(DeepEvalBaseEvaluator):
         include_reason: bool = True,
         timeout: float | None = 60.0,
         retry_config: RetryConfig | None = None,
+        observability_config: Traces | None = None,
         *,
         judge: JudgeModel | None = None,
     ) -> None:
@@ -40,9 +44,10 @@ class RagEvaluator(DeepEvalBaseEvaluator):
             include_reason: whether the judge explains the score, which is one call more.
             timeout: seconds one evaluation may take.
             retry_config: retries of transient failures.
+            observability_config: see the base class.
             judge: see the base class.
         """
-        super().__init__(model_config, threshold, timeout, retry_config, judge=judge)
+        super().__init__(model_config, threshold, timeout, retry_config, observability_config, judge=judge)
         self._include_reason = include_reason
 
     def _create_metric(self) -> Any:
@@ -112,11 +117,14 @@ class AnswerRelevancyEvaluator(RagEvaluator):
         strict_mode: bool = False,
         timeout: float | None = 60.0,
         retry_config: RetryConfig | None = None,
+        observability_config: Traces | None = None,
         *,
         judge: JudgeModel | None = None,
     ) -> None:
         """Configure; `strict_mode` makes every score below 1 a 0. For the rest see `RagEvaluator`."""
-        super().__init__(model_config, threshold, include_reason, timeout, retry_config, judge=judge)
+        super().__init__(
+            model_config, threshold, include_reason, timeout, retry_config, observability_config, judge=judge
+        )
         self._strict_mode = strict_mode
 
     def _options(self) -> dict[str, Any]:
@@ -204,6 +212,12 @@ class ContextualRecallEvaluator(RagEvaluator):
     METRIC = "ContextualRecall"
     CLASS = "ContextualRecallMetric"
     PARAM_SPEC = ParamSpec(required=_ANSWERED | _EXPECTED | _RETRIEVED, uses_retrieval_context=True)
+
+    def _miscounted(self, metric: Any, test_case: Any, verdict: Any) -> str | None:
+        # How many sentences there are is the judge's to say, but a text has one.
+        if getattr(verdict, "verdicts", None) == [] and test_case.expected_output.strip():
+            return "it holds no verdicts, there must be one for every sentence"
+        return None
 
     def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
         missing = [item.reason for item in metric.verdicts if item.verdict != "yes"]

@@ -12,8 +12,12 @@ T = TypeVar("T", bound=BaseModel)
 
 _TRAILING_COMMA = re.compile(r",\s*([\]}])")
 _WORD = re.compile(r"[a-z]+")
+_LEADING = re.compile(r"\W*([a-z]+)\W*(?:$|[.,:;!(—–-])")
+"""A word that stands alone, or before what explains it: `Yes.`, `**no**`, `no, because …`."""
 _ALIASES = {"idk": "borderline"}
 """What judges that know older prompts say for an undecided item."""
+_OPTIONS = frozenset(("yes", "no", "borderline", "idk"))
+_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 _LONGEST = 200
 
 
@@ -25,13 +29,13 @@ def read_verdict(text: str, schema: type[T]) -> T:
     """Read an answer as an instance of a schema.
 
     Args:
-        text: what the judge wrote: JSON, alone, between other words or in a code fence, with trailing commas at worst.
-        schema: what was asked for. Values of `verdict` may be written as `Yes.` or `no, because …`.
+        text: what the judge wrote; see `verdict_object`.
+        schema: what was asked for.
 
     Raises:
         VerdictError: no JSON object, or not what the schema offers.
     """
-    value = _lower_verdicts(json_object(text))
+    value = verdict_object(text)
     try:
         return schema.model_validate(value)
     except ValidationError as error:
@@ -40,32 +44,60 @@ def read_verdict(text: str, schema: type[T]) -> T:
         raise VerdictError(f"{place}: {wrong['msg']}"[:_LONGEST]) from None
 
 
-def json_object(text: str) -> Any:
-    """Return the JSON object in a text, as it is written.
+def verdict_object(text: str) -> dict[str, Any]:
+    """Return the JSON object in an answer, in the words of the question.
+
+    Args:
+        text: JSON, alone, between other words or in a code fence, with trailing commas at worst. A `verdict` may be
+            written as `Yes.` or `no, because …`, a `score` as `"8"`; one that names several options, and a score that
+            is true or false, stay what they are or are refused.
 
     Raises:
-        VerdictError: there is none.
+        VerdictError: there is no such object, or it holds a key twice: which one counts, nobody knows.
     """
+    found: dict[str, Any] = _in_words_offered(_json_object(text))
+    score = found.get("score")
+    if isinstance(score, bool):
+        raise VerdictError("score: it must be a number")
+    if isinstance(score, str) and _NUMBER.fullmatch(score.strip()):
+        found["score"] = json.loads(score.strip().lstrip("+"))
+    return found
+
+
+def _json_object(text: str) -> Any:
     start, end = text.find("{"), text.rfind("}") + 1
     if start < 0 or end <= start:
         raise VerdictError("it holds no JSON object")
     part = text[start:end]
     for candidate in (part, _TRAILING_COMMA.sub(r"\1", part)):
         try:
-            return json.loads(candidate)
+            return json.loads(candidate, object_pairs_hook=_without_doubles)
+        except VerdictError:
+            raise
         except (ValueError, RecursionError):
             continue
     raise VerdictError("it is not JSON")
 
 
-def _lower_verdicts(value: Any) -> Any:
-    """Reduce every `verdict` to its leading word in lower case."""
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise VerdictError("it holds a key twice")
+    return found
+
+
+def _in_words_offered(value: Any) -> Any:
+    """Reduce every `verdict` to the option it names, in lower case."""
     if isinstance(value, list):
-        return [_lower_verdicts(item) for item in value]
+        return [_in_words_offered(item) for item in value]
     if not isinstance(value, dict):
         return value
-    found = {key: _lower_verdicts(item) for key, item in value.items()}
+    found = {key: _in_words_offered(item) for key, item in value.items()}
     verdict = found.get("verdict")
-    if isinstance(verdict, str) and (word := _WORD.match(verdict.strip().lower())):
-        found["verdict"] = _ALIASES.get(word[0], word[0])
+    if isinstance(verdict, str):
+        said = verdict.lower()
+        leading = _LEADING.match(said)
+        named = _OPTIONS.intersection(_WORD.findall(said))
+        if leading is not None and named == {leading[1]}:
+            found["verdict"] = _ALIASES.get(leading[1], leading[1])
     return found
