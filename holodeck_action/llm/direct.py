@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import httpx2
     from anthropic import AsyncAnthropic
     from openai import AsyncOpenAI
+    from pydantic import BaseModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +30,14 @@ class _Package:
         address: where a model is asked, by its name.
         headers: of every request.
         unset: types of values that stand for nothing.
-        answer: makes the package's answer of a JSON object's fields.
+        answer: makes the package's answer of a JSON object.
         error: makes the package's error of its message, the response and the body.
     """
 
-    address: Callable[[str], str]
+    address: Callable[[str], httpx2.URL]
     headers: Mapping[str, str]
     unset: tuple[type, ...]
-    answer: Callable[..., Any]
+    answer: Callable[[dict[str, Any]], Any]
     error: Callable[[str, httpx2.Response, Any], Exception]
 
 
@@ -43,9 +45,12 @@ class DirectCalls:
     """Stands in for a package's resource of chats; it has what pydantic-ai uses of it."""
 
     def __init__(self, usual: Any, http: httpx2.AsyncClient, package: _Package) -> None:
+        import httpx2
+
         self._usual = usual
         self._http = http
         self._package = package
+        self._request = httpx2.Request
 
     async def create(self, **given: Any) -> Any:
         """Ask for an answer, as the resource's own `create` does.
@@ -70,9 +75,7 @@ class DirectCalls:
             if isinstance(value, str):
                 headers[name.lower()] = value
         body.update(body.pop("extra_body", None) or {})
-        request = self._http.build_request(
-            "POST", package.address(body["model"]), headers=headers, content=_encoded(body)
-        )
+        request = self._request("POST", package.address(body["model"]), headers=headers, content=_encoded(body))
         response = await self._http.send(request)
         if response.status_code >= 300:
             raise self._refused(response)
@@ -80,7 +83,7 @@ class DirectCalls:
             value = response.json()
         except ValueError:
             return response.text
-        return package.answer(**value) if isinstance(value, dict) else response.text
+        return package.answer(value) if isinstance(value, dict) else response.text
 
     def _refused(self, response: httpx2.Response) -> Exception:
         text = response.text.strip()
@@ -99,42 +102,58 @@ def direct_openai(client: AsyncOpenAI, http: httpx2.AsyncClient, *, deployments:
         http: what the client sends with.
         deployments: whether a model has an address of its own, as Azure OpenAI's deployments have.
     """
+    import httpx2
     from openai import APIStatusError, NotGiven, Omit
     from openai.types.chat import ChatCompletion
 
     base = str(client.base_url).rstrip("/")
     query = "&".join(f"{quote(name)}={quote(str(value), safe='')}" for name, value in client.default_query.items())
 
-    def address(model: str) -> str:
+    @cache
+    def address(model: str) -> httpx2.URL:
         place = f"{base}/deployments/{quote(model, safe='')}" if deployments else base
-        return f"{place}/chat/completions{f'?{query}' if query else ''}"
+        return httpx2.URL(f"{place}/chat/completions{f'?{query}' if query else ''}")
 
     def error(message: str, response: httpx2.Response, body: Any) -> Exception:
         return APIStatusError(
             message, response=response, body=body.get("error", body) if isinstance(body, dict) else body
         )
 
-    package = _Package(address, _headers(client), (NotGiven, Omit), ChatCompletion.construct, error)
+    package = _Package(address, _headers(client, http), (NotGiven, Omit), _maker(ChatCompletion), error)
     # A cached property: what stands in the instance is what it gives.
     vars(client.chat)["completions"] = DirectCalls(client.chat.completions, http, package)
 
 
 def direct_anthropic(client: AsyncAnthropic, http: httpx2.AsyncClient) -> None:
     """Let a client of Anthropic's package ask for messages directly."""
+    import httpx2
     from anthropic import APIStatusError, NotGiven, Omit
     from anthropic.types.beta import BetaMessage
 
-    address = f"{str(client.base_url).rstrip('/')}/v1/messages"
+    address = httpx2.URL(f"{str(client.base_url).rstrip('/')}/v1/messages")
 
     def error(message: str, response: httpx2.Response, body: Any) -> Exception:
         return APIStatusError(message, response=response, body=body)
 
-    package = _Package(lambda _: address, _headers(client), (NotGiven, Omit), BetaMessage.construct, error)
+    package = _Package(lambda _: address, _headers(client, http), (NotGiven, Omit), _maker(BetaMessage), error)
     vars(client.beta)["messages"] = DirectCalls(client.beta.messages, http, package)
 
 
-def _headers(client: AsyncOpenAI | AsyncAnthropic) -> dict[str, str]:
-    every = {**client.auth_headers, **client.default_headers}
+def _maker(kind: type[BaseModel]) -> Callable[[dict[str, Any]], Any]:
+    """Return what makes an answer of a JSON object; one that is not of the package's shape is made as it comes."""
+    from pydantic import ValidationError
+
+    def make(value: dict[str, Any]) -> Any:
+        try:
+            return kind.model_validate(value)
+        except ValidationError:
+            return kind.model_construct(**value)
+
+    return make
+
+
+def _headers(client: AsyncOpenAI | AsyncAnthropic, http: httpx2.AsyncClient) -> dict[str, str]:
+    every = {**http.headers, **client.auth_headers, **client.default_headers}
     return {name.lower(): value for name, value in every.items() if isinstance(value, str)}
 
 

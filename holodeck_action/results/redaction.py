@@ -27,6 +27,8 @@ SHORTEST_LINE = 8
 _KEPT_FIELDS = frozenset(("code", "kind", "polarity", "status", "timestamp", "started_at"))
 _OWN_KEYS = frozenset(("context", "metadata", "settings"))
 """Fields that hold a mapping with keys of our own; the values in it may hold secrets."""
+_KNOWN_LONGEST, _KNOWN_MOST = 40, 4_000
+"""Characters and number of texts without secrets that are remembered: names of fields come again and again."""
 _URL_SAFE = str.maketrans("+/", "-_")
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH)$", re.IGNORECASE)
 
@@ -42,15 +44,23 @@ class Redactor:
         self._pattern = re.compile("|".join(map(re.escape, ordered)), re.IGNORECASE) if ordered else None
         # Between ASCII texts, small letters are all that the pattern's way of comparing comes to.
         self._small = [form.lower() for form in ordered] if all(map(str.isascii, ordered)) else None
+        self._known: set[str] = set()
 
     def text(self, text: str) -> str:
         """Return a text without secrets."""
         if self._pattern is None:
             return text
         if self._small is not None and text.isascii():
-            small = text.lower()
             # Most texts hold none, and looking for each is faster than matching any at every place.
-            if not any(form in small for form in self._small):
+            if text in self._known:
+                return text
+            small = text.lower()
+            for form in self._small:
+                if form in small:
+                    break
+            else:
+                if len(text) <= _KNOWN_LONGEST and len(self._known) < _KNOWN_MOST:
+                    self._known.add(text)
                 return text
         return self._pattern.sub(MASK, text)
 
