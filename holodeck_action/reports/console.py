@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holodeck_action.reports.plain import one_line
-from holodeck_action.reports.wording import VERDICTS, call_text, calls_text, counts_text, place
+from holodeck_action.reports.wording import VERDICTS, call_text, calls_text, counts_text, panel_text, place
 from holodeck_action.results.gates import figure
 from holodeck_action.results.verdict import GateVerdict
 from holodeck_action.results.views import CaseView, MetricView, Report, TurnView
@@ -38,12 +38,19 @@ def _lines(report: Report) -> Iterator[str]:
     if report.metrics:
         yield ""
         yield from _metrics(report.metrics)
+        yield from panel_lines(report)
     yield ""
     for gate in report.gates:
         yield gate_text(gate)
     yield ""
     yield from calls_lines(report)
     yield conclusion(report)
+
+
+def panel_lines(report: Report) -> Iterator[str]:
+    """Yield a line on every panel of judges: how they agreed."""
+    for panel in report.panels:
+        yield f"{one_line(panel.metric, 60)}: {panel_text(panel)}"
 
 
 def calls_lines(report: Report) -> Iterator[str]:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from holodeck_action.reports import untrusted
 from holodeck_action.reports.plain import lines_of, one_line
-from holodeck_action.reports.wording import SIGNS, WORDS, calls_text, usd_text
+from holodeck_action.reports.wording import SIGNS, WORDS, calls_text, panel_text, usd_text
 from holodeck_action.results.gates import at_most, figure
 from holodeck_action.results.record import ModelCalls
+from holodeck_action.results.verdict import PanelSummary
 
 if TYPE_CHECKING:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -186,7 +187,7 @@ def _environment(
     del environment.globals["lipsum"], environment.filters["random"]
     environment.filters.update(
         number=number, signed=signed, percent=percent, seconds=seconds, usd=usd, sign=sign, word=word, place=place,
-        required=required, actual=actual, call=call, calls=calls,
+        required=required, actual=actual, call=call, calls=calls, agreement=agreement,
     )  # fmt: skip
     return environment
 
@@ -269,6 +270,11 @@ def actual(gate: Fields) -> str:
     if gate["actual"] is None:
         return "unknown"
     return figure(gate["actual"]) if at_most(text_of(gate["name"])) else number(gate["actual"])
+
+
+def agreement(panel: Fields) -> str:
+    """Return how the judges of a panel agreed, in one line."""
+    return panel_text(PanelSummary(**{name: panel[name] for name in PanelSummary.__dataclass_fields__}))
 
 
 def calls(model_calls: Fields) -> str:

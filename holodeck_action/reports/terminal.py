@@ -14,6 +14,7 @@ from holodeck_action.reports.console import (
     head_lines,
     informational_line,
     metric_texts,
+    panel_lines,
 )
 from holodeck_action.reports.plain import one_line
 from holodeck_action.results.views import Report
@@ -63,6 +64,8 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     if report.metrics:
         yield Text("")
         yield _metrics(report)
+        for line in panel_lines(report):
+            yield Text(line, style="dim")
     yield Text("")
     for gate in report.gates:
         yield Text(gate_text(gate), style=_COLOURS[gate.state])

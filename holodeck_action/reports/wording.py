@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holodeck_action.results.record import ModelCalls
-from holodeck_action.results.verdict import Counts, VerdictOutcome
+from holodeck_action.results.verdict import Counts, PanelSummary, VerdictOutcome
 from holodeck_action.results.views import ToolCallView
 from holodeck_action.suite.marks import SourceMark
 
@@ -58,6 +58,23 @@ def calls_text(calls: ModelCalls) -> str:
         parts.append(f"{calls.failed:,} failed")
     parts.append("tokens unknown" if calls.tokens is None else f"{calls.tokens:,} tokens")
     parts.append("price unknown" if calls.cost_usd is None else usd_text(calls.cost_usd))
+    return ", ".join(parts)
+
+
+def panel_text(panel: PanelSummary) -> str:
+    """Return how the judges of a metric agreed, without the metric's name."""
+    judges = "a panel" if panel.judges is None else f"{panel.judges} {'judge' if panel.judges == 1 else 'judges'}"
+    parts = [f"{judges}, {panel.verdicts:,} {'verdict' if panel.verdicts == 1 else 'verdicts'}"]
+    if panel.judges != 1:
+        parts.append("α not defined" if panel.alpha is None else f"α {panel.alpha:.2f}")
+    if panel.agreement is not None and panel.judges != 1:
+        parts.append(f"agreement {panel.agreement:.0%}")
+    if panel.mean_spread is not None:
+        parts.append(f"mean spread {panel.mean_spread:.2f}")
+    if panel.fallbacks:
+        parts.append(f"{panel.fallbacks:,} by fallback models")
+    if panel.missing:
+        parts.append(f"{panel.missing:,} missing")
     return ", ".join(parts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 
+from holodeck_action.results.agreement import panel_summaries
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.consumption import cost_of, latencies_of, tokens_of
 from holodeck_action.results.gates import GateInputs, figure, judge_gates
@@ -80,6 +81,7 @@ def decide(record: Record, gates: Gates | None = None) -> Verdict:
         gates=gate_verdicts,
         metrics=metrics,
         cases=verdicts,
+        panels=panel_summaries(gating),
     )
 
 

@@ -64,7 +64,7 @@ def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
         passing=tuple(view for view in views if view.outcome == "passed"),
         informational=tuple(view for view in views if view.outcome == "informational"),
         skipped_metrics=_skipped(verdict),
-        notices=record.notices,
+        notices=(*record.notices, *_fallback_notices(verdict)),
         spend=_spend(record),
         provenance=ReportProvenance(
             tool_version=record.provenance.tool_version,
@@ -74,6 +74,7 @@ def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
             record_digest=verdict.record_digest,
         ),
         run=RunView(record.run.started_at, record.run.duration_ms, record.run.model_calls),
+        panels=verdict.panels,
     )
 
 
@@ -204,6 +205,15 @@ def _skipped(verdict: Verdict) -> tuple[SkippedMetric, ...]:
         if metric.outcome == "skipped"
     )
     return tuple(SkippedMetric(name, reason, count) for (name, reason), count in sorted(counts.items()))
+
+
+def _fallback_notices(verdict: Verdict) -> Iterator[str]:
+    for panel in verdict.panels:
+        if panel.fallbacks:
+            yield (
+                f"{panel.metric}: {panel.fallbacks} of {panel.verdicts} verdicts "
+                f"({panel.fallbacks / panel.verdicts:.0%}) came from fallback models and not from the chosen judges"
+            )
 
 
 def _spend(record: Record) -> Spend:

@@ -106,6 +106,34 @@ class MetricSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class PanelSummary:
+    """How the judges of a panel agreed on one metric over the suite (evaluators reference §9).
+
+    Attributes:
+        metric: the metric's name.
+        judges: how many judges the panel has; None when entries differ.
+        evaluations: answers that the panel was asked about, those without enough verdicts included.
+        verdicts: verdicts that judges gave.
+        fallbacks: how many of these a fallback model gave in a judge's place.
+        missing: verdicts that nobody gave.
+        alpha: Krippendorff's α of the scores (interval metric), fallback verdicts left out; 1 is perfect agreement, 0
+            that of chance. None where it is not defined: no two judges scored one answer, or all scores are equal.
+        mean_spread: mean distance between the highest and the lowest score of an answer; None without.
+        agreement: mean share of judges whose own verdict is the panel's; None without verdicts.
+    """
+
+    metric: str
+    judges: int | None
+    evaluations: int
+    verdicts: int
+    fallbacks: int
+    missing: int
+    alpha: float | None
+    mean_spread: float | None
+    agreement: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """Cases by outcome, and evaluations planned and done (quarantined cases left out of the latter two)."""
 
@@ -136,6 +164,7 @@ class Verdict:
     gates: tuple[GateVerdict, ...]
     metrics: Mapping[str, MetricSummary]
     cases: tuple[CaseVerdict, ...]
+    panels: tuple[PanelSummary, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.record import ModelCalls
-from holodeck_action.results.verdict import Counts, GateVerdict, Outcome, TrialVerdict, VerdictOutcome
+from holodeck_action.results.verdict import Counts, GateVerdict, Outcome, PanelSummary, TrialVerdict, VerdictOutcome
 from holodeck_action.suite.marks import SourceMark
 
 REPORT_VERSION = 1
@@ -190,6 +190,7 @@ class Report:
     spend: Spend
     provenance: ReportProvenance
     run: RunView | None
+    panels: tuple[PanelSummary, ...]
 
 
 REPORT: TypeAdapter[Report] = TypeAdapter(Report)

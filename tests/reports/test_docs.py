@@ -13,7 +13,7 @@ from holodeck_action.reports.csv_rows import COLUMNS
 from holodeck_action.reports.custom import LIMITS
 from holodeck_action.reports.formats import FORMATS
 from holodeck_action.reports.templating import markdown_environment, template_folder
-from holodeck_action.results.verdict import Counts, GateVerdict
+from holodeck_action.results.verdict import Counts, GateVerdict, PanelSummary
 from holodeck_action.results.views import (
     CaseView,
     MetricView,
@@ -43,6 +43,7 @@ def test_every_field_is_documented() -> None:
         "A metric:": MetricView,
         "A case:": CaseView,
         "A turn:": TurnView,
+        "A panel:": PanelSummary,
         "A skipped metric:": SkippedMetric,
         "`spend`:": Spend,
         "`provenance`:": ReportProvenance,

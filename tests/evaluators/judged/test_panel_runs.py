@@ -98,7 +98,9 @@ def test_three_models_vote(panel: Panel) -> None:
     assert found.metadata["panel"]["spread"] == pytest.approx(0.6)
     assert found.metadata["panel"]["agreement"] == pytest.approx(2 / 3)
     assert found.explanation is not None
-    assert found.explanation.startswith("2 of 3 judges pass it; openai/judge-a 0.9: judge-a says 9; openai/judge-b 0.3:")
+    assert found.explanation.startswith(
+        "2 of 3 judges pass it; openai/judge-a 0.9: judge-a says 9; openai/judge-b 0.3:"
+    )
     assert found.metadata["usage"]["prompt_tokens"] > 0
 
 
