@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.evaluators.base import RetryConfig
+from holodeck_action.evaluators.base import EvaluationResult, RetryConfig
 from holodeck_action.evaluators.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
 from holodeck_action.evaluators.deepeval.library import metrics, module
+from holodeck_action.evaluators.deepeval.rubric import Level, check_rubric, score_at
 from holodeck_action.evaluators.params import EvalParam, ParamSpec
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.judge import JudgeModel
+from holodeck_action.results.evaluation import Polarity
 
 if TYPE_CHECKING:
     from holodeck_action.suite.agent import Traces
@@ -44,6 +46,8 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
         retry_config: RetryConfig | None = None,
         observability_config: Traces | None = None,
         *,
+        rubric: Sequence[Level] | None = None,
+        polarity: Polarity = "maximize",
         judge: JudgeModel | None = None,
     ) -> None:
         """Configure.
@@ -61,10 +65,12 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
             timeout: seconds one evaluation may take.
             retry_config: retries of transient failures.
             observability_config: see the base class.
+            rubric: the levels that the judge chooses from, instead of 0 to 10; not together with `strict_mode`.
+            polarity: whether high or low scores are good; `threshold` is the highest passing score where low ones are.
             judge: see the base class.
 
         Raises:
-            ValueError: no criteria, unknown parameters, or parameters without actual_output.
+            ValueError: no criteria, unknown parameters, parameters without actual_output, or a rubric that is none.
         """
         super().__init__(model_config, threshold, timeout, retry_config, observability_config, judge=judge)
         if not criteria.strip():
@@ -75,6 +81,10 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
             raise ValueError(f"evaluation_params: {unknown[0]!r} is none of {', '.join(PARAMS)}")
         if "actual_output" not in shown:
             raise ValueError("evaluation_params must contain actual_output: it is the answer that is graded")
+        if rubric is not None and strict_mode:
+            raise ValueError("strict_mode asks for 1 or 0, and a rubric for its levels: give one of them")
+        self._rubric = None if rubric is None else check_rubric(rubric)
+        self._polarity = polarity
         self._name = name
         self._criteria = criteria
         self._shown = shown
@@ -104,7 +114,24 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
             model=self._model,
             threshold=self._threshold,
             strict_mode=self._strict_mode,
+            rubric=self._offered(),
         )
+
+    def _offered(self) -> list[Any] | None:
+        """Return the rubric as DeepEval takes it."""
+        if self._rubric is None:
+            return None
+        rubric = module("deepeval.metrics.g_eval").Rubric
+        return [rubric(score_range=(item.level, item.level), expected_outcome=item.outcome) for item in self._rubric]
+
+    def _result(self, metric: Any, test_case: Any, judge: JudgeModel) -> EvaluationResult:
+        if self._rubric is None:
+            return super()._result(metric, test_case, judge)
+        low, high = metric.score_range
+        # Undoes DeepEval's scaling, whose rounding must not move a whole level.
+        raw = round(low + float(metric.score) * (high - low), 9)
+        metric.score = score_at(self._rubric, raw)
+        return replace(super()._result(metric, test_case, judge), raw_score=raw)
 
     async def _prepare(self, metric: Any, test_case: Any) -> None:
         """Let the judge write the steps if nobody has; all trials of all cases follow the same ones."""
@@ -130,6 +157,9 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
         score = verdict.score
         if self._strict_mode:
             return None if score in (0, 1) else f"the score {score:g} is neither 0 nor 1"
+        if self._rubric is not None:
+            levels = [item.level for item in self._rubric]
+            return None if score in levels else f"the score {score:g} is none of {', '.join(map(str, levels))}"
         return None if 0 <= score <= _HIGHEST else f"the score {score:g} is not from 0 to {_HIGHEST}"
 
     def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
