@@ -6,14 +6,18 @@ import importlib.util
 import json
 from collections.abc import Mapping
 
-from holodeck_action.evaluators.deepeval.library import preload
+from holodeck_action.evaluators.azure import library as azure
+from holodeck_action.evaluators.azure.base import SUPPORTED_PROVIDERS
+from holodeck_action.evaluators.azure.metrics import EVALUATORS
+from holodeck_action.evaluators.deepeval import library as deepeval
 from holodeck_action.llm.calls import Account
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import Keyless, ModelPlan
-from holodeck_action.suite.applicability import model_of
+from holodeck_action.suite.applicability import judged_metrics, model_of
 from holodeck_action.suite.metrics import AnyMetric, StandardMetric
+from holodeck_action.suite.notices import MIGRATION
 from holodeck_action.suite.panels import Panel, panel_of
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import Suite
@@ -37,7 +41,11 @@ class Judges:
 
     def prepare(self) -> None:
         """Begin to import what grades, while the agent's first answers are on their way."""
-        preload()
+        kinds = {isinstance(config, StandardMetric) for config in judged_metrics(self._suite.cases).values()}
+        if False in kinds:
+            deepeval.preload()
+        if True in kinds:
+            azure.preload()
 
     def of(self, model: LLMProvider | None) -> JudgeModel:
         """Return the judge of a metric.
@@ -74,7 +82,7 @@ class Judges:
 def problem_of(suite: Suite, config: AnyMetric, environ: Mapping[str, str]) -> str | None:
     """Return why nobody can grade a judged metric, None when somebody can."""
     if isinstance(config, StandardMetric):
-        return "needs Azure AI Evaluation, which this version cannot use yet"
+        return _azure_problem(suite, config, environ)
     if importlib.util.find_spec("deepeval") is None or importlib.util.find_spec("pydantic_ai") is None:
         return "needs packages that are not installed (pip install 'holodeck-action[agents,judges]')"
     try:
@@ -82,6 +90,33 @@ def problem_of(suite: Suite, config: AnyMetric, environ: Mapping[str, str]) -> s
     except ModelConfigError as error:
         return str(error)
     return None
+
+
+def _azure_problem(suite: Suite, config: StandardMetric, environ: Mapping[str, str]) -> str | None:
+    if not _installed("azure.ai.evaluation") or not _installed("pydantic_ai"):
+        return "needs packages that are not installed (pip install 'holodeck-action[agents,azure]')"
+    if config.custom_prompt is not None:
+        problem = EVALUATORS[config.metric].prompt_problem(config.custom_prompt)
+        if problem is not None:
+            return problem
+    try:
+        plans = plans_of(suite, config, environ)
+    except ModelConfigError as error:
+        return str(error)
+    other = next((plan for plan in plans if plan.provider not in SUPPORTED_PROVIDERS), None)
+    if other is None:
+        return None
+    return (
+        f"is graded by models of provider azure_openai alone, and {other.shown} is none: give it a `model` of that "
+        f"provider, or migrate to {MIGRATION[config.metric]}"
+    )
+
+
+def _installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def plans_of(suite: Suite, config: AnyMetric, environ: Mapping[str, str]) -> tuple[ModelPlan, ...]:

@@ -12,6 +12,7 @@ from holodeck_action.evaluators.base import BaseEvaluator, RetryConfig
 from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.suite.applicability import effective_threshold, model_of
 from holodeck_action.suite.metrics import (
+    AZURE_METRICS,
     AnyMetric,
     CodeMetric,
     GEvalMetric,
@@ -78,6 +79,8 @@ def _create(config: AnyMetric, k: int | None, pool: WorkerPool, judges: Judges |
     if isinstance(config, GEvalMetric | RagMetric):
         return _graded(config, judges, shared, _judged)
     if isinstance(config, StandardMetric):
+        if config.metric in AZURE_METRICS:
+            return _graded(config, judges, shared, _azure)
         return _standard(config, shared)
     if isinstance(config, CodeMetric):
         from holodeck_action.evaluators.code_grader import CodeGraderEvaluator
@@ -157,6 +160,14 @@ def _judged(config: GEvalMetric | RagMetric, judge: JudgeModel, shared: dict[str
     }
     evaluator = evaluators[config.metric_type]
     return evaluator(threshold=threshold, include_reason=config.include_reason, judge=judge, **shared)
+
+
+def _azure(config: StandardMetric, judge: JudgeModel, shared: dict[str, Any]) -> BaseEvaluator:
+    from holodeck_action.evaluators.azure.metrics import EVALUATORS
+
+    return EVALUATORS[config.metric](
+        threshold=effective_threshold(config), custom_prompt=config.custom_prompt, judge=judge, **shared
+    )
 
 
 def _standard(config: StandardMetric, shared: dict[str, Any]) -> BaseEvaluator:

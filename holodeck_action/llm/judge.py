@@ -22,6 +22,9 @@ DEFAULT_JUDGE = LLMProvider(provider="ollama", name="gpt-oss:20b")
 TEMPERATURE = 0.0
 """Sent where the reference does not say another one: the same answer should get the same score."""
 
+_SAMPLED = frozenset(("temperature", "top_p", "max_tokens", "presence_penalty", "frequency_penalty"))
+"""Settings for models that sample; those that think first refuse them, or would be cut short by the limit."""
+
 _NO_PROBABILITIES = re.compile(r"(?:^|[/:])(?:o[134]|gpt-5)")
 """Reasoning models of OpenAI give no log probabilities."""
 
@@ -90,6 +93,7 @@ class JudgeModel:
         schema: Mapping[str, Any] | None = None,
         schema_name: str = "verdict",
         top_logprobs: int | None = None,
+        defaults: Mapping[str, Any] | None = None,
     ) -> JudgeAnswer:
         """Ask one question.
 
@@ -101,6 +105,8 @@ class JudgeModel:
             schema: JSON schema of the answer.
             schema_name: the schema's name, which some providers show to the model.
             top_logprobs: how many alternatives of every token to give; None for no log probabilities.
+            defaults: request settings where the reference writes none; a model that takes no temperature gets none of
+                those that a sampling model would.
 
         Raises:
             ModelCallError: no answer came, or the model declined (`refused`), or the answer is empty (`bad_reply`).
@@ -112,7 +118,7 @@ class JudgeModel:
             asked_schema = schema if self._takes_schema and self._native() else None
             asked_logprobs = top_logprobs if self._gives_probabilities else None
             try:
-                response = await self._send(request, asked_schema, schema_name, asked_logprobs)
+                response = await self._send(request, asked_schema, schema_name, asked_logprobs, defaults or {})
             except ModelCallError as error:
                 if error.code != "bad_request" or (asked_schema is None and asked_logprobs is None):
                     raise
@@ -124,12 +130,17 @@ class JudgeModel:
             return self._answer(response, asked_schema is not None)
 
     async def _send(
-        self, request: ModelRequest, schema: Mapping[str, Any] | None, schema_name: str, top_logprobs: int | None
+        self,
+        request: ModelRequest,
+        schema: Mapping[str, Any] | None,
+        schema_name: str,
+        top_logprobs: int | None,
+        defaults: Mapping[str, Any],
     ) -> ModelResponse:
         from pydantic_ai import direct
 
         built = self._model()
-        settings: dict[str, Any] = {**built.settings}
+        settings: dict[str, Any] = {**self._unwritten(defaults, built), **built.settings}
         if top_logprobs is not None:
             settings |= {"openai_logprobs": True, "openai_top_logprobs": top_logprobs}
         try:
@@ -147,6 +158,14 @@ class JudgeModel:
         if self._built is None:
             self._built = build_model(self.plan, self._clients)
         return self._built
+
+    def _unwritten(self, defaults: Mapping[str, Any], built: BuiltModel) -> dict[str, Any]:
+        samples = "temperature" in built.settings
+        return {
+            name: value
+            for name, value in defaults.items()
+            if name not in self.plan.written and (samples or name not in _SAMPLED)
+        }
 
     def _native(self) -> bool:
         profile = cast(Mapping[str, Any], self._model().model.profile)

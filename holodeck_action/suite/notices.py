@@ -23,13 +23,14 @@ _HONOURED = frozenset(
         *("fallback_model", "extended_thinking"),
     )
 )
-_MIGRATION = {
+MIGRATION = {
     "groundedness": "type rag with metric_type faithfulness",
     "relevance": "type rag with metric_type answer_relevancy",
     "coherence": "type geval with criteria for coherence",
     "fluency": "type geval with criteria for fluency",
     "similarity": "type geval with evaluation_params actual_output and expected_output",
 }
+"""What a legacy Azure metric becomes."""
 _FILES_WITH = {"pages": "pdf", "sheet": "excel", "range": "excel"}
 _USED_BY = {
     **dict.fromkeys(("case_insensitive", "strip_whitespace", "strip_punctuation"), ("equality",)),
@@ -121,7 +122,7 @@ def _metrics(specs: Sequence[MetricSpec]) -> list[str]:
         if not isinstance(config, StandardMetric):
             continue
         if config.metric in AZURE_METRICS:
-            found[f"{config.metric} is deprecated: migrate to {_MIGRATION[config.metric]}"] = None
+            found[f"{config.metric} is deprecated: migrate to {MIGRATION[config.metric]}"] = None
         for name, metrics in _USED_BY.items():
             if name in config.model_fields_set and config.metric not in metrics and getattr(config, name) is not None:
                 found[f"{spec.mark}: {name} has no effect on {config.metric}"] = None
