@@ -133,7 +133,6 @@ class Meter:
             cost_usd=_total(record.cost_usd for record in answered),
         )
 
-
     def working_ms(self) -> float | None:
         """Return how long the answered calls took together, in milliseconds; None when no call was answered.
 
