@@ -84,7 +84,8 @@ def malformed(plan: ModelPlan, reason: str) -> ModelCallError:
 
 
 def _classify(error: Exception, plan: ModelPlan) -> tuple[str, str]:
-    """Return code and sentence of an exception of pydantic-ai."""
+    """Return code and sentence of an exception of pydantic-ai, or of the HTTP client where it comes through."""
+    import httpx2
     from pydantic_ai import exceptions
 
     name, status = plan.shown, getattr(error, "status_code", None)
@@ -111,9 +112,9 @@ def _classify(error: Exception, plan: ModelPlan) -> tuple[str, str]:
             return "server_error", f"{name} failed{with_status}"
         case exceptions.ModelTimeoutError() | exceptions.ModelRequestTimeout():
             return "timeout", f"{name} did not answer in time"
-        case exceptions.ModelConnectionError(phase="connect" | "pool"):
+        case exceptions.ModelConnectionError(phase="connect" | "pool") | httpx2.ConnectError():
             return "connect", f"{name} cannot be reached at {plan.account.base_url}"
-        case exceptions.ModelConnectionError():
+        case exceptions.ModelConnectionError() | httpx2.TransportError():
             return "disconnected", f"{name} broke off the exchange"
         case exceptions.ModelRequestRejectedError():
             return "bad_request", f"{name} refused the request{with_status}{_hint(error, plan)}"

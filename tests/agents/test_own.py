@@ -197,12 +197,12 @@ def test_a_model_that_calls_for_ever_is_in_error(project: Project, models: FakeM
     models.answer(lambda _: calling("find_order", order="A-17"))
     finished, record = project.evaluate(OPENAI_API_KEY=KEY)
     assert finished.code == 3
-    assert len(models.requests) == 25
+    assert len(models.requests) == 20
     error = record.cases[0].trials[0].turns[0].error
     assert error is not None
     assert (error.code, error.message) == (
         "too_many_calls",
-        "the model asked for tools 25 times in one turn and gave no answer",
+        "the model asked for tools 20 times in one turn and gave no answer",
     )
 
 
@@ -360,29 +360,7 @@ def test_a_replay_neither_records_nor_caches(project: Project, models: FakeModel
     assert models.requests == []
 
 
-# -- what is refused
-
-
-MCP = {"type": "mcp", "name": "files", "description": "Files.", "command": "npx", "args": ["server"]}
-
-
-@pytest.mark.parametrize(
-    ("top", "named"),
-    [
-        ({"tools": [MCP]}, "tools of type mcp"),
-        ({"response_format": {"type": "object", "properties": {}}}, "response_format"),
-        ({"tools": [MCP], "response_format": {"type": "object"}}, "tools of type mcp, response_format"),
-    ],
-)
-def test_what_the_model_is_not_given_yet_is_refused_by_name(
-    project: Project, models: FakeModels, top: dict[str, Any], named: str
-) -> None:
-    project.write("a.txt", "text")
-    asking(project, models, **top)
-    finished = project.run("run", OPENAI_API_KEY=KEY)
-    assert finished.code == 2
-    assert f"this version cannot give the suite's own model {named} yet; answer with a target" in finished.stderr
-    assert models.requests == []
+# -- metrics that a model grades
 
 
 def test_a_metric_that_a_model_grades_is_graded_by_the_suites_own(project: Project, models: FakeModels) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.llm.errors import ModelConfigError
+from holodeck_action.llm.errors import MissingKeyError, ModelConfigError
 from holodeck_action.llm.prices import cost_usd
-from holodeck_action.llm.providers import ModelPlan, resolve_model
+from holodeck_action.llm.providers import Keyless, ModelPlan, resolve_model
 from holodeck_action.suite.providers import LLMProvider
 
 KEYS = {
@@ -54,6 +54,26 @@ def test_the_field_goes_before_the_variable_and_an_empty_field_is_none() -> None
     assert plan("openai", api_key="sk-field").key_source == "model.api_key"
     assert plan("openai", api_key="").account.key == "sk-openai"
     assert plan("openai", api_key="").key_source == "OPENAI_API_KEY"
+
+
+def test_a_field_whose_variable_is_not_set_is_a_missing_key_and_no_other_is_taken() -> None:
+    with pytest.raises(MissingKeyError) as caught:
+        plan("openai", api_key="${SHOP_KEY}")
+    assert str(caught.value) == (
+        "model.api_key names the variable SHOP_KEY, which is not set: set it "
+        "(in a workflow: `env: {SHOP_KEY: ${{ secrets.SHOP_KEY }}}`), or replay a recorded run"
+    )
+    with pytest.raises(MissingKeyError):
+        plan("ollama", api_key="${SHOP_KEY}")
+
+
+@pytest.mark.parametrize("provider", ["openai", "azure_openai", "anthropic", "ollama"])
+@pytest.mark.parametrize("fields", [{}, {"api_key": "${SHOP_KEY}"}])
+def test_a_replay_needs_no_key(provider: str, fields: dict[str, Any]) -> None:
+    endpoint = {"endpoint": AZURE} if provider == "azure_openai" else {}
+    # As in a pull request of a fork, where secrets are empty.
+    without = Keyless(dict.fromkeys(KEYS, ""))
+    assert plan(provider, environ=without, **fields, **endpoint).account.key == "replayed"
 
 
 def test_a_line_end_after_a_key_is_dropped_and_one_in_it_refused() -> None:
