@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
+from holodeck_action.evaluators.errors import EvaluationError
+from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.llm.wire import Wire, WireSettings
@@ -17,12 +20,21 @@ TRANSIENT = frozenset(("rate_limited", "overloaded", "server_error", "timeout", 
 
 
 @asynccontextmanager
-async def own_judge(plan: ModelPlan) -> AsyncIterator[JudgeModel]:
+async def own_judge(planned: Callable[[Mapping[str, str]], ModelPlan]) -> AsyncIterator[JudgeModel]:
     """Give a judge, and close its connections at the end.
 
+    A failed call is not tried again on its wire: the evaluator's own `retry_config` decides.
+
     Args:
-        plan: the model that grades. A failed call is not tried again here: that is the evaluator's to decide.
+        planned: decides how the model is reached, from the environment.
+
+    Raises:
+        EvaluationError: the model cannot be used as it is configured (code `no_judge`).
     """
+    try:
+        plan = planned(os.environ)
+    except ModelConfigError as error:
+        raise EvaluationError(str(error), code="no_judge") from error
     wire = Wire(WireSettings(max_retries=0), monotonic=time.monotonic, pause=asyncio.sleep, uniform=random.uniform)
     try:
         yield JudgeModel(plan, wire)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from holodeck_action.evaluators.errors import EvaluationError, ProviderNotSuppor
 from holodeck_action.evaluators.own_judge import TRANSIENT, own_judge
 from holodeck_action.evaluators.result import check_threshold
 from holodeck_action.evaluators.threads import in_daemon_thread
-from holodeck_action.llm.errors import ModelCallError, ModelConfigError
+from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.judge import JudgeModel
 
 SUPPORTED_PROVIDERS = ("azure_openai",)
@@ -174,11 +173,7 @@ class AzureAIEvaluator(BaseEvaluator):
             yield self._judge
             return
         assert self.model_config is not None
-        try:
-            plan = self.model_config.plan(os.environ)
-        except ModelConfigError as error:
-            raise EvaluationError(str(error), code="no_judge") from error
-        async with own_judge(plan) as judge:
+        async with own_judge(self.model_config.plan) as judge:
             yield judge
 
     def _unsupported(self, provider: str) -> ProviderNotSupportedError:

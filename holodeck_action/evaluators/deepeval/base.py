@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import random
-import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -18,11 +14,11 @@ from holodeck_action.evaluators.deepeval.library import module
 from holodeck_action.evaluators.deepeval.model import Problem, deepeval_model
 from holodeck_action.evaluators.deepeval.tracing import evaluation_span, tell_result
 from holodeck_action.evaluators.errors import DeepEvalError, EvaluationError
+from holodeck_action.evaluators.own_judge import TRANSIENT, own_judge
 from holodeck_action.evaluators.params import EvalParam
 from holodeck_action.evaluators.result import check_threshold
-from holodeck_action.llm.errors import ModelCallError, ModelConfigError
+from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.judge import JudgeModel
-from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.tracing.spans import Scope
 
@@ -36,9 +32,6 @@ _MARKER = "[DEEPEVAL:"
 _HARMLESS = "[\u200bDEEPEVAL:"
 """DeepEval loads files that such markers name: with a zero-width space they are text."""
 
-_TRANSIENT = frozenset(
-    ("rate_limited", "overloaded", "server_error", "timeout", "connect", "disconnected", "bad_reply")
-)
 _SHOWN = 200
 
 
@@ -120,7 +113,7 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
     def is_transient(self, error: Exception) -> bool:
         """Tell whether trying again may help: what the provider may get over."""
         cause = error.original_error if isinstance(error, DeepEvalError) else error
-        return (isinstance(cause, ModelCallError) and cause.code in _TRANSIENT) or super().is_transient(error)
+        return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
 
     @final
     async def _with_retries(self, arguments: Mapping[str, Any]) -> EvaluationResult:
@@ -182,16 +175,8 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         if self._judge is not None:
             yield self._judge
             return
-        try:
-            plan = self._model_config.plan(os.environ)
-        except ModelConfigError as error:
-            raise EvaluationError(str(error), code="no_judge") from error
-        # The evaluator's own retry_config decides here.
-        wire = Wire(WireSettings(max_retries=0), monotonic=time.monotonic, pause=asyncio.sleep, uniform=random.uniform)
-        try:
-            yield JudgeModel(plan, wire)
-        finally:
-            await wire.close()
+        async with own_judge(self._model_config.plan) as judge:
+            yield judge
 
 
 def _test_case(given: Mapping[str, Any]) -> Any:
