@@ -15,7 +15,7 @@ from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import Keyless, ModelPlan
-from holodeck_action.suite.applicability import judged_metrics, model_of
+from holodeck_action.suite.applicability import AZURE_TOP, judged_metrics, model_of
 from holodeck_action.suite.metrics import AnyMetric, StandardMetric
 from holodeck_action.suite.notices import MIGRATION
 from holodeck_action.suite.panels import Panel, panel_of
@@ -95,6 +95,10 @@ def problem_of(suite: Suite, config: AnyMetric, environ: Mapping[str, str]) -> s
 def _azure_problem(suite: Suite, config: StandardMetric, environ: Mapping[str, str]) -> str | None:
     if not _installed("azure.ai.evaluation") or not _installed("pydantic_ai"):
         return "needs packages that are not installed (pip install 'holodeck-action[agents,azure]')"
+    if config.scale == AZURE_TOP and config.threshold is not None and config.threshold < 1:
+        return (
+            f"has a threshold of {config.threshold:g} on scale 5, where the lowest score is 1: every answer would pass"
+        )
     if config.custom_prompt is not None:
         problem = EVALUATORS[config.metric].prompt_problem(config.custom_prompt)
         if problem is not None:

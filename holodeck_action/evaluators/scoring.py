@@ -222,11 +222,12 @@ def _inputs(metric: PlannedMetric, answer: Answer) -> dict[str, Any]:
     return inputs
 
 
-def _compute(evaluator: DeterministicEvaluator, arguments: dict[str, Any], path: str | None) -> EvaluationResult:
+def _part(evaluator: BaseEvaluator, arguments: dict[str, Any], path: str | None) -> dict[str, Any] | EvaluationResult:
+    """Return the arguments with the part of the answer that is evaluated; a result where there is no such part."""
     if path is None:
-        return evaluator.compute(**arguments)
+        return arguments
     try:
-        part = extract(arguments["response"], path)
+        return {**arguments, "response": extract(arguments["response"], path)}
     except ResponsePathError as error:
         return EvaluationResult(
             score=0.0,
@@ -234,7 +235,11 @@ def _compute(evaluator: DeterministicEvaluator, arguments: dict[str, Any], path:
             reasoning=f"response_path {path}: {error.message}",
             metric_name=evaluator.metric_name,
         )
-    return evaluator.compute(**{**arguments, "response": part})
+
+
+def _compute(evaluator: DeterministicEvaluator, arguments: dict[str, Any], path: str | None) -> EvaluationResult:
+    part = _part(evaluator, arguments, path)
+    return part if isinstance(part, EvaluationResult) else evaluator.compute(**part)
 
 
 async def _call(
@@ -248,7 +253,8 @@ async def _call(
     failure: Exception | None = None
     try:
         with Scope(traced, ends=False):
-            result = await evaluator.evaluate(**arguments)
+            part = _part(evaluator, arguments, metric.response_path)
+            result = part if isinstance(part, EvaluationResult) else await evaluator.evaluate(**part)
     except Exception as error:  # noqa: BLE001 - one metric's trouble is nobody else's
         failure = error
     return Done(result, failure, 1000 * (time.perf_counter() - started), meter.usage())

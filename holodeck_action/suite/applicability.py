@@ -28,6 +28,9 @@ _RETRIEVAL = frozenset(("ground_truth_chunk_ids", "retrieved_chunks"))
 _TOOLS = frozenset(("expected_tools",))
 _TRAJECTORY = frozenset(("expected_trajectory",))
 
+AZURE_TOP = 5
+"""Azure AI metrics are graded from 1 to this."""
+
 _STANDARD = {
     **dict.fromkeys(DETERMINISTIC_METRICS, _GROUND_TRUTH),
     **dict.fromkeys(AZURE_METRICS, _NOTHING),
@@ -121,13 +124,20 @@ def effective_threshold(config: AnyMetric) -> float | None:
     threshold = config.threshold
     if isinstance(config, StandardMetric):
         if threshold is not None:
-            return threshold / (config.scale or 1)
+            return _normalised(threshold, config)
         return 1.0 if config.metric in ("equality", "numeric") else None
     if threshold is not None or isinstance(config, CodeMetric | RetrievalMetric | ToolCorrectnessMetric):
         return threshold
     if isinstance(config, GEvalMetric):
         return 0.5
     return None if isinstance(config, TrajectoryMetric) and config.mode == "lcs_f1" else 1.0
+
+
+def _normalised(threshold: float, config: StandardMetric) -> float:
+    if config.metric in AZURE_METRICS and config.scale == AZURE_TOP:
+        # Their own scale, which begins at 1.
+        return max(0.0, (threshold - 1) / (AZURE_TOP - 1))
+    return threshold / (config.scale or 1)
 
 
 def judged_metrics(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], AnyMetric]:

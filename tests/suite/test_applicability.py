@@ -111,7 +111,10 @@ def test_what_asserts(metric: AnyMetric, expected: bool) -> None:
     [
         *((config(metric=name), None) for name in (*TEXT, *AZURE)),
         *((config(metric=name, threshold=0.3), 0.3) for name in (*TEXT, *AZURE, "equality", "numeric")),
-        (config(metric="relevance", threshold=4, scale=5), 0.8),
+        (config(metric="relevance", threshold=4, scale=5), 0.75),
+        (config(metric="relevance", threshold=1, scale=5), 0.0),
+        (config(metric="relevance", threshold=80, scale=100), 0.8),
+        (config(metric="rouge", threshold=4, scale=5), 0.8),
         (config(metric="equality"), 1.0),
         (config(metric="numeric"), 1.0),
         (geval(), 0.5),
