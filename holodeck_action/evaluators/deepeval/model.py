@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +18,9 @@ from holodeck_action.evaluators.deepeval.library import module
 from holodeck_action.evaluators.deepeval.verdicts import VerdictError, read_verdict, verdict_object
 from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.llm.judge import JudgeAnswer, JudgeModel, TokenProbability
+
+_LEAST = math.log(0.01)
+"""DeepEval weights nothing in that is less probable."""
 
 Problem = Callable[[BaseModel], str | None]
 """Says what is wrong with a verdict beyond its schema, None when nothing is."""
@@ -155,7 +159,7 @@ def _offered(model: Any, token: TokenProbability) -> TokenProbability:
     kept = tuple(
         (other, logprob)
         for other, logprob in token.alternatives
-        if other.isdecimal() and model.problem(schema(reason="", score=int(other))) is None
+        if logprob >= _LEAST and other.isdecimal() and model.problem(schema(reason="", score=int(other))) is None
     )
     return replace(token, alternatives=kept)
 
