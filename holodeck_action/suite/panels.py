@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from holodeck_action.suite.applicability import model_of, needs_judge
 from holodeck_action.suite.judging import Aggregation, Judges
-from holodeck_action.suite.metrics import AnyMetric, JudgedMetric
+from holodeck_action.suite.metric_base import JudgedMetric
+from holodeck_action.suite.metrics import AnyMetric
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import MetricSpec
 
