@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _ROOT = "holodeck"
 
 _EVALUATORS = "holodeck_action.evaluators"
+_DEEPEVAL = f"{_EVALUATORS}.deepeval"
 _JUDGED = None
 """Names that belong to metrics judged by a model."""
 
@@ -44,29 +45,39 @@ NAMES: Mapping[str, Mapping[str, str | None]] = {
         "RetryConfig": f"{_EVALUATORS}.base:RetryConfig",
     },
     "holodeck.lib.evaluators.deepeval": {
-        "AnswerRelevancyEvaluator": _JUDGED,
-        "ContextualPrecisionEvaluator": _JUDGED,
-        "ContextualRecallEvaluator": _JUDGED,
-        "ContextualRelevancyEvaluator": _JUDGED,
-        "DeepEvalBaseEvaluator": _JUDGED,
+        "AnswerRelevancyEvaluator": f"{_DEEPEVAL}.rag:AnswerRelevancyEvaluator",
+        "ContextualPrecisionEvaluator": f"{_DEEPEVAL}.rag:ContextualPrecisionEvaluator",
+        "ContextualRecallEvaluator": f"{_DEEPEVAL}.rag:ContextualRecallEvaluator",
+        "ContextualRelevancyEvaluator": f"{_DEEPEVAL}.rag:ContextualRelevancyEvaluator",
+        "DeepEvalBaseEvaluator": f"{_DEEPEVAL}.base:DeepEvalBaseEvaluator",
         "DeepEvalError": f"{_EVALUATORS}.errors:DeepEvalError",
-        "DeepEvalModelConfig": _JUDGED,
-        "FaithfulnessEvaluator": _JUDGED,
-        "GEvalEvaluator": _JUDGED,
+        "DeepEvalModelConfig": f"{_DEEPEVAL}.config:DeepEvalModelConfig",
+        "FaithfulnessEvaluator": f"{_DEEPEVAL}.rag:FaithfulnessEvaluator",
+        "GEvalEvaluator": f"{_DEEPEVAL}.geval:GEvalEvaluator",
         "ProviderNotSupportedError": f"{_EVALUATORS}.errors:ProviderNotSupportedError",
     },
-    "holodeck.lib.evaluators.deepeval.answer_relevancy": {"AnswerRelevancyEvaluator": _JUDGED},
-    "holodeck.lib.evaluators.deepeval.base": {"DeepEvalBaseEvaluator": _JUDGED},
-    "holodeck.lib.evaluators.deepeval.config": {"DeepEvalModelConfig": _JUDGED},
-    "holodeck.lib.evaluators.deepeval.contextual_precision": {"ContextualPrecisionEvaluator": _JUDGED},
-    "holodeck.lib.evaluators.deepeval.contextual_recall": {"ContextualRecallEvaluator": _JUDGED},
-    "holodeck.lib.evaluators.deepeval.contextual_relevancy": {"ContextualRelevancyEvaluator": _JUDGED},
+    "holodeck.lib.evaluators.deepeval.answer_relevancy": {
+        "AnswerRelevancyEvaluator": f"{_DEEPEVAL}.rag:AnswerRelevancyEvaluator"
+    },
+    "holodeck.lib.evaluators.deepeval.base": {"DeepEvalBaseEvaluator": f"{_DEEPEVAL}.base:DeepEvalBaseEvaluator"},
+    "holodeck.lib.evaluators.deepeval.config": {"DeepEvalModelConfig": f"{_DEEPEVAL}.config:DeepEvalModelConfig"},
+    "holodeck.lib.evaluators.deepeval.contextual_precision": {
+        "ContextualPrecisionEvaluator": f"{_DEEPEVAL}.rag:ContextualPrecisionEvaluator"
+    },
+    "holodeck.lib.evaluators.deepeval.contextual_recall": {
+        "ContextualRecallEvaluator": f"{_DEEPEVAL}.rag:ContextualRecallEvaluator"
+    },
+    "holodeck.lib.evaluators.deepeval.contextual_relevancy": {
+        "ContextualRelevancyEvaluator": f"{_DEEPEVAL}.rag:ContextualRelevancyEvaluator"
+    },
     "holodeck.lib.evaluators.deepeval.errors": {
         "DeepEvalError": f"{_EVALUATORS}.errors:DeepEvalError",
         "ProviderNotSupportedError": f"{_EVALUATORS}.errors:ProviderNotSupportedError",
     },
-    "holodeck.lib.evaluators.deepeval.faithfulness": {"FaithfulnessEvaluator": _JUDGED},
-    "holodeck.lib.evaluators.deepeval.geval": {"GEvalEvaluator": _JUDGED},
+    "holodeck.lib.evaluators.deepeval.faithfulness": {
+        "FaithfulnessEvaluator": f"{_DEEPEVAL}.rag:FaithfulnessEvaluator"
+    },
+    "holodeck.lib.evaluators.deepeval.geval": {"GEvalEvaluator": f"{_DEEPEVAL}.geval:GEvalEvaluator"},
     "holodeck.lib.evaluators.deterministic": {
         "EqualityEvaluator": f"{_EVALUATORS}.deterministic:EqualityEvaluator",
         "NumericEvaluator": f"{_EVALUATORS}.deterministic:NumericEvaluator",
@@ -100,6 +111,10 @@ NAMES: Mapping[str, Mapping[str, str | None]] = {
     "holodeck.models.llm": {
         "LLMProvider": "holodeck_action.suite.providers:LLMProvider",
         "ProviderEnum": "holodeck_action.suite.enumerations:ProviderEnum",
+    },
+    "holodeck.models.observability": {
+        "ObservabilityConfig": "holodeck_action.suite.agent:Observability",
+        "TracingConfig": "holodeck_action.suite.agent:Traces",
     },
     "holodeck.models.test_case": {
         "ExpectedTool": "holodeck_action.suite.cases:ExpectedToolEntry",
