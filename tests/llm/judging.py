@@ -72,7 +72,7 @@ class Judge:
 
     def __call__(self, request: Request) -> Answer:
         text = request.text
-        asked = frozenset(((request.schema or {}).get("properties") or {}).keys()) or _named_keys(text)
+        asked = asked_keys(request)
         if asked == {"steps"}:
             return Answer(json.dumps({"steps": ["Read the answer.", "Compare it with the criteria."]}))
         numbers = _CASE.findall(text)
@@ -87,6 +87,11 @@ class Judge:
         key = next(iter(asked))
         given = {"claims": truth.claims, "statements": truth.statements, "truths": truth.chunks}
         return Answer(json.dumps({key: given[key]}))
+
+
+def asked_keys(request: Request) -> frozenset[str]:
+    """The keys of the object that a judge is asked for, by schema or in words."""
+    return frozenset(((request.schema or {}).get("properties") or {}).keys()) or _named_keys(request.text)
 
 
 def some_truths(count: int, seed: int = 7) -> list[Truth]:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from holodeck_action.evaluators.deepeval.library import module
+from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.llm.judge import DEFAULT_JUDGE, TEMPERATURE, judge_plan
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.suite.enumerations import ProviderEnum
@@ -77,8 +78,14 @@ class DeepEvalModelConfig(BaseModel):
         """Return DeepEval's own class for the provider, which asks by itself and not over our wire.
 
         Raises:
-            EvaluationError: DeepEval is not installed.
+            EvaluationError: DeepEval, or the provider's package that its class needs, is not installed.
         """
+        try:
+            return self._native()
+        except module("deepeval.errors").DeepEvalError as error:
+            raise EvaluationError(str(error), code="not_installed") from error
+
+    def _native(self) -> Any:
         models: Any = module("deepeval.models")
         common: dict[str, Any] = {"temperature": self.temperature}
         if self.api_key:
