@@ -161,11 +161,7 @@ class PanelEvaluator(BaseEvaluator):
         return replace(result, reasoning=told(self._aggregation, result.passed, verdicts), metadata={"panel": panel})
 
     def _too_few(self, verdicts: Sequence[JudgeVerdict], given: int) -> EvaluationError:
-        silent = "; ".join(
-            f"{verdict.model}: {verdict.error['message'][:_SHOWN]}"
-            for verdict in verdicts
-            if verdict.error is not None and not verdict.given
-        )
+        silent = "; ".join(verdict.error["message"] for verdict in verdicts if verdict.error and not verdict.given)
         return EvaluationError(
             f"{given} of {len(verdicts)} judges gave a verdict, {self._min_successful} needed: {silent}",
             code="too_few_judges",
@@ -259,9 +255,12 @@ def _concerns_all(error: EvaluationError) -> bool:
 
 def _call_behind(error: BaseException | None) -> ModelCallError | None:
     """Return the failed model call behind an evaluation's error."""
-    while error is not None:
+    # Some libraries raise an error from itself again.
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
         if isinstance(error, ModelCallError):
             return error
+        seen.add(id(error))
         error = (error.original_error if isinstance(error, DeepEvalError) else None) or error.__cause__
     return None
 

@@ -104,7 +104,7 @@ def told(aggregation: Aggregation, passed: bool | None, verdicts: Sequence[Judge
 def _said(verdict: JudgeVerdict) -> str:
     if not verdict.given:
         error = verdict.error or {}
-        return f"{verdict.model} gave no verdict: {error.get('message', 'unknown')[:_SHOWN]}"
+        return f"no verdict of {error.get('message', verdict.model)[:_SHOWN]}"
     who = f"{verdict.model} (fallback)" if verdict.fallback else verdict.model
     found = f"{verdict.score:.4g}" if verdict.score is not None else "passed" if verdict.passed else "failed"
     return f"{who} {found}: {verdict.reason[:_SHOWN]}"
