@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holodeck_action.agents.base import TargetError
-from holodeck_action.agents.registry import build_agent
+from holodeck_action.agents.registry import build_agent, describe
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, read_template
 from holodeck_action.results.files import RecordError, read_record
 from holodeck_action.results.redaction import Redactor, environment_secrets
@@ -29,7 +29,7 @@ from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.errors import Problem, SuiteError
 from holodeck_action.suite.loader import graders, load_policy, load_suite
 from holodeck_action.suite.policy import Gates
-from holodeck_action.suite.targets import OWN_MODEL, AnyTarget, PythonTarget, WrittenTarget, parse_target
+from holodeck_action.suite.targets import OWN_MODEL, AnyTarget, ModelTarget, PythonTarget, WrittenTarget, parse_target
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.suite.variables import environment_for
 from holodeck_action.usercode.errors import UserCodeError
@@ -168,6 +168,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
             check_reachable(settings, suite, cases)
             target, folder = _target(suite, flags, around)
             _check_python_target(suite, target, loaded.environ)
+            _check_spending_gates(settings.gates, target)
         except (SettingsError, TargetError) as error:
             lines.append(f"{suite_place(suite, around.cwd)}: {error}")
             continue
@@ -306,6 +307,18 @@ async def _try_target(suite: Suite, target: WrittenTarget, environ: Mapping[str,
     except TargetError as error:
         raise TargetError(f"target: {error}") from error
     await agent.close()
+
+
+def _check_spending_gates(gates: Gates, target: AnyTarget) -> None:
+    """Refuse gates on what only the suite's own model tells: they could never pass."""
+    if isinstance(target, ModelTarget):
+        return
+    for name in ("max_cost_usd", "max_total_tokens"):
+        if getattr(gates, name) is not None:
+            raise SettingsError(
+                f"gates.{name} cannot be judged: {describe(target)} does not tell what its answers took; remove the "
+                f"gate, or ask the suite's own model (--target {OWN_MODEL})"
+            )
 
 
 def _check_python_target(suite: Suite, target: AnyTarget, environ: Mapping[str, str]) -> None:

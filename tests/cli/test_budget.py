@@ -216,6 +216,26 @@ def test_a_budget_is_a_number(project: Project, flag: str) -> None:
 # -- gates
 
 
+@pytest.mark.parametrize("name", ["max_cost_usd", "max_total_tokens"])
+def test_a_gate_on_what_was_spent_changes_the_exit_code(project: Project, models: FakeModels, name: str) -> None:
+    assert PRICE is not None
+    spent = 3 * (PRICE if name == "max_cost_usd" else TOKENS)
+    asking(project, models, 3)
+    for limit, code in ((spent, 0), (spent - 1e-6 if name == "max_cost_usd" else spent - 1, 1)):
+        project.policy(gates={name: limit})
+        finished = run(project)
+        assert finished.code == code, finished.stdout + finished.stderr
+
+
+@pytest.mark.parametrize("name", ["max_cost_usd", "max_total_tokens"])
+def test_a_gate_on_what_a_target_does_not_tell_is_refused(project: Project, name: str) -> None:
+    project.numbered(1)
+    project.policy(target="recorded:answers.jsonl", gates={name: 1000})
+    finished = project.run("run")
+    assert finished.code == 2
+    assert f"agent.yaml: gates.{name} cannot be judged: recorded:answers.jsonl does not tell" in finished.stderr
+
+
 def test_a_cost_that_is_not_known_leaves_the_run_incomplete(project: Project, models: FakeModels) -> None:
     asking(project, models, provider="ollama", name="llama3", endpoint=models.ollama_url)
     project.policy(gates={"max_cost_usd": 1000})

@@ -17,14 +17,13 @@ Entry = Mapping[str, Any]
 LENGTH = {"type": "length", "max_characters": 1000}
 EQUALITY = {"type": "standard", "metric": "equality"}
 ANSWERS = {"P": "Paris", "F": "Lyon"}
-USAGE = {"prompt_tokens": 60, "completion_tokens": 40, "cost_usd": 0.01}
 
 
 def lettered(project: Project, letters: str, policy: Entry | None = None) -> None:
     """Write a suite with a case per word of `letters`, called `case 0` and so on, answered from a transcript.
 
     A letter is a trial: P passes, F fails, E is missing from the transcript. Every answer scores 1 as `length`, and 1
-    or 0 as `equality`, and takes 100 tokens and a cent.
+    or 0 as `equality`.
     """
     words = letters.split()
     project.suite(
@@ -32,7 +31,7 @@ def lettered(project: Project, letters: str, policy: Entry | None = None) -> Non
     )
     project.answers(
         [
-            {"case": f"case {at}", "trial": trial, "response": ANSWERS[letter], "usage": USAGE}
+            {"case": f"case {at}", "trial": trial, "response": ANSWERS[letter]}
             for at, word in enumerate(words)
             for trial, letter in enumerate(word)
             if letter in ANSWERS
@@ -134,8 +133,6 @@ GATES = {
         (0, 1),
         ("--max-flaky", "0"),
     ),
-    "Gates.max_cost_usd": Change("P P", gates(max_cost_usd=0.02), gates(max_cost_usd=0.019), (0, 1)),
-    "Gates.max_total_tokens": Change("P P", gates(max_total_tokens=200), gates(max_total_tokens=199), (0, 1)),
     "Gates.p95_latency_ms": Change("P", gates(p95_latency_ms=1e6), gates(p95_latency_ms=1e-6), (0, 1)),
     "GateMetric.min_lower_bound": Change(
         MOSTLY,
