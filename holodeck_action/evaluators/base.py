@@ -148,7 +148,6 @@ class BaseEvaluator(ABC):
             for metric in metrics
         )
 
-    @final
     async def evaluate(self, **kwargs: Any) -> EvaluationResult:
         """Evaluate one item.
 

@@ -16,7 +16,8 @@ from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import Keyless, ModelPlan
 from holodeck_action.suite.applicability import AZURE_TOP, judged_metrics, model_of
-from holodeck_action.suite.metrics import AnyMetric, StandardMetric
+from holodeck_action.suite.metric_base import MetricModel
+from holodeck_action.suite.metrics import StandardMetric
 from holodeck_action.suite.notices import MIGRATION
 from holodeck_action.suite.panels import Panel, panel_of
 from holodeck_action.suite.providers import LLMProvider
@@ -59,7 +60,7 @@ class Judges:
         plan = plan_of(self._suite, model, self._environ)
         return self._of(plan)
 
-    def panel(self, config: AnyMetric) -> tuple[Panel, list[JudgeModel], list[JudgeModel]] | None:
+    def panel(self, config: MetricModel) -> tuple[Panel, list[JudgeModel], list[JudgeModel]] | None:
         """Return a metric's panel with its judges and those that stand in for them; None where one model grades.
 
         Raises:
@@ -79,7 +80,7 @@ class Judges:
         return judge
 
 
-def problem_of(suite: Suite, config: AnyMetric, environ: Mapping[str, str]) -> str | None:
+def problem_of(suite: Suite, config: MetricModel, environ: Mapping[str, str]) -> str | None:
     """Return why nobody can grade a judged metric, None when somebody can."""
     if isinstance(config, StandardMetric):
         return _azure_problem(suite, config, environ)
@@ -123,7 +124,7 @@ def _installed(name: str) -> bool:
         return False
 
 
-def plans_of(suite: Suite, config: AnyMetric, environ: Mapping[str, str]) -> tuple[ModelPlan, ...]:
+def plans_of(suite: Suite, config: MetricModel, environ: Mapping[str, str]) -> tuple[ModelPlan, ...]:
     """Decide how all the models are reached that may grade a metric.
 
     Raises:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holodeck_action.evaluators.base import BaseEvaluator, RetryConfig
 from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.suite.applicability import effective_threshold, model_of
+from holodeck_action.suite.metric_base import MetricModel
 from holodeck_action.suite.metrics import (
     AZURE_METRICS,
     AnyMetric,
     CodeMetric,
+    CompositeMetric,
     GEvalMetric,
     LengthMetric,
     RagMetric,
@@ -24,6 +26,7 @@ from holodeck_action.suite.metrics import (
     ToolCorrectnessMetric,
     TrajectoryMetric,
 )
+from holodeck_action.suite.preset_metrics import PresetMetric, RefusalMetric, TrajectoryAccuracyMetric
 
 if TYPE_CHECKING:
     from holodeck_action.evaluators.judges import Judges
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from holodeck_action.suite.values import MetricSpec
     from holodeck_action.usercode.pool import WorkerPool
 
-Metric = TypeVar("Metric", bound=AnyMetric)
+Metric = TypeVar("Metric", bound=MetricModel)
 
 DEFAULT_TIMEOUT_S = 60.0
 
@@ -88,6 +91,15 @@ def _create(config: AnyMetric, k: int | None, pool: WorkerPool, judges: Judges |
         return CodeGraderEvaluator(config, pool, **shared)
     if isinstance(config, LengthMetric):
         return _length(config, shared)
+    if isinstance(config, PresetMetric | RefusalMetric | TrajectoryAccuracyMetric | CompositeMetric):
+        from holodeck_action.evaluators.presets.building import build_preset
+
+        return build_preset(
+            config,
+            grade=lambda part, build: _graded(part, judges, shared, lambda _, judge, options: build(judge, options)),
+            create=lambda member, rank: _create(member, rank, pool, judges),
+            **shared,
+        )
     shared["threshold"] = effective_threshold(config)
     if isinstance(config, ToolCorrectnessMetric):
         from holodeck_action.evaluators.tool_correctness import ToolCorrectnessEvaluator

@@ -14,7 +14,10 @@ from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import CaseRecord, Record, TurnRecord, Usage
 from holodeck_action.suite.metrics import AZURE_METRICS
 
-_JUDGED_KINDS = ("geval", "rag")
+_JUDGED_KINDS = (
+    *("geval", "rag", "generation", "query_transformation", "summarization", "lm_retrieval", "agent"),
+    *("refusal", "trajectory_accuracy", "composite"),
+)
 _UNKNOWN = Usage()
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.metric_base import MetricModel
 from holodeck_action.suite.metrics import (
     AZURE_METRICS,
     DETERMINISTIC_METRICS,
     AnyMetric,
     CodeMetric,
+    CompositeMetric,
     GEvalMetric,
     LengthMetric,
     RagMetric,
@@ -18,6 +20,8 @@ from holodeck_action.suite.metrics import (
     ToolCorrectnessMetric,
     TrajectoryMetric,
 )
+from holodeck_action.suite.preset_metrics import GradedPart, PresetMetric, RefusalMetric, TrajectoryAccuracyMetric
+from holodeck_action.suite.presets import graded_parts, members_of, preset_inputs
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import Case, MetricSpec, Turn
 
@@ -52,9 +56,13 @@ _STATIC = ("ground_truth", "expected_tools", "expected_trajectory", "ground_trut
 def required_inputs(config: AnyMetric) -> frozenset[str]:
     """Inputs a metric needs besides the answer.
 
-    `tool_correctness` is satisfied by `expected_trajectory` too. Sources: format reference §2.2–2.8, evaluators
-    reference §3, §4, §6, §7.
+    `expected_tools` are satisfied by `expected_trajectory` too. Sources: format reference §2.2–2.8, evaluators
+    reference §3, §4, §6–§8.
     """
+    if isinstance(config, CompositeMetric):
+        return _NOTHING.union(*(required_inputs(member.config) for member in members_of(config)))
+    if isinstance(config, PresetMetric | RefusalMetric):
+        return preset_inputs(config)
     if isinstance(config, StandardMetric):
         return _STANDARD[config.metric]
     if isinstance(config, RagMetric):
@@ -71,8 +79,8 @@ def required_inputs(config: AnyMetric) -> frozenset[str]:
 def missing_static_inputs(spec: MetricSpec, turn: Turn) -> tuple[str, ...]:
     """Names of the inputs that the suite should give for this turn and does not."""
     required = required_inputs(spec.config)
-    if required is _TOOLS and turn.expected_trajectory is not None:
-        return ()
+    if turn.expected_trajectory is not None:
+        required -= _TOOLS
     return tuple(name for name in _STATIC if name in required and not _gives(turn, name))
 
 
@@ -98,8 +106,10 @@ def asserts(config: AnyMetric) -> bool:
     """Whether a metric can fail its case: by kind, or because it has a threshold (format decision table)."""
     if not config.enabled:
         return False
-    if isinstance(config, CodeMetric | GEvalMetric | RagMetric | LengthMetric):
+    if isinstance(config, CodeMetric | GEvalMetric | RagMetric | LengthMetric | PresetMetric | RefusalMetric):
         return True
+    if isinstance(config, CompositeMetric):
+        return config.threshold is not None or any(asserts(member.config) for member in members_of(config))
     if isinstance(config, StandardMetric) and config.metric in ("equality", "numeric"):
         return True
     if isinstance(config, TrajectoryMetric) and config.mode != "lcs_f1":
@@ -121,7 +131,11 @@ def case_asserts(case: Case) -> bool:
 
 def effective_threshold(config: AnyMetric) -> float | None:
     """Lowest passing score on the 0..1 scale (code graders: on the grader's own scale); None when there is none."""
+    if isinstance(config, RefusalMetric):
+        return 1.0
     threshold = config.threshold
+    if isinstance(config, PresetMetric | CompositeMetric | TrajectoryAccuracyMetric):
+        return threshold
     if isinstance(config, StandardMetric):
         if threshold is not None:
             return _normalised(threshold, config)
@@ -140,24 +154,38 @@ def _normalised(threshold: float, config: StandardMetric) -> float:
     return threshold / (config.scale or 1)
 
 
-def judged_metrics(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], AnyMetric]:
-    """Return the metrics of the cases that a model must grade, by place and label."""
+def judged_metrics(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], MetricModel]:
+    """Return what a model must grade in the cases, by place and label; each part of a preset by itself."""
     return {
-        (spec.mark, spec.label): spec.config
+        (spec.mark, f"{spec.label}: {part}" if part else spec.label): config
         for case in cases
         for turn in case.turns
         for spec in turn.metrics
-        if needs_judge(spec.config) and skip_reason(spec, turn) is None
+        if skip_reason(spec, turn) is None
+        for part, config in judged_parts(spec.config)
     }
 
 
-def model_of(config: AnyMetric) -> LLMProvider | None:
-    """Return a judged metric's own model."""
-    return config.model if isinstance(config, GEvalMetric | RagMetric | StandardMetric) else None
-
-
-def needs_judge(config: AnyMetric) -> bool:
-    """Whether a model must grade: G-Eval, RAG and the legacy Azure metrics."""
-    return isinstance(config, GEvalMetric | RagMetric) or (
+def judged_parts(config: MetricModel) -> Iterator[tuple[str, MetricModel]]:
+    """Yield what a model must grade of a metric: itself under no name, or its parts under theirs."""
+    if isinstance(config, CompositeMetric):
+        for member in members_of(config):
+            for part, found in judged_parts(member.config):
+                yield f"{member.name}: {part}" if part else member.name, found
+    elif isinstance(config, PresetMetric):
+        yield from graded_parts(config)
+    elif isinstance(config, GEvalMetric | RagMetric | RefusalMetric | TrajectoryAccuracyMetric | GradedPart) or (
         isinstance(config, StandardMetric) and config.metric in AZURE_METRICS
-    )
+    ):
+        yield "", config
+
+
+def model_of(config: MetricModel) -> LLMProvider | None:
+    """Return a judged metric's own model."""
+    judged = GEvalMetric | RagMetric | StandardMetric | PresetMetric | RefusalMetric | TrajectoryAccuracyMetric
+    return config.model if isinstance(config, judged | GradedPart) else None
+
+
+def needs_judge(config: MetricModel) -> bool:
+    """Whether a model must grade: G-Eval, RAG, the legacy Azure metrics, presets, and what holds one of them."""
+    return next(judged_parts(config), None) is not None

@@ -77,6 +77,8 @@ def freeze(value: Any) -> Any:
         return tuple((name, freeze(getattr(value, name))) for name in sorted(type(value).model_fields))
     if isinstance(value, list | tuple):
         return tuple(freeze(item) for item in value)
+    if isinstance(value, dict):
+        return tuple(sorted((name, freeze(item)) for name, item in value.items()))
     return value
 
 

@@ -15,6 +15,15 @@ from holodeck_action.suite.metric_base import ArgumentMatching as ArgumentMatchi
 from holodeck_action.suite.metric_base import EvaluationParam as EvaluationParam
 from holodeck_action.suite.metric_base import JudgedMetric as JudgedMetric
 from holodeck_action.suite.metric_base import MetricModel as MetricModel
+from holodeck_action.suite.preset_metrics import (
+    AgentMetric,
+    GenerationMetric,
+    LmRetrievalMetric,
+    QueryTransformationMetric,
+    RefusalMetric,
+    SummarizationMetric,
+    TrajectoryAccuracyMetric,
+)
 from holodeck_action.suite.providers import LLMProvider
 
 DETERMINISTIC_METRICS = ("equality", "numeric", "f1_score", "bleu", "rouge", "meteor")
@@ -211,18 +220,6 @@ class LengthMetric(MetricModel):
         return self
 
 
-METRIC_TYPES: dict[str, type[MetricModel]] = {
-    "standard": StandardMetric,
-    "geval": GEvalMetric,
-    "rag": RagMetric,
-    "code": CodeMetric,
-    "tool_correctness": ToolCorrectnessMetric,
-    "trajectory": TrajectoryMetric,
-    "retrieval": RetrievalMetric,
-    "length": LengthMetric,
-}
-
-
 def _type_of(value: Any) -> str | None:
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
     return kind if isinstance(kind, str) else None
@@ -234,7 +231,7 @@ def _type_or_standard(value: Any) -> str | None:
     return _type_of(value)
 
 
-AnyMetric = (
+SingleMetric = (
     Annotated[StandardMetric, Tag("standard")]
     | Annotated[GEvalMetric, Tag("geval")]
     | Annotated[RagMetric, Tag("rag")]
@@ -243,7 +240,61 @@ AnyMetric = (
     | Annotated[TrajectoryMetric, Tag("trajectory")]
     | Annotated[RetrievalMetric, Tag("retrieval")]
     | Annotated[LengthMetric, Tag("length")]
+    | Annotated[GenerationMetric, Tag("generation")]
+    | Annotated[QueryTransformationMetric, Tag("query_transformation")]
+    | Annotated[SummarizationMetric, Tag("summarization")]
+    | Annotated[LmRetrievalMetric, Tag("lm_retrieval")]
+    | Annotated[AgentMetric, Tag("agent")]
+    | Annotated[RefusalMetric, Tag("refusal")]
+    | Annotated[TrajectoryAccuracyMetric, Tag("trajectory_accuracy")]
 )
+
+
+class CompositeMetric(MetricModel):
+    """`type: composite`: several metrics as one (evaluators §8)."""
+
+    type: Literal["composite"] = "composite"
+    metrics: Annotated[
+        list[Annotated[SingleMetric, Discriminator(_type_of), Field(json_schema_extra={"required": ["type"]})]],
+        Field(min_length=1),
+    ]
+    """The metrics; a composite is none of them. Each keeps its own threshold, model, timeout and retries."""
+    parallel: Flag = True
+    """False: they are evaluated one after the other."""
+    threshold: UnitInterval | None = None
+    """Lowest passing score of the whole, besides that all metrics with a verdict pass."""
+
+    @model_validator(mode="after")
+    def _members_fit(self) -> CompositeMetric:
+        if not any(metric.enabled for metric in self.metrics):
+            raise PydanticCustomError("metrics", "leaves nothing to grade: enable one of its metrics")
+        if any(metric.fail_on_error for metric in self.metrics):
+            raise PydanticCustomError(
+                "metrics", "must not hold fail_on_error: give it to the composite, which fails with any of its metrics"
+            )
+        return self
+
+
+METRIC_TYPES: dict[str, type[MetricModel]] = {
+    "standard": StandardMetric,
+    "geval": GEvalMetric,
+    "rag": RagMetric,
+    "code": CodeMetric,
+    "tool_correctness": ToolCorrectnessMetric,
+    "trajectory": TrajectoryMetric,
+    "retrieval": RetrievalMetric,
+    "length": LengthMetric,
+    "generation": GenerationMetric,
+    "query_transformation": QueryTransformationMetric,
+    "summarization": SummarizationMetric,
+    "lm_retrieval": LmRetrievalMetric,
+    "agent": AgentMetric,
+    "refusal": RefusalMetric,
+    "trajectory_accuracy": TrajectoryAccuracyMetric,
+    "composite": CompositeMetric,
+}
+
+AnyMetric = SingleMetric | Annotated[CompositeMetric, Tag("composite")]
 SuiteMetric = Annotated[AnyMetric, Discriminator(_type_of), Field(json_schema_extra={"required": ["type"]})]
 """An entry of `evaluations.metrics`: `type` is required."""
 CaseMetric = Annotated[AnyMetric, Discriminator(_type_or_standard)]

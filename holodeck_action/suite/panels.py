@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from holodeck_action.suite.applicability import model_of, needs_judge
 from holodeck_action.suite.judging import Aggregation, Judges
-from holodeck_action.suite.metric_base import JudgedMetric
-from holodeck_action.suite.metrics import AnyMetric
+from holodeck_action.suite.metric_base import JudgedMetric, MetricModel
+from holodeck_action.suite.metrics import CompositeMetric
+from holodeck_action.suite.presets import members_of
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import MetricSpec
 
@@ -34,7 +35,7 @@ class Panel:
     origin: str
 
 
-def panel_of(defaults: Judges, config: AnyMetric) -> Panel | None:
+def panel_of(defaults: Judges, config: MetricModel) -> Panel | None:
     """Return the panel of a metric, None where one model grades.
 
     Args:
@@ -62,11 +63,18 @@ def panel_of(defaults: Judges, config: AnyMetric) -> Panel | None:
 def replaced_models(defaults: Judges, specs: Iterable[MetricSpec]) -> Iterator[str]:
     """Yield a sentence for every metric whose `model` the policy file's panel replaces."""
     for spec in specs:
-        model = model_of(spec.config)
-        if defaults.models and model is not None and needs_judge(spec.config):
-            panel = panel_of(defaults, spec.config)
-            if panel is not None and model not in panel.models:
-                yield (
-                    f"{spec.mark}: model is not used: the panel of the policy file grades this metric; give it "
-                    "`judges: {models: []}` to be graded by its own model"
-                )
+        config = spec.config
+        metrics = [member.config for member in members_of(config)] if isinstance(config, CompositeMetric) else [config]
+        if any(_is_replaced(defaults, metric) for metric in metrics):
+            yield (
+                f"{spec.mark}: model is not used: the panel of the policy file grades this metric; give it "
+                "`judges: {models: []}` to be graded by its own model"
+            )
+
+
+def _is_replaced(defaults: Judges, config: MetricModel) -> bool:
+    model = model_of(config)
+    if not defaults.models or model is None or not needs_judge(config):
+        return False
+    panel = panel_of(defaults, config)
+    return panel is not None and model not in panel.models

@@ -1,0 +1,125 @@
+"""Questions of our own to a judge: one of a few verdicts, about texts that cannot pass for instructions.
+
+Source: evaluators reference §12.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, final
+
+from pydantic import BaseModel
+
+from holodeck_action.evaluators.base import BaseEvaluator, EvaluationResult, RetryConfig
+from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
+from holodeck_action.evaluators.deepeval.verdicts import VerdictError, read_verdict
+from holodeck_action.evaluators.errors import EvaluationError
+from holodeck_action.evaluators.own_judge import TRANSIENT, own_judge
+from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.llm.judge import JudgeModel
+
+_SHORTEST_FENCE = 8
+_RUN = re.compile("~+")
+
+
+class YesNo(BaseModel):
+    """A verdict with its reason."""
+
+    reason: str
+    verdict: Literal["yes", "no"]
+
+
+Verdict = TypeVar("Verdict", bound=BaseModel)
+
+
+class AskingEvaluator(BaseEvaluator):
+    """An evaluator that asks a judge a question of ours."""
+
+    def __init__(
+        self,
+        model_config: DeepEvalModelConfig | None = None,
+        timeout: float | None = 60.0,
+        retry_config: RetryConfig | None = None,
+        *,
+        judge: JudgeModel | None = None,
+    ) -> None:
+        """Configure; nothing is asked.
+
+        Args:
+            model_config: the model that grades; Ollama's gpt-oss:20b by default.
+            timeout: seconds one evaluation may take.
+            retry_config: retries of transient failures.
+            judge: who grades, on a wire that somebody else holds; instead of `model_config`.
+        """
+        super().__init__(timeout=timeout, retry_config=retry_config)
+        self._model_config = model_config or DeepEvalModelConfig()
+        self._judge = judge
+
+    def is_transient(self, error: Exception) -> bool:
+        """Tell whether trying again may help: what the provider may get over."""
+        cause = error.__cause__
+        return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
+
+    @abstractmethod
+    async def _judged(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+        """Ask the judge what there is to ask."""
+
+    @final
+    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        if self._judge is not None:
+            return await self._asked(self._judge, kwargs)
+        async with own_judge(self._model_config.plan) as judge:
+            return await self._asked(judge, kwargs)
+
+    async def _asked(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+        try:
+            return await self._judged(judge, given)
+        except ModelCallError as error:
+            context = {"cause": error.code, **error.context}
+            raise EvaluationError(error.message, code="judge_failed", context=context) from error
+
+
+async def ask_verdict(judge: JudgeModel, prompt: str, schema: type[Verdict]) -> Verdict:
+    """Ask for one of the verdicts that a schema offers; an answer that is none is asked for once more, with the reason.
+
+    Args:
+        judge: who is asked.
+        prompt: what is asked; texts of others stand in it between fences.
+        schema: the answer, with a field `verdict` that is one of a few words.
+
+    Raises:
+        ModelCallError: no answer came.
+        EvaluationError: two answers were no verdicts (code `bad_verdict`).
+    """
+    wanted = schema.model_json_schema()
+    wrong: VerdictError | None = None
+    for _ in range(2):
+        asked = prompt if wrong is None else f"{prompt}\n\nAn earlier answer to this could not be used: {wrong}."
+        answer = await judge.ask(asked, schema=wanted, schema_name=schema.__name__)
+        try:
+            if answer.truncated:
+                raise VerdictError("it stops at the token limit; be brief")
+            return read_verdict(answer.text, schema)
+        except VerdictError as error:
+            wrong = error
+    raise EvaluationError(
+        f"the judge {judge.label} gave no usable verdict twice: {wrong}",
+        code="bad_verdict",
+        context={"judge": judge.label},
+    )
+
+
+def fenced(texts: Mapping[str, str]) -> str:
+    """Return texts under their titles, each between fences that none of them can hold.
+
+    The fence is a run of tildes longer than any run of them in the texts, so that it needs no chance and the same
+    texts always give the same prompt.
+
+    Args:
+        texts: by title.
+    """
+    longest = max((len(run) for text in texts.values() for run in _RUN.findall(text)), default=0)
+    fence = "~" * max(_SHORTEST_FENCE, longest + 1)
+    return "\n\n".join(f"{title}:\n{fence}\n{text}\n{fence}" for title, text in texts.items())
