@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from holodeck_action.usercode.pool import WorkerPool
 if TYPE_CHECKING:
     from holodeck_action.agents.own import OwnAgent
     from holodeck_action.evaluators.judges import Judges
+    from holodeck_action.evaluators.reuse import Reuse
     from holodeck_action.llm.budget import Budget
     from holodeck_action.llm.wire import Wire
 
@@ -35,7 +37,8 @@ class Opened:
     """A suite that can run: its agent is built, and what an interrupted run finished is read.
 
     `folder` is where its files go, None for nowhere. `own` is the agent where it is the suite's own model; `budgets`
-    limit its calls. `wire` carries the calls of models, None where none is asked; `judges` are those that grade.
+    limit its calls. `wire` carries the calls of models, None where none is asked; `judges` are those that grade,
+    `reuse` has the verdicts of earlier runs (None: every evaluation is asked for).
     `files` reads the files of its cases, None where there are none.
     """
 
@@ -46,6 +49,7 @@ class Opened:
     budgets: tuple[Budget, ...]
     wire: Wire | None
     judges: Judges | None
+    reuse: Reuse | None
     files: CaseFiles | None
     target_pool: WorkerPool
     redactor: Redactor
@@ -55,7 +59,11 @@ class Opened:
     @property
     def notices(self) -> tuple[str, ...]:
         """What the reader should know; more may come while the suite runs."""
-        return (*self.agent.notices, *(() if self.wire is None else self.wire.notices))
+        return (
+            *self.agent.notices,
+            *(() if self.wire is None else self.wire.notices),
+            *(() if self.reuse is None else self.reuse.notices),
+        )
 
 
 def budget_of(max_cost_usd: float | None, max_tokens: int | None) -> Budget | None:
@@ -109,11 +117,13 @@ def _open(item: Prepared, folder: Path | None, redactor: Redactor, shared: Budge
     files = _files(item)
     wire: Wire | None = None
     judges: Judges | None = None
+    reuse: Reuse | None = None
     judged = bool(judged_metrics(item.cases))
     if judged or isinstance(item.target, ModelTarget):
         wire = _wire(item, redactor, budgets)
     if judged and wire is not None:
         judges = _judges(item, wire)
+        reuse = _reuse(item, redactor, judges)
     own: OwnAgent | None = None
     agent: Agent
     if isinstance(item.target, ModelTarget):
@@ -137,7 +147,7 @@ def _open(item: Prepared, folder: Path | None, redactor: Redactor, shared: Budge
             raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
         if resume:
             resumed = read_for_resume(folder / JOURNAL_FILE, identity)
-    return Opened(item, folder, agent, own, budgets, wire, judges, files, pool, redactor, identity, resumed)
+    return Opened(item, folder, agent, own, budgets, wire, judges, reuse, files, pool, redactor, identity, resumed)
 
 
 def _files(item: Prepared) -> CaseFiles | None:
@@ -204,6 +214,20 @@ def _judges(item: Prepared, wire: Wire) -> Judges:
             for plan in plans_of(item.suite, config, environ):
                 check_price(plan)
     return Judges(item.suite, environ, wire)
+
+
+def _reuse(item: Prepared, redactor: Redactor, judges: Judges) -> Reuse | None:
+    """Prepare what keeps verdicts, beside the calls that the wire keeps; a recording is to prove the judges' calls."""
+    calls = item.settings.calls
+    if calls.mode != "live" or calls.cache is None:
+        return None
+    from holodeck_action.agents.own import environment_of
+    from holodeck_action.evaluators.reuse import Reuse
+    from holodeck_action.evaluators.verdict_cache import VerdictCache
+
+    environ = environment_of(item.environ, replayed=False)
+    cache = VerdictCache(calls.cache / "verdicts", redactor, calls.ttl_s, lambda: datetime.now(UTC))
+    return Reuse(item.suite, environ, cache, redactor, judges.prepare)
 
 
 async def close_all(suites: Sequence[Opened]) -> None:

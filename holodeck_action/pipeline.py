@@ -258,9 +258,16 @@ async def _evaluate(
     told = ready.notices
     for notice in told:
         _note(ready.redactor.text(notice), output)
-    if ready.judges is not None:
+    if ready.judges is not None and ready.reuse is None:
         ready.judges.prepare()
-    scorer = TurnScorer(suite, pool=pool, clock=SYSTEM_CLOCK.now, new_id=lambda: str(uuid.uuid4()), judges=ready.judges)
+    scorer = TurnScorer(
+        suite,
+        pool=pool,
+        clock=SYSTEM_CLOCK.now,
+        new_id=lambda: str(uuid.uuid4()),
+        judges=ready.judges,
+        reuse=ready.reuse,
+    )
     deadlines = Deadlines(settings.turn_timeout_s, settings.case_timeout_s)
     gives_files = ready.own is not None
     trials = TrialRunner(
@@ -300,8 +307,20 @@ async def _evaluate(
         if notice not in told:
             _note(ready.redactor.text(notice), output)
     if ready.wire is not None:
-        record = replace(record, run=replace(record.run, model_calls=ready.wire.model_calls))
+        calls = replace(ready.wire.model_calls, reused=_reused(record))
+        record = replace(record, run=replace(record.run, model_calls=calls))
     return _Evaluated(record, stop.requested)
+
+
+def _reused(record: Record) -> int:
+    """Count the verdicts that are those of an earlier run."""
+    return sum(
+        evaluation.cached
+        for case in record.cases
+        for trial in case.trials
+        for turn in trial.turns
+        for evaluation in turn.evaluations
+    )
 
 
 @contextmanager

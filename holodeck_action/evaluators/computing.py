@@ -28,12 +28,14 @@ class Done(Generic[T]):
     """What came of a job: its result, or the error it raised.
 
     `duration_ms` is its wall time; None when it never ran. `usage` is what its model calls took; None without any.
+    `cached`: it was done by an earlier run, and both are of then.
     """
 
     result: T | None
     error: Exception | None
     duration_ms: float | None
     usage: Usage | None = None
+    cached: bool = False
 
 
 class _Batch(Generic[T]):

@@ -61,6 +61,7 @@ class EvaluationWriter:
             status=status,
             cost_usd=None if usage is None else usage.cost_usd,
             error=error,
+            cached=done is not None and done.cached,
         )
 
 

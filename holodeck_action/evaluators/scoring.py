@@ -31,6 +31,7 @@ from holodeck_action.tracing.spans import Scope, Span, span
 
 if TYPE_CHECKING:
     from holodeck_action.evaluators.judges import Judges
+    from holodeck_action.evaluators.reuse import Reuse
     from holodeck_action.usercode.pool import WorkerPool
 
 
@@ -73,6 +74,7 @@ class TurnScorer:
         new_id: a fresh UUID 4 as text.
         judges: the models that grade; None where no metric needs one.
         threads: where metrics are computed.
+        reuse: verdicts of earlier runs; None for asking always.
     """
 
     def __init__(
@@ -84,7 +86,9 @@ class TurnScorer:
         new_id: Callable[[], str],
         judges: Judges | None = None,
         threads: DaemonThreads | None = None,
+        reuse: Reuse | None = None,
     ) -> None:
+        self._reuse = reuse
         self._clock = clock
         self._new_id = new_id
         self._threads = threads or DaemonThreads()
@@ -120,7 +124,7 @@ class TurnScorer:
                     jobs[at] = Job(partial(_compute, evaluator, arguments, metric.response_path), metric.timeout_s)
                 else:
                     calls[at] = group.create_task(
-                        _call(metric, evaluator, arguments, answer.trial, traced.start(at, metric.spec.label))
+                        self._verdict(metric, evaluator, arguments, answer.trial, traced.start(at, metric.spec.label))
                     )
             computed = dict(zip(jobs, await compute_all(self._threads, [*jobs.values()]), strict=True))
             traced.computed(computed)
@@ -133,6 +137,20 @@ class TurnScorer:
         )
         traced.end((at, evaluations[at], done[at]) for at in sorted(done))
         return evaluations
+
+    async def _verdict(
+        self, metric: PlannedMetric, evaluator: BaseEvaluator, arguments: dict[str, Any], trial: int, traced: Span
+    ) -> Done[EvaluationResult]:
+        """Take the verdict of an earlier run, else ask and keep."""
+        if self._reuse is None:
+            return await _call(metric, evaluator, arguments, trial, traced)
+        kept = self._reuse.find(metric, arguments, trial)
+        if kept is not None:
+            return Done(kept.result, None, kept.duration_ms, kept.usage, cached=True)
+        done = await _call(metric, evaluator, arguments, trial, traced)
+        if done.result is not None and done.duration_ms is not None:
+            self._reuse.keep(metric, arguments, trial, done.result, done.duration_ms, done.usage)
+        return done
 
     def uses_context(self, turn: Turn) -> bool:
         """Tell whether a metric of the turn looks at the texts of its files."""

@@ -58,6 +58,8 @@ def calls_text(calls: ModelCalls) -> str:
         parts.append(f"{calls.failed:,} failed")
     parts.append("tokens unknown" if calls.tokens is None else f"{calls.tokens:,} tokens")
     parts.append("price unknown" if calls.cost_usd is None else usd_text(calls.cost_usd))
+    if calls.reused:
+        parts.append(f"{calls.reused:,} {'verdict' if calls.reused == 1 else 'verdicts'} of an earlier run")
     return ", ".join(parts)
 
 

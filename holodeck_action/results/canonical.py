@@ -20,7 +20,7 @@ VOLATILE_RECORD = ("run",)
 VOLATILE_TRIAL = ("timing",)
 VOLATILE_TURN = ("timing",)
 VOLATILE_TOOL_INVOCATION = ("duration_ms",)
-VOLATILE_EVALUATION = ("evaluation_id", "target_event_id", "timestamp", "duration_ms")
+VOLATILE_EVALUATION = ("evaluation_id", "target_event_id", "timestamp", "duration_ms", "cached")
 
 RECORD: TypeAdapter[Record] = TypeAdapter(Record)
 CASE: TypeAdapter[CaseRecord] = TypeAdapter(CaseRecord)

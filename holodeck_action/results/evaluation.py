@@ -68,6 +68,8 @@ class Evaluation:
     why the metric does not apply; `pending` is planned work that did not happen. `metadata["passed"]` holds the
     evaluator's own verdict where it has one (code graders, equality, numeric).
 
+    `cached`: nobody was asked, since an earlier run got this verdict on the same inputs; duration and cost are of then.
+
     Volatile fields: see `holodeck_action.results.canonical`.
     """
 
@@ -85,3 +87,4 @@ class Evaluation:
     confidence: float | None = None
     cost_usd: float | None = None
     error: ErrorInfo | None = None
+    cached: bool = False

@@ -179,6 +179,7 @@ class ModelCalls:
         requests: how often something was sent, further attempts included.
         tokens: of prompts and answers that were paid for; None when one of them is not known.
         cost_usd: of the same; None when one of them is not known.
+        reused: evaluations for which no judge was asked, since an earlier run kept their verdicts.
     """
 
     calls: int
@@ -187,6 +188,7 @@ class ModelCalls:
     requests: int
     tokens: int | None
     cost_usd: float | None
+    reused: int = 0
 
 
 @dataclass(frozen=True, slots=True)

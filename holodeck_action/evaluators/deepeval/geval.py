@@ -104,6 +104,22 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
         """The metric's own name."""
         return self._name
 
+    @property
+    def steps(self) -> tuple[str, ...] | None:
+        """The steps that the judge follows; None as long as it has not written them."""
+        return self._steps
+
+    def follow(self, steps: Sequence[str]) -> None:
+        """Take up steps that the judge wrote before; those that it has, given or written, stay.
+
+        Raises:
+            ValueError: there are none.
+        """
+        if not steps:
+            raise ValueError("there must be at least one step")
+        if self._steps is None:
+            self._steps = tuple(steps)
+
     def _create_metric(self) -> Any:
         params = module("deepeval.test_case").SingleTurnParams
         return metrics().GEval(

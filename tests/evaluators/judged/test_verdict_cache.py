@@ -1,0 +1,301 @@
+"""Verdicts kept between runs: what finds them, what does not, and what is never kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holodeck_action.results.canonical import canonical_json
+from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.record import Record
+from tests.cli.project import Finished, Project
+from tests.llm.judging import Judge, Truth
+from tests.llm.models import Answer, FakeModels, Fault, Request
+
+KEY = "sk-planted-verdicts-42"
+STEPS = ["Read the answer.", "Compare it with the criteria."]
+TRUTHS = [
+    Truth(
+        number,
+        claim_verdicts=("yes", "no"),
+        statement_verdicts=("yes", "yes", "no", "yes"),
+        chunk_statements=(("yes",),),
+        chunk_verdicts=("yes",),
+        sentence_verdicts=("yes",),
+        score=8,
+        alternatives={"8": 0.75, "9": 0.25},
+    )
+    for number in range(3)
+]
+GEVAL = {"type": "geval", "name": "quality", "criteria": "Is it good?", "evaluation_steps": STEPS}
+RAG = [{"type": "rag", "metric_type": name} for name in ("faithfulness", "answer_relevancy")]
+ALL: list[dict[str, Any]] = [GEVAL, *RAG]
+
+
+class Kept:
+    """A suite that a transcript answers and a judge grades, with a cache."""
+
+    def __init__(self, models: FakeModels, project: Project) -> None:
+        self.models = models
+        self.project = project
+        models.answer(Judge(*TRUTHS))
+        self.answers()
+
+    def answers(self, **changed: str) -> None:
+        rows = [
+            {
+                "case": f"case-{truth.number}",
+                "response": changed.get(f"case{truth.number}", truth.case["actual_output"]),
+                "retrieval_context": truth.chunks,
+            }
+            for truth in TRUTHS
+        ]
+        self.project.answers(rows)
+
+    def suite(self, *metrics: dict[str, Any], policy: dict[str, Any] | None = None, **model: Any) -> None:
+        cases = [{"name": f"case-{t.number}", "input": t.case["input"]} for t in TRUTHS]
+        given = {"provider": "openai", "name": "judge", "endpoint": self.models.openai_url, **model}
+        self.project.suite(cases, list(metrics), model=given)
+        self.project.policy(target="recorded:answers.jsonl", **(policy or {}))
+
+    def run(self, *flags: str, **environ: str) -> tuple[int, Record, Finished]:
+        """Return how many calls the judge got, and what came of them."""
+        before = len(self.models.requests)
+        finished, record = self.project.evaluate("--cache", "kept", *flags, **{"OPENAI_API_KEY": KEY, **environ})
+        return len(self.models.requests) - before, record, finished
+
+    def forget_calls(self) -> None:
+        """Remove what the wire keeps, so that only a kept verdict saves a call."""
+        for path in (self.project.folder / "kept").glob("*.json"):
+            path.unlink()
+
+    def files(self) -> list[Path]:
+        return sorted((self.project.folder / "kept" / "verdicts").glob("*.json"))
+
+
+@pytest.fixture
+def kept(project: Project) -> Iterator[Kept]:
+    with FakeModels(keys=[KEY]) as models:
+        yield Kept(models, project)
+        assert models.violations == []
+
+
+def evaluations(record: Record) -> list[Evaluation]:
+    return [
+        evaluation
+        for case in record.cases
+        for trial in case.trials
+        for turn in trial.turns
+        for evaluation in turn.evaluations
+    ]
+
+
+def test_a_second_run_asks_no_judge_and_has_the_same_record(kept: Kept) -> None:
+    kept.suite(*ALL)
+    calls, first, finished = kept.run()
+    assert calls == 3 * (1 + 4 + 3), finished.stdout + finished.stderr
+    assert [each.cached for each in evaluations(first)] == [False] * 9
+    kept.forget_calls()
+    calls, second, finished = kept.run()
+    assert calls == 0
+    assert [each.cached for each in evaluations(second)] == [True] * 9
+    assert canonical_json(second) == canonical_json(first)
+    assert [each.cost_usd for each in evaluations(second)] == [each.cost_usd for each in evaluations(first)]
+    assert [each.duration_ms for each in evaluations(second)] == [
+        round(each.duration_ms or 0, 1) for each in evaluations(first)
+    ]
+    model_calls = second.run.model_calls
+    assert model_calls is not None
+    assert (model_calls.calls, model_calls.reused) == (0, 9)
+    assert "9 verdicts of an earlier run" in finished.stdout
+    assert KEY not in "".join(path.read_text() for path in kept.files())
+
+
+def test_a_second_run_imports_nothing_that_judges(kept: Kept) -> None:
+    kept.suite(*ALL)
+    kept.run()
+    watching = kept.project.write(
+        "watch/sitecustomize.py",
+        "import atexit, pathlib, sys\n"
+        "names = ('deepeval', 'pydantic_ai', 'openai')\n"
+        "found = lambda: ' '.join(name for name in names if name in sys.modules)\n"
+        f"atexit.register(lambda: pathlib.Path({str(kept.project.folder / 'imported')!r}).write_text(found()))\n",
+    )
+    calls, _, _ = kept.run(PYTHONPATH=str(watching.parent))
+    assert calls == 0
+    assert (kept.project.folder / "imported").read_text() == ""
+    # The same watch sees the imports of a run that asks.
+    calls, _, _ = kept.run("--cache", "elsewhere", PYTHONPATH=str(watching.parent))
+    assert calls > 0
+    assert "deepeval" in (kept.project.folder / "imported").read_text()
+
+
+def test_a_new_threshold_finds_the_verdicts_and_decides_anew(kept: Kept) -> None:
+    kept.suite(GEVAL)
+    _, _, finished = kept.run()
+    assert finished.code == 0
+    kept.forget_calls()
+    kept.suite({**GEVAL, "threshold": 0.95})
+    calls, record, finished = kept.run()
+    assert (calls, finished.code) == (0, 1)
+    assert {each.criteria.threshold for each in evaluations(record)} == {0.95}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"criteria": "Is it polite?"},
+        {"evaluation_steps": ["Look."]},
+        {"evaluation_params": ["actual_output", "input"]},
+        {"strict_mode": True},
+        {"name": "other"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_another_configuration_is_asked_anew(kept: Kept, change: dict[str, Any]) -> None:
+    kept.models.answer(lambda request: Answer(json.dumps({"reason": "so", "score": 1})))
+    kept.suite(GEVAL)
+    assert kept.run()[0] == 3
+    kept.forget_calls()
+    kept.suite({**GEVAL, **change})
+    assert kept.run()[0] == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"name": "other"}, {"temperature": 0.5}, {"max_tokens": 77}, {"provider": "ollama"}],
+    ids=lambda change: next(iter(change)),
+)
+def test_another_judge_is_asked_anew(kept: Kept, change: dict[str, Any]) -> None:
+    kept.suite(GEVAL)
+    assert kept.run()[0] == 3
+    kept.forget_calls()
+    if "provider" in change:
+        change = {**change, "endpoint": kept.models.ollama_url, "api_key": KEY}
+    kept.suite(GEVAL, **change)
+    assert kept.run()[0] == 3
+
+
+def test_another_answer_or_context_is_asked_anew_and_only_by_metrics_that_see_it(kept: Kept) -> None:
+    kept.suite(GEVAL, RAG[0])
+    kept.run()
+    kept.forget_calls()
+    kept.answers(case1="another answer of case-1")
+    calls, record, _ = kept.run()
+    assert calls == 1 + 4
+    assert [each.cached for each in evaluations(record)] == [True, True, False, False, True, True]
+    kept.forget_calls()
+    rows = [json.loads(line) for line in (kept.project.folder / "answers.jsonl").read_text().splitlines()]
+    rows[0]["retrieval_context"].append("chunk 1 of case-0")
+    kept.project.answers(rows)
+    _, record, _ = kept.run()
+    # The criteria do not look at the context.
+    assert [each.cached for each in evaluations(record)] == [True, False, True, True, True, True]
+
+
+def test_every_trial_is_judged_by_itself(kept: Kept) -> None:
+    rows = [{"case": "case-0", "trial": trial, "response": "answer of case-0"} for trial in range(2)]
+    kept.project.answers(rows)
+    kept.suite(GEVAL)
+    assert kept.run("--limit", "1")[0] == 1
+    kept.forget_calls()
+    calls, record, _ = kept.run("--limit", "1", "--repeat", "2", "--min-pass", "2")
+    assert calls == 1
+    assert [each.cached for each in evaluations(record)] == [True, False]
+
+
+def test_steps_that_the_judge_wrote_are_kept_with_the_verdicts(kept: Kept) -> None:
+    unwritten = {name: value for name, value in GEVAL.items() if name != "evaluation_steps"}
+    kept.suite(unwritten)
+    assert kept.run()[0] == 1 + 3
+    kept.forget_calls()
+    kept.answers(case2="another answer of case-2")
+    calls, record, _ = kept.run()
+    # Only the changed answer is graded, by the steps of the first run.
+    assert calls == 1
+    assert [each.cached for each in evaluations(record)] == [True, True, False]
+    assert {tuple(each.metadata["evaluation_steps"]) for each in evaluations(record)} == {tuple(STEPS)}
+
+
+def test_what_could_not_be_judged_is_not_kept(kept: Kept) -> None:
+    def answer(request: Request) -> Any:
+        if "case-0" in request.text:
+            return Answer("no verdict at all")
+        return Fault("unauthorized") if "case-1" in request.text else Answer(json.dumps({"reason": "so", "score": 9}))
+
+    kept.models.answer(answer)
+    kept.suite(GEVAL)
+    _, record, finished = kept.run()
+    assert [each.status for each in evaluations(record)] == ["failed", "failed", "completed"]
+    assert finished.code == 3
+    assert len(kept.files()) == 1
+    kept.models.answer(Judge(*TRUTHS))
+    kept.forget_calls()
+    calls, record, finished = kept.run()
+    assert (calls, finished.code) == (2, 0)
+    assert [each.cached for each in evaluations(record)] == [False, False, True]
+
+
+def test_a_panel_in_which_a_judge_was_silent_is_asked_anew(kept: Kept) -> None:
+    def answer(request: Request) -> Any:
+        if request.model == "judge-b" and "case-0" in request.text:
+            return Answer("no verdict at all")
+        return Answer(json.dumps({"reason": "so", "score": 9}))
+
+    kept.models.answer(answer)
+    judges = [
+        {"provider": "openai", "name": name, "endpoint": kept.models.openai_url} for name in ("judge-a", "judge-b")
+    ]
+    kept.suite({**GEVAL, "judges": {"models": judges}})
+    _, record, finished = kept.run()
+    assert finished.code == 0, finished.stdout + finished.stderr
+    kept.forget_calls()
+    _, record, _ = kept.run()
+    assert [each.cached for each in evaluations(record)] == [False, True, True]
+    # A vote depends on the threshold, unlike the score of one judge.
+    kept.forget_calls()
+    kept.suite({**GEVAL, "threshold": 0.95, "judges": {"models": judges}})
+    _, record, _ = kept.run()
+    assert [each.cached for each in evaluations(record)] == [False] * 3
+
+
+def test_a_recording_proves_every_call_whatever_is_kept(kept: Kept) -> None:
+    kept.suite(GEVAL)
+    kept.run()
+    kept.forget_calls()
+    calls, recorded, _ = kept.run("--record", "tape")
+    assert calls == 3
+    finished, replayed = kept.project.evaluate("--replay", "tape")
+    assert finished.code == 0
+    assert canonical_json(replayed) == canonical_json(recorded)
+
+
+def test_old_and_broken_files_are_asked_for_and_told(kept: Kept) -> None:
+    kept.suite(GEVAL, policy={"cache": {"ttl_days": 1}})
+    kept.run()
+    kept.forget_calls()
+    old, broken, _ = kept.files()
+    document = json.loads(old.read_text())
+    old.write_text(json.dumps({**document, "kept_at": "2020-01-01T00:00:00+00:00"}))
+    broken.write_text(json.dumps({**document, "result": {**document["result"], "score": 7}}))
+    calls, _, finished = kept.run()
+    assert (calls, finished.code) == (2, 0)
+    assert "the cache of verdicts could not be used" in finished.stderr
+    kept.forget_calls()
+    assert kept.run()[0] == 0
+
+
+def test_the_policy_file_turns_it_on(kept: Kept) -> None:
+    kept.suite(GEVAL, policy={"cache": {"mode": "cache", "dir": "mine"}})
+    before = len(kept.models.requests)
+    kept.project.evaluate(OPENAI_API_KEY=KEY)
+    assert len(kept.models.requests) - before == 3
+    for path in (kept.project.folder / "mine").glob("*.json"):
+        path.unlink()
+    _, record = kept.project.evaluate(OPENAI_API_KEY=KEY)
+    assert len(kept.models.requests) - before == 3
+    assert [each.cached for each in evaluations(record)] == [True] * 3
