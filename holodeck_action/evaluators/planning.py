@@ -10,7 +10,14 @@ from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.registry import EvaluatorRegistry, timeout_of
 from holodeck_action.results.evaluation import Criteria
 from holodeck_action.suite.applicability import asserts, effective_threshold
-from holodeck_action.suite.metrics import AnyMetric, CodeMetric, RagMetric, RetrievalMetric, StandardMetric
+from holodeck_action.suite.metrics import (
+    AnyMetric,
+    CodeMetric,
+    CompositeMetric,
+    RagMetric,
+    RetrievalMetric,
+    StandardMetric,
+)
 from holodeck_action.suite.values import MetricSpec
 
 # Fields that Criteria holds elsewhere, or that say nothing about how the answer is graded.
@@ -78,6 +85,10 @@ def criteria_of(spec: MetricSpec) -> Criteria:
     settings: dict[str, Any] = config.model_dump(mode="json", exclude=_NO_SETTINGS, exclude_defaults=True)
     if spec.k is not None:
         settings["k"] = spec.k
+    if isinstance(config, CompositeMetric):
+        settings["metrics"] = [
+            {"type": metric.type, **metric.model_dump(mode="json", exclude_defaults=True)} for metric in config.metrics
+        ]
     return Criteria(
         kind=config.type,
         metric=_metric_of(config),

@@ -87,26 +87,29 @@ def _answer_inputs(parts: PresetParts, *, compares: bool = True) -> frozenset[st
 
 
 def graded_parts(config: PresetMetric) -> Iterator[tuple[str, GradedPart]]:
-    """Yield what a judge does for a preset: the name of each part, and who grades it."""
+    """Yield who grades a preset: its own model or panel under no name, then the parts' own models under theirs."""
+    parts = _judged_parts(config)
+    if any(part.model is None for part in parts.values()):
+        yield "", GradedPart(model=config.model, judges=config.judges)
+    for name, part in parts.items():
+        if part.model is not None:
+            yield name, graded_part(config, part)
+
+
+def _judged_parts(config: PresetMetric) -> dict[str, PresetPart]:
+    if isinstance(config, GenerationMetric):
+        return _of_generation(config.metrics)
     if isinstance(config, AgentMetric):
         parts = config.metrics
-        if parts.generation.enabled:
-            yield from _of_parts(config, _of_generation(parts.generation.metrics))
-        if parts.trajectory_accuracy.enabled:
-            yield "trajectory_accuracy", graded_part(config, parts.trajectory_accuracy)
-    elif isinstance(config, GenerationMetric):
-        yield from _of_parts(config, _of_generation(config.metrics))
-    elif isinstance(config, QueryTransformationMetric | SummarizationMetric | LmRetrievalMetric):
-        yield from _of_parts(config, config.metrics.counted)
+        found = _of_generation(parts.generation.metrics) if parts.generation.enabled else {}
+        return found | ({"trajectory_accuracy": parts.trajectory_accuracy} if parts.trajectory_accuracy.enabled else {})
+    if isinstance(config, QueryTransformationMetric | SummarizationMetric | LmRetrievalMetric):
+        return config.metrics.counted
+    return {}
 
 
 def _of_generation(parts: GenerationParts) -> dict[str, PresetPart]:
     return ({"refusal": parts.refusal} if parts.refusal.enabled else {}) | parts.counted
-
-
-def _of_parts(config: PresetMetric, parts: dict[str, PresetPart]) -> Iterator[tuple[str, GradedPart]]:
-    for name, part in parts.items():
-        yield name, graded_part(config, part)
 
 
 def graded_part(config: PresetMetric, part: PresetPart) -> GradedPart:
