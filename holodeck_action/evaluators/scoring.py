@@ -25,7 +25,8 @@ from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
 from holodeck_action.suite.applicability import missing_static_inputs, skip_reason
-from holodeck_action.suite.metrics import CodeMetric, ToolCorrectnessMetric, TrajectoryMetric
+from holodeck_action.suite.metrics import CodeMetric, CompositeMetric, ToolCorrectnessMetric, TrajectoryMetric
+from holodeck_action.suite.preset_metrics import AgentMetric, TrajectoryAccuracyMetric
 from holodeck_action.suite.values import Suite, Turn
 from holodeck_action.tracing.spans import Scope, Span, span
 
@@ -216,11 +217,14 @@ def _missing(names: Sequence[str], where: str) -> EvaluationError:
     )
 
 
+_OF_CONVERSATION = (ToolCorrectnessMetric, TrajectoryMetric, TrajectoryAccuracyMetric, AgentMetric)
+
+
 def _inputs(metric: PlannedMetric, answer: Answer) -> dict[str, Any]:
     turn, config = answer.turn, metric.spec.config
     calls = answer.tool_invocations
     # A trajectory is expected of the whole conversation.
-    if isinstance(config, ToolCorrectnessMetric | TrajectoryMetric) and turn.expected_trajectory is not None:
+    if isinstance(config, _OF_CONVERSATION) and turn.expected_trajectory is not None:
         calls = answer.conversation_invocations
     inputs: dict[str, Any] = {
         EvalParam.RESPONSE.value: answer.response,
@@ -235,7 +239,9 @@ def _inputs(metric: PlannedMetric, answer: Answer) -> dict[str, Any]:
     }
     if _looks_at_files(metric):
         inputs[EvalParam.CONTEXT.value] = answer.context
-    if isinstance(config, CodeMetric):
+    if isinstance(config, CompositeMetric):
+        inputs["conversation_invocations"] = answer.conversation_invocations
+    if isinstance(config, CodeMetric | CompositeMetric):
         inputs |= {"turn_index": turn.index, "test_case_name": answer.case_name, "turn_config": turn.turn_config}
     return inputs
 

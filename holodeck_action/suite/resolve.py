@@ -16,7 +16,7 @@ from holodeck_action.suite.expectations import ExpectationFactory, expected_tool
 from holodeck_action.suite.identity import content_hash
 from holodeck_action.suite.labels import MetricKey, cut_offs, freeze, label_metrics, metric_key
 from holodeck_action.suite.marks import SourceMark
-from holodeck_action.suite.metrics import AnyMetric, RetrievalMetric, TrajectoryMetric
+from holodeck_action.suite.metrics import AnyMetric, CompositeMetric, RetrievalMetric, TrajectoryMetric
 from holodeck_action.suite.overlays import trials_of
 from holodeck_action.suite.policy import CaseOverlay, Policy, RetrievalOverlay
 from holodeck_action.suite.values import Case, ExpectedTool, MetricSpec, Turn
@@ -62,7 +62,9 @@ class MetricTable:
 
 
 def concerns_conversation(config: AnyMetric) -> bool:
-    """Whether a metric grades the conversation as a whole, on its last turn."""
+    """Whether a metric, or one of a composite, grades the conversation as a whole, on its last turn."""
+    if isinstance(config, CompositeMetric):
+        return any(concerns_conversation(metric) for metric in config.metrics)
     return isinstance(config, RetrievalMetric | TrajectoryMetric)
 
 

@@ -39,7 +39,7 @@ decided it, and "verdict": "yes" when the way is sound, "borderline" when it has
 from, "no" otherwise."""
 
 _REFERENCE = """ A reference shows one good way: another one
-that does the same work is as good."""
+that does the same work is as good. Both may begin with calls for earlier requests of the conversation."""
 
 
 class Soundness(BaseModel):
