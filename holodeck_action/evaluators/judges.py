@@ -105,12 +105,14 @@ def _azure_problem(suite: Suite, config: StandardMetric, environ: Mapping[str, s
         if problem is not None:
             return problem
     try:
-        plans = plans_of(suite, config, environ)
+        # The provider first: nobody shall look for a key that is of no use.
+        plans = plans_of(suite, config, Keyless(environ))
+        other = next((plan for plan in plans if plan.provider not in SUPPORTED_PROVIDERS), None)
+        if other is None:
+            plans_of(suite, config, environ)
+            return None
     except ModelConfigError as error:
         return str(error)
-    other = next((plan for plan in plans if plan.provider not in SUPPORTED_PROVIDERS), None)
-    if other is None:
-        return None
     return (
         f"is graded by models of provider azure_openai alone, and {other.shown} is none: give it a `model` of that "
         f"provider, or migrate to {MIGRATION[config.metric]}"

@@ -65,7 +65,8 @@ def test_a_metric_that_cannot_be_evaluated_is_refused(project: Project, metric: 
     project.answers([{"case": "capital", "response": "Paris"}])
     finished = project.run("run", "--target", "recorded:answers.jsonl")
     assert finished.code == 2
-    assert f"{label}: needs a judge model, which this version cannot call yet" in finished.stderr
+    assert f": {label}: " in finished.stderr
+    assert "; or set enabled: false to go without" in finished.stderr
     assert finished.stdout == ""
 
 

@@ -123,6 +123,9 @@ def test_what_the_reference_says_wins(models: FakeModels) -> None:
     limited = sent(models, api_version=VERSION)
     assert {name: limited[name] for name in library} == library
     assert limited["max_tokens"] == 800
+    assert models.requests[-1].query == {"api-version": VERSION}
+    assert sent(models)["max_completion_tokens"] == 800
+    assert models.requests[-1].path == "/openai/v1/chat/completions"
     body = sent(models, temperature=0.7, top_p=0.5, max_tokens=99, api_version=VERSION)
     assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.7, 0.5, 99)
     assert body["response_format"] == {"type": "json_object"}
