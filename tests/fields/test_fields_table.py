@@ -21,7 +21,7 @@ from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.metrics import AZURE_METRICS
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.project import ProjectConfig
-from tests.fields import test_cases, test_metrics, test_settings, test_validated
+from tests.fields import test_cases, test_judged, test_metrics, test_settings, test_validated
 from tests.fields.bounds import BOUNDS
 from tests.fields.runs import CHANGES
 
@@ -138,6 +138,7 @@ def _moved(keys: set[str]) -> set[str]:
 TABLES = {
     test_validated.test_a_bad_value_is_refused_at_its_line: _of(test_validated.FIELDS),
     test_metrics.test_a_setting_changes_the_verdict: _of(test_metrics.PAIRS),
+    test_judged.test_a_setting_of_a_judged_metric_changes_the_verdict: _of(test_judged.PAIRS),
     test_cases.test_a_field_changes_the_verdict: _moved(_of(test_cases.PAIRS)),
     test_settings.test_a_setting_changes_the_exit_code: _of(CHANGES),
     test_settings.test_a_bound_ends_what_takes_too_much: _of(BOUNDS),

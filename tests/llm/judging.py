@@ -137,7 +137,7 @@ def _verdicts(truth: Truth, text: str) -> list[dict[str, str]]:
 
 def _named_keys(text: str) -> frozenset[str]:
     """Find the keys that a prompt asks for in words, for models that take no schema."""
-    if "You are an evaluator" in text[:40]:
+    if text.lstrip().startswith(("You are an evaluator", "Given the evaluation steps, return a JSON with two keys")):
         return frozenset({"reason", "score"})
     for key in ("steps", "truths", "claims", "statements", "verdicts", "reason"):
         if re.search(rf"(?:the|with the) ['\"]{key}['\"] key", text):
