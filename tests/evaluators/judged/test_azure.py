@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -225,6 +226,18 @@ def test_a_custom_prompt_of_groundedness_without_a_query_has_no_place_for_it(mod
 
 # -- the documented sample
 
+WATCH = """
+import atexit, os, sys
+
+touched = []
+
+def watch(event, args):
+    if event == "socket.connect" or event == "os.mkdir" or (event == "open" and args[2] & (os.O_WRONLY | os.O_RDWR)):
+        touched.append([event, repr(args[1] if event == "socket.connect" else args[0])])
+
+sys.addaudithook(watch)
+atexit.register(lambda: print(sorted({place for _, place in touched} - {repr(os.devnull)})))
+"""
 SAMPLE = """
 import asyncio, os
 import holodeck_action.compat
@@ -262,7 +275,7 @@ def test_the_documented_sample_says_nothing_else_and_writes_nothing(models: Fake
     hostile |= {"AZURE_OPENAI_ENDPOINT": "", "OPENAI_BASE_URL": "http://127.0.0.1:9"}
     (tmp_path / ".env").write_text("JUDGE=http://127.0.0.1:9\n")
     finished = subprocess.run(
-        [sys.executable, "-c", SAMPLE],
+        [sys.executable, "-c", WATCH + SAMPLE],
         cwd=tmp_path,
         env={
             **os.environ,
@@ -282,6 +295,8 @@ def test_the_documented_sample_says_nothing_else_and_writes_nothing(models: Fake
         f"{(raw['groundedness'] - 1) / 4} {raw['groundedness']} groundedness of case-1",
         *(str(raw[metric]) for metric in ("relevance", "coherence", "fluency", "similarity")),
         "True GroundednessEvaluator 60.0 2024-02-15-preview",
+        # All that was connected to, made or opened for writing.
+        str([repr(("127.0.0.1", urlsplit(models.azure_url).port))]),
     ]
     assert finished.stderr == ""
     assert [path.name for path in tmp_path.iterdir()] == [".env"]
