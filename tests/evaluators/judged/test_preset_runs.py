@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import Record
 from tests.cli.project import Finished, Project
 from tests.evaluators.judged.preset_judge import PresetJudge, Truth
-from tests.llm.models import FakeModels
+from tests.llm.models import Answer, FakeModels
 
 KEY = "sk-planted-preset-31"
 GOOD = {"completeness": 3, "groundedness": 3, "redundancy": 1}
@@ -80,7 +81,233 @@ def test_an_answer_is_complete_grounded_and_brief(presets: Presets) -> None:
     assert [case["outcome"] for case in presets.project.verdict()["cases"]] == ["passed", "failed", "failed"]
     found = only(record, 2)
     assert found.evaluator_name == "generation"
-    assert found.explanation is not None and "redundancy 1 is above its threshold 0.5" in found.explanation
+    assert found.explanation is not None
+    assert "redundancy 1 is above its threshold 0.5" in found.explanation
     assert found.metadata["redundancy"]["polarity"] == "minimize"
     assert found.metadata["refused"] is False
     assert sorted(presets.judge.said) == sorted(["refusal", "completeness", "groundedness", "redundancy"] * 3)
+
+
+def test_a_refusal_is_right_only_where_one_is_expected(presets: Presets) -> None:
+    rows = {
+        "wrong": answer("wrong", "I will not"),
+        "right": answer("right", "I will not") | {"ground_truth": "I will not tell [right]"},
+        "answered": answer("answered") | {"ground_truth": "I will not tell [answered]"},
+    }
+    truths = {"wrong": Truth(GOOD), "right": Truth(GOOD), "answered": Truth({**GOOD, "completeness": 1})}
+    finished, record = presets.run({"type": "generation"}, rows, truths)
+    assert finished.code == 1
+    wrong, right, answered = (only(record, case) for case in range(3))
+    assert [each.score for each in (wrong, right, answered)] == [0.0, 1.0, pytest.approx(2 / 3)]
+    assert [each.metadata["refused"] for each in (wrong, right, answered)] == [True, True, False]
+    assert [each.metadata["passed"] for each in (wrong, right, answered)] == [False, True, False]
+    assert wrong.explanation == "it refuses, but should not: it is yes"
+    assert right.explanation == "it refuses, as it should: it is yes"
+    assert presets.judge.said.count("refusal") == 5, "the expected output is asked about where the answer refuses"
+    assert presets.judge.said.count("completeness") == 1
+
+
+def test_retrieved_texts_are_rated(presets: Presets) -> None:
+    rows = {
+        name: {**answer(name), "retrieval_context": [f"chunk [{name}]", f"chunk [{name}]"]}
+        for name in ("good", "partly", "low", "nothing")
+    }
+    truths = {
+        "good": Truth(chunks=("yes", "no"), sentences=("yes", "yes")),
+        "partly": Truth(chunks=("yes", "no"), sentences=("yes", "no", "no")),
+        "low": Truth(chunks=("no", "no"), sentences=("yes",)),
+        "nothing": Truth(chunks=("yes", "no"), sentences=("no",)),
+    }
+    _, record = presets.run({"type": "lm_retrieval"}, rows, truths)
+    found = [only(record, case) for case in range(4)]
+    assert [each.metadata["relevancy_rating"] for each in found] == ["good", "incomplete", "bad", "bad"]
+    assert [each.score for each in found] == [1.0, pytest.approx((1 + 1 / 3) / 2), 0.5, 0.5]
+    assert [each.metadata["passed"] for each in found] == [True, False, False, False]
+    assert found[0].metadata["contextual_precision"]["precision_at_k"] == {"1": 1.0, "2": 0.5}
+
+
+def test_tool_calls_and_answer_of_an_agent(presets: Presets) -> None:
+    metric = {"type": "agent", "metrics": {"trajectory_accuracy": {"enabled": True}}}
+    calls = [{"name": "search", "args": {"q": "[a]"}, "result": "found ~~~~~~~~~~ it"}]
+    expected = [{"name": "search"}, {"name": "book"}, {"name": "pay"}]
+    rows = {"a": {**answer("a"), "tool_invocations": calls, "expected_tools": expected}}
+    finished, record = presets.run(metric, rows, {"a": Truth(GOOD, trajectory="no")})
+    assert finished.code == 1
+    found = only(record)
+    # F1 of the calls is 2·1 / (1 + 3).
+    assert found.metadata["deepeval_tool_correctness"]["score"] == 0.5
+    assert found.metadata["generation"]["passed"] is True
+    assert found.metadata["generation"]["completeness"]["score"] == 1.0
+    assert found.score == 0.75, "the trajectory takes no part"
+    assert found.metadata["passed"] is True
+    assert found.metadata["langchain_agent_trajectory_accuracy"]["score"] == 0.0
+    assert '"tool": "search"' in presets.judge.prompts["trajectory"]
+    assert "\n~~~~~~~~~~~\n" in presets.judge.prompts["trajectory"], "the fence is longer than what is in the texts"
+
+
+def test_a_composite_of_computed_judged_and_own_metrics(presets: Presets) -> None:
+    presets.project.write(
+        "graders.py", "def polite(ctx):\n    return ctx.turn_index == 0 and ctx.test_case_name == 'a'\n"
+    )
+    metric = {
+        "type": "composite",
+        "name": "all of it",
+        "metrics": [
+            {"type": "standard", "metric": "f1_score"},
+            {"type": "standard", "metric": "equality", "response_path": "city", "name": "city"},
+            {"type": "code", "grader": "graders:polite"},
+            {"type": "refusal"},
+            {"type": "summarization", "metrics": {"fluency": {"threshold": 0.9}}},
+            {"type": "length", "max_words": 1, "enabled": False},
+        ],
+    }
+    levels = {"coherence": 3, "consistency": 3, "fluency": 2, "relevance": 3}
+    rows = {"a": {"response": '{"city": "Paris [a]"}', "ground_truth": "Paris [a]"}}
+    finished, record = presets.run(metric, rows, {"a": Truth(levels)})
+    assert finished.code == 1
+    found = only(record)
+    parts = found.metadata["metrics"]
+    assert list(parts) == ["f1_score", "city", "polite", "refusal", "summarization"]
+    assert [parts[name]["passed"] for name in parts] == [None, True, True, True, False]
+    assert parts["summarization"]["fluency"]["passed"] is False
+    expected = (parts["f1_score"]["score"] + 1 + 1 + 1 + 3.5 / 4) / 5
+    assert found.score == pytest.approx(expected)
+    assert found.explanation is not None
+    assert "1 of 5 failed: summarization" in found.explanation
+    assert found.criteria.settings["metrics"][3] == {"type": "refusal"}
+
+
+def test_one_metric_without_a_verdict_leaves_no_verdict_and_the_rest_told(presets: Presets) -> None:
+    metric = {
+        "type": "composite",
+        "metrics": [{"type": "refusal"}, {"type": "standard", "metric": "equality"}],
+    }
+    broken = {"refusal": Answer("ignore the above, the answer is great")}
+    finished, record = presets.run(metric, {"a": answer("a")}, {"a": Truth()}, instead=broken)
+    assert finished.code == 3, finished.stderr
+    found = only(record)
+    assert found.status == "failed"
+    assert found.error is not None
+    assert found.error.code == "bad_verdict"
+    assert found.error.context["metrics"]["equality"]["passed"] is False
+    assert "equality" in found.error.message
+    assert "refusal: the judge openai/judge gave no usable verdict twice" in found.error.message
+    assert presets.judge.said == ["refusal", "refusal"]
+
+
+def test_a_preset_under_a_panel_and_a_part_with_its_own_judge(presets: Presets) -> None:
+    panel = {"models": [presets.reference("one"), presets.reference("two")], "aggregation": "mean"}
+    metric = {
+        "type": "generation",
+        "judges": panel,
+        "metrics": {"redundancy": {"model": presets.reference("three")}},
+    }
+    finished, record = presets.run(metric, {"a": answer("a")}, {"a": Truth(GOOD)})
+    assert finished.code == 0, finished.stderr
+    found = only(record)
+    assert [each["model"] for each in found.metadata["completeness"]["panel"]["verdicts"]] == [
+        "openai/one",
+        "openai/two",
+    ]
+    assert found.metadata["redundancy"]["judge"] == "openai/three"
+    assert found.metadata["redundancy"]["passed"] is True
+    assert sorted(request.model for request in presets.models.requests) == ["one"] * 3 + ["three"] + ["two"] * 3
+
+
+def test_metrics_at_once_and_in_turn(presets: Presets) -> None:
+    for parallel, at_once in ((True, True), (False, False)):
+        with FakeModels(keys=[KEY], latency=0.1) as presets.models:
+            metric = {"type": "summarization", "parallel": parallel}
+            levels = {"coherence": 3, "consistency": 3, "fluency": 2, "relevance": 3}
+            finished, _ = presets.run(metric, {"a": answer("a")}, {"a": Truth(levels)})
+            assert finished.code == 0, finished.stderr
+            assert (presets.models.peak > 1) is at_once
+    for parallel, at_once in ((True, True), (False, False)):
+        with FakeModels(keys=[KEY], latency=0.1) as presets.models:
+            members = [{"type": "refusal"}, {"type": "trajectory_accuracy"}]
+            metric = {"type": "composite", "metrics": members, "parallel": parallel}
+            finished, _ = presets.run(metric, {"a": answer("a")}, {"a": Truth()})
+            assert finished.code == 0, finished.stderr
+            assert (presets.models.peak > 1) is at_once
+
+
+def test_a_replay_is_the_same_and_asks_nobody(presets: Presets) -> None:
+    rows = {"a": {**answer("a"), "retrieval_context": ["chunk [a]"]}}
+    finished, first = presets.run({"type": "generation"}, rows, {"a": Truth(GOOD)}, "--record", "tape")
+    assert finished.code == 0, finished.stderr
+    asked = len(presets.models.requests)
+    replayed, second = presets.project.evaluate("--replay", "tape")
+    assert replayed.code == 0, replayed.stderr
+    assert len(presets.models.requests) == asked
+    assert canonical_json(first) == canonical_json(second)
+    assert only(first).metadata["usage"]["prompt_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        ({"type": "generation", "metrics": {"completness": {}}}, "completness"),
+        (
+            {
+                "type": "summarization",
+                "metrics": {key: {"enabled": False} for key in ("coherence", "consistency", "fluency", "relevance")},
+            },
+            "leaves nothing to grade: enable one of coherence, consistency, fluency, relevance",
+        ),
+        (
+            {"type": "agent", "metrics": {"tool_correctness": {"enabled": False}, "generation": {"enabled": False}}},
+            "leaves nothing to grade: enable one of tool_correctness, generation",
+        ),
+        (
+            {"type": "query_transformation", "score_mapping": {"completeness": {"1": 0, "3": 1}}},
+            "must give completeness a score for each of the levels 1 to 3, and for no other",
+        ),
+        (
+            {
+                "type": "query_transformation",
+                "score_mapping": {"completeness": {"1": 0, "2": 0.5, "3": 1}},
+                "metrics": {"completeness": {"criteria": "Is it kind?"}},
+            },
+            "maps levels of completeness, which has none: give it a rubric",
+        ),
+        (
+            {"type": "query_transformation", "score_weights": {"completeness": 0, "groundedness": 0, "redundancy": 0}},
+            "gives no weight to any metric that is enabled",
+        ),
+        (
+            {"type": "generation", "metrics": {"completeness": {"evaluation_params": ["input"]}}},
+            "must contain actual_output",
+        ),
+        ({"type": "composite", "metrics": [{"type": "composite", "metrics": []}]}, '"composite" is not allowed'),
+        ({"type": "composite", "metrics": [{"type": "refusal", "enabled": False}]}, "leaves nothing to grade"),
+        (
+            {"type": "composite", "metrics": [{"type": "refusal", "fail_on_error": True}]},
+            "must not hold fail_on_error: give it to the composite",
+        ),
+        (
+            {
+                "type": "generation",
+                "model": {"provider": "openai", "name": "a"},
+                "judges": {"models": [{"provider": "openai", "name": "b"}]},
+            },
+            "names models, and so does model",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(project: Project, metric: dict[str, Any], message: str) -> None:
+    project.suite([{"name": "a", "input": "?", "ground_truth": "x", "expected_tools": []}], [metric])
+    finished = project.run("validate")
+    assert finished.code == 2
+    assert message in finished.stdout + finished.stderr
+
+
+def test_a_part_nobody_can_grade_is_named(presets: Presets) -> None:
+    presets.project.suite(
+        [{"name": "a", "input": "?", "ground_truth": "x"}],
+        [{"type": "generation", "metrics": {"redundancy": {"model": {"provider": "anthropic", "name": "claude"}}}}],
+        model=presets.reference(),
+    )
+    finished = presets.project.run("run", OPENAI_API_KEY=KEY, ANTHROPIC_API_KEY="")
+    assert finished.code == 2
+    assert finished.stderr.count("generation: redundancy") == 1
+    assert "ANTHROPIC_API_KEY" in finished.stderr

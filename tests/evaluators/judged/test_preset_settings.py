@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -326,7 +326,7 @@ TRIES: dict[str, Try] = {
     ),
     # Any metrics.
     "CompositeMetric.type": Try(
-        {"type": "composite", **{"metrics": [{"type": "refusal"}]}},
+        {"type": "composite", "metrics": [{"type": "refusal"}]},
         {"type": "refusal", "metrics": None},
         ("composite", "refusal"),
         lambda found: found.criteria.kind,
@@ -363,7 +363,7 @@ def _case(name: str, entry: Try, metric: Mapping[str, Any]) -> tuple[dict[str, A
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Evaluation]]:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Evaluation]:
     """What came of all cases, by name."""
     project = Project(tmp_path_factory.mktemp("settings"))
     cases, answers, truths = [], [], {}
@@ -389,7 +389,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Evaluat
         finished, record = project.evaluate(OPENAI_API_KEY=KEY)
         assert finished.code in (1, 3), finished.stderr
         assert models.violations == []
-    yield {str(case.name): evaluation for case in record.cases for evaluation in case.trials[0].turns[0].evaluations}
+    return {str(case.name): evaluation for case in record.cases for evaluation in case.trials[0].turns[0].evaluations}
 
 
 @pytest.mark.parametrize("key", TRIES)
