@@ -66,6 +66,7 @@ def decide(record: Record, gates: Gates | None = None) -> Verdict:
         cost_usd=cost_of(record),
         latencies=latencies_of(case for case, _ in gating),
         unrun=sum(verdict.judged == "skipped" for _, verdict in judged),
+        summary=record.summary,
     )
     gate_verdicts = judge_gates(gates if gates is not None else record.gates, inputs) if record.cases else ()
     verdicts = tuple(verdict for _, verdict in judged)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from holodeck_action.results.consumption import Latencies, Total
+from holodeck_action.results.record import CustomSummary
 from holodeck_action.results.statistics import (
     MANY_ENOUGH,
     effective_sample_size,
@@ -57,6 +58,7 @@ class GateInputs:
     cost_usd: Total = _NOTHING
     latencies: Latencies = _NO_TURN
     unrun: int = 0
+    summary: CustomSummary | None = None
 
     @property
     def completeness(self) -> float:
@@ -262,8 +264,17 @@ def _mean(name: str, required: float, inputs: GateInputs, *, tolerated: bool) ->
 def _summary(gates: Gates, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
     summary = gates.summary
     assert summary is not None
-    means = {name: metric.mean for name, metric in inputs.metrics.items() if metric.mean is not None}
-    score = summary_score(summary.method, summary.weights or {}, means, inputs.minimized)
+    if summary.function is not None:
+        found = inputs.summary
+        if found is None or found.function != summary.function:
+            reason = f"{summary.function} is called in a run, and this one did not call it"
+            return GateVerdict("summary", "undetermined", None, summary.min, reason)
+        if found.score is None:
+            return GateVerdict("summary", "undetermined", None, summary.min, found.reason)
+        score: float | None = found.score
+    else:
+        means = {name: metric.mean for name, metric in inputs.metrics.items() if metric.mean is not None}
+        score = summary_score(summary.method, summary.weights or {}, means, inputs.minimized)
     lost = sorted(name for name, metric in inputs.metrics.items() if metric.mean is None and metric.errors)
     if score is None or (lost and summary.weights is None):
         which = ", ".join(lost) or "a weighted metric"
@@ -271,7 +282,11 @@ def _summary(gates: Gates, inputs: GateInputs, *, tolerated: bool) -> GateVerdic
     state: GateState = "passed" if reaches(score, summary.min) else "failed"
     missing = any(metric.errors for metric in inputs.metrics.values())
     return GateVerdict(
-        "summary", "undetermined" if missing and not tolerated else state, score, summary.min, summary.method
+        "summary",
+        "undetermined" if missing and not tolerated else state,
+        score,
+        summary.min,
+        summary.function or summary.method,
     )
 
 

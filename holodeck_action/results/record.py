@@ -159,6 +159,8 @@ class Provenance:
         commit: the commit that was checked out; None where it is not known.
         filters: the case filters in force.
         folder: the suite's folder in its repository, with `/`, empty for the root; None outside of a repository.
+        rejudged: digest of the canonical form of the record whose answers were graded again, with its target and
+            commit; None where the answers are the run's own.
     """
 
     tool_version: str
@@ -166,6 +168,7 @@ class Provenance:
     commit: str | None = None
     filters: Mapping[str, Any] = field(default_factory=dict)
     folder: str | None = None
+    rejudged: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +208,27 @@ class RunInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class CustomSummary:
+    """What the suite's own callable made of the means of its metrics (`gates.summary` with method custom).
+
+    Attributes:
+        function: its reference, `module.path:callable`.
+        score: 0..1; None where it gave no such number.
+        reason: why there is no score; empty otherwise.
+    """
+
+    function: str
+    score: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """A whole run.
 
     `stopped` says why the run ended before its plan was done (signal, deadline); None for a run that ended by itself.
-    `stop_when_decided` tells which trials count (statistics reference, Trials).
+    `stop_when_decided` tells which trials count (statistics reference, Trials). `summary` is None where no callable of
+    the suite summarises it.
     """
 
     schema_version: int
@@ -222,3 +241,4 @@ class Record:
     run: RunInfo
     stopped: str | None = None
     notices: tuple[str, ...] = ()
+    summary: CustomSummary | None = None

@@ -26,7 +26,6 @@ Z = 1.959964
 
 _EXTERNAL = "needs a vector database, which this version does not use: documents are searched in memory; remove it"
 _BASELINE = "needs a baseline, which this version cannot compare with yet; remove it"
-_STATISTIC = "is not computed by this version yet; remove it"
 
 
 def _at(document: Document, path: Where, message: str, *, key: bool = False) -> Problem:
@@ -41,8 +40,6 @@ def unsupported_settings(policy: Policy, document: Document) -> list[Problem]:
         (("baseline", "source"), policy.baseline.source, _BASELINE),
         (("vectorstores", "external"), policy.vectorstores.external or None, _EXTERNAL),
     ]
-    if gates.summary is not None and gates.summary.method == "custom":
-        found.append((("gates", "summary", "method"), "custom", "custom " + _STATISTIC))
     return [_at(document, path, message) for path, value, message in found if value is not None]
 
 

@@ -103,7 +103,15 @@ def load_suite(
             tool.name: sources.agent.mark(*position_of(sources.agent, sources.agent.root, ("tools", index)))
             for index, tool in enumerate(agent.tools or ())
         },
+        summary_mark=_summary_mark(sources, policy),
     )
+
+
+def _summary_mark(sources: Sources, policy: Policy) -> SourceMark | None:
+    if sources.policy is None or policy.gates.summary is None or policy.gates.summary.function is None:
+        return None
+    place = ("gates", "summary", "function")
+    return sources.policy.mark(*position_of(sources.policy, sources.policy.root, place))
 
 
 def load_policy(path: Path, *, environ: Mapping[str, str]) -> Policy:
@@ -129,8 +137,11 @@ def load_policy(path: Path, *, environ: Mapping[str, str]) -> Policy:
 
 
 def graders(suite: Suite) -> Mapping[str, SourceMark]:
-    """The code graders of a suite (`module:callable`), each with the first place that asks for it."""
+    """The callables of a suite (`module:callable`) that judge, each with the first place that asks for it."""
     found: dict[str, SourceMark] = {}
+    summary = suite.policy.gates.summary
+    if summary is not None and summary.function is not None and suite.summary_mark is not None:
+        found[summary.function] = suite.summary_mark
     for case in suite.cases:
         for turn in case.turns:
             for spec in turn.metrics:

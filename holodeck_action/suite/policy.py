@@ -83,7 +83,15 @@ class GateSummary(FormatModel):
     method: Literal["simple_average", "weighted_average", "minimum", "custom"]
     weights: dict[str, Positive] | None = None
     """Weight per metric label, for weighted_average."""
+    function: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")] | None = None
+    """`module.path:callable`, importable from the suite's folder, for custom: takes `means`, gives a number 0..1."""
     min: UnitInterval
+
+    @model_validator(mode="after")
+    def _function_fits_the_method(self) -> GateSummary:
+        if (self.method == "custom") != (self.function is not None):
+            raise PydanticCustomError("function", "belongs to method custom, which needs it, and to no other")
+        return self
 
     @model_validator(mode="after")
     def _weights_fit_the_method(self) -> GateSummary:

@@ -130,6 +130,7 @@ class Suite:
         notices: what the reader should know (unused blocks, duplicate names, deprecated metrics), each one sentence.
         secrets: substituted variable values and secret fields, for redaction; never shown.
         tool_marks: where the tools of agent.yaml stand, by name; shared MCP servers have none.
+        summary_mark: where the policy file names the callable of `gates.summary`; None where it names none.
     """
 
     name: str
@@ -143,3 +144,4 @@ class Suite:
     notices: tuple[str, ...] = ()
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     tool_marks: Mapping[str, SourceMark] = field(default_factory=dict)
+    summary_mark: SourceMark | None = None
