@@ -74,7 +74,10 @@ PROVIDER = Block(
     base={"provider": "openai", "name": "m"},
 )
 
-METRIC_TYPES = "standard, geval, rag, code, tool_correctness, trajectory, retrieval, length"
+METRIC_TYPES = (
+    "standard, geval, rag, code, tool_correctness, trajectory, retrieval, length, generation, query_transformation, "
+    "summarization, lm_retrieval, agent, refusal, trajectory_accuracy, composite"
+)
 METRIC_TYPE = Values((), "zzz", f'"zzz" is not allowed (allowed: {METRIC_TYPES})')
 
 

@@ -21,6 +21,7 @@ from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.metrics import AZURE_METRICS
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.project import ProjectConfig
+from tests.evaluators.judged import test_preset_settings
 from tests.fields import test_cases, test_judged, test_metrics, test_settings, test_validated
 from tests.fields.bounds import BOUNDS
 from tests.fields.runs import CHANGES
@@ -140,6 +141,7 @@ TABLES = {
     test_metrics.test_a_setting_changes_the_verdict: _of(test_metrics.PAIRS),
     test_judged.test_a_setting_of_a_judged_metric_changes_the_verdict: _of(test_judged.PAIRS),
     test_cases.test_a_field_changes_the_verdict: _moved(_of(test_cases.PAIRS)),
+    test_preset_settings.test_a_setting_of_a_preset_counts: _of(test_preset_settings.TRIES),
     test_settings.test_a_setting_changes_the_exit_code: _of(CHANGES),
     test_settings.test_a_bound_ends_what_takes_too_much: _of(BOUNDS),
 }

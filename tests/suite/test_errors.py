@@ -10,7 +10,10 @@ from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints
 
-METRICS = "standard, geval, rag, code, tool_correctness, trajectory, retrieval, length"
+METRICS = (
+    "standard, geval, rag, code, tool_correctness, trajectory, retrieval, length, generation, query_transformation, "
+    "summarization, lm_retrieval, agent, refusal, trajectory_accuracy, composite"
+)
 STANDARD = "groundedness, relevance, coherence, fluency, similarity, bleu, rouge, meteor, f1_score, equality, numeric"
 PROVIDER_KEYS = "api_key, api_version, auth_provider, endpoint, max_tokens, name, provider, temperature, top_p"
 TOOL_CASE = "test_cases: [{input: a, expected_tools: []}]\n"
@@ -233,7 +236,8 @@ CASE_ERRORS = [
     (
         "{input: a, evaluations: [{metric: rouge, k: 3}]}",
         "6:44: test_cases[0].evaluations[0].k: unknown key (allowed: absolute_tolerance, accept_percent, "
-        "accept_thousands_separators, case_insensitive, custom_prompt, enabled, fail_on_error, metric, model, name, "
+        "accept_thousands_separators, case_insensitive, custom_prompt, enabled, fail_on_error, judges, metric, model, "
+        "name, "
         "relative_tolerance, response_path, retry_on_failure, scale, strip_punctuation, strip_whitespace, threshold, "
         "timeout_ms, type, use_stemmer, variant)",
     ),
