@@ -189,6 +189,64 @@ def decide(results: Path, policy: Path | None, output_dir: Path | None, **gates:
     return redecide(results, given, Flags(**gates), output_dir, sys.stdout)
 
 
+@cli.command(epilog=EPILOG)
+@click.argument("results", type=click.Path(path_type=Path))
+@click.argument("suite", default="agent.yaml", metavar="[SUITE]")
+@click.option(
+    "-o",
+    "--output-dir",
+    type=click.Path(path_type=Path),
+    help="Write results.json, verdict.json, report.md and junit.xml here.",
+)
+@click.option("--concurrency", type=_AT_LEAST_ONE, help="Conversations judged at a time [default: 10].")
+@click.option("--run-timeout", type=_SECONDS, help="Seconds it may take [default: no limit].")
+@click.option("--max-cost-usd", type=_DOLLARS, help="US dollars the judges may cost [default: no limit].")
+@click.option("--max-tokens", type=_COUNT, help="Tokens the judges may take [default: no limit].")
+@_gate_options
+@click.option("--resume", is_flag=True, help="Continue where an interrupted call left the output directory.")
+@click.option("--env-file", type=click.Path(path_type=Path), help="Read variables from this file.")
+@click.option("--record", type=click.Path(path_type=Path), metavar="DIR", help="Keep every model call here.")
+@click.option(
+    "--replay", type=click.Path(path_type=Path), metavar="DIR", help="Answer model calls from here; no key is needed."
+)
+@click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Keep verdicts of judges between runs.")
+@click.option("--dry-run", is_flag=True, help="Only print what judges would be asked.")
+@click.option("--template", type=click.Path(path_type=Path), help="Make report.md with this Jinja template.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["violation", "never"]),
+    help="When to end with an exit code: violation, for every verdict but passed [default], or never.",
+)
+def rejudge(results: Path, suite: str, **options: Any) -> int:
+    """Grade the stored answers of RESULTS (a results.json) again, by the current metrics and judges of SUITE.
+
+    The agent is not run. Every case of RESULTS must ask in SUITE what it asked then.
+
+    \b
+    Examples:
+      holodeck-action rejudge results/results.json -o rejudged
+      holodeck-action rejudge results/results.json other-judges/agent.yaml --max-cost-usd 1
+    """
+    from holodeck_action.pipeline import Output, plan_suites, run_suites
+    from holodeck_action.preflight import ConfigurationError, find_suites, load_all, template_of
+    from holodeck_action.rejudge import prepare_stored
+    from holodeck_action.request import request_from
+
+    request = request_from({"suites": (suite,), **options})
+    template = template_of(request.template)
+    around = _surroundings(request.env_file)
+    found = find_suites(request.suites, around.cwd)
+    if len(found) > 1:
+        raise ConfigurationError([f"{suite}: {len(found)} suites match; the answers of a record are those of one"])
+    (loaded,) = load_all(found, around)
+    prepared = [prepare_stored(results, loaded, request.flags, around, request.output_dir)]
+    if request.dry_run:
+        plan_suites(prepared, request.flags, sys.stdout)
+        return 0
+    output = Output(sys.stdout, sys.stderr, request.output_dir, template)
+    return request.process_exit_code(run_suites(prepared, request.flags, output, resume=request.resume).exit_code)
+
+
 @cli.command()
 @click.argument("results", type=click.Path(path_type=Path))
 @click.option(

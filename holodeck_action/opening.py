@@ -21,6 +21,7 @@ from holodeck_action.runner.identity import run_identity
 from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
 from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.targets import ModelTarget
+from holodeck_action.suite.values import Suite
 from holodeck_action.tracing.traces import secrets_of
 from holodeck_action.usercode.pool import WorkerPool
 
@@ -36,15 +37,15 @@ if TYPE_CHECKING:
 class Opened:
     """A suite that can run: its agent is built, and what an interrupted run finished is read.
 
-    `folder` is where its files go, None for nowhere. `own` is the agent where it is the suite's own model; `budgets`
-    limit its calls. `wire` carries the calls of models, None where none is asked; `judges` are those that grade,
-    `reuse` has the verdicts of earlier runs (None: every evaluation is asked for).
+    `folder` is where its files go, None for nowhere. `agent` is None where stored answers are graded; `own` is the
+    agent where it is the suite's own model. `budgets` limit its calls. `wire` carries the calls of models, None where
+    none is asked; `judges` are those that grade, `reuse` has the verdicts of earlier runs (None: all are asked for).
     `files` reads the files of its cases, None where there are none.
     """
 
     item: Prepared
     folder: Path | None
-    agent: Agent
+    agent: Agent | None
     own: OwnAgent | None
     budgets: tuple[Budget, ...]
     wire: Wire | None
@@ -60,7 +61,7 @@ class Opened:
     def notices(self) -> tuple[str, ...]:
         """What the reader should know; more may come while the suite runs."""
         return (
-            *self.agent.notices,
+            *(() if self.agent is None else self.agent.notices),
             *(() if self.wire is None else self.wire.notices),
             *(() if self.reuse is None else self.reuse.notices),
         )
@@ -92,9 +93,7 @@ def open_all(
     suites: list[Opened] = []
     problems: list[str] = []
     for item, folder in zip(prepared, folders, strict=True):
-        of_servers = server_secrets(item.suite.agent.tools or (), item.suite.folder)
-        of_collectors = secrets_of(item.suite, item.environ)
-        redactor = Redactor(item.suite.secrets | environment_secrets(item.environ) | of_servers | of_collectors)
+        redactor = redactor_of(item.suite, item.environ)
         try:
             suites.append(_open(item, folder, redactor, shared, resume=resume))
         except TargetError as error:
@@ -107,6 +106,12 @@ def open_all(
     return suites
 
 
+def redactor_of(suite: Suite, environ: Mapping[str, str]) -> Redactor:
+    """Return what takes the secrets of a suite out of everything that is kept or shown of its run."""
+    of_servers = server_secrets(suite.agent.tools or (), suite.folder)
+    return Redactor(suite.secrets | environment_secrets(environ) | of_servers | secrets_of(suite, environ))
+
+
 def _open(item: Prepared, folder: Path | None, redactor: Redactor, shared: Budget | None, *, resume: bool) -> Opened:
     # A turn's deadline runs while it waits for a process: there is one for every conversation.
     pool = WorkerPool(item.suite.folder, environ=item.environ, size=item.settings.concurrency)
@@ -114,7 +119,7 @@ def _open(item: Prepared, folder: Path | None, redactor: Redactor, shared: Budge
     budgets = tuple(
         budget for budget in (budget_of(settings.max_cost_usd, settings.max_tokens), shared) if budget is not None
     )
-    files = _files(item)
+    files = None if item.stored is not None else _files(item)
     wire: Wire | None = None
     judges: Judges | None = None
     reuse: Reuse | None = None
@@ -125,11 +130,11 @@ def _open(item: Prepared, folder: Path | None, redactor: Redactor, shared: Budge
         judges = _judges(item, wire)
         reuse = _reuse(item, redactor, judges)
     own: OwnAgent | None = None
-    agent: Agent
+    agent: Agent | None = None
     if isinstance(item.target, ModelTarget):
         assert wire is not None
         agent = own = _own_agent(item, redactor, wire, files)
-    else:
+    elif item.stored is None:
         agent = build_agent(
             item.suite,
             item.target,
@@ -233,6 +238,7 @@ def _reuse(item: Prepared, redactor: Redactor, judges: Judges) -> Reuse | None:
 async def close_all(suites: Sequence[Opened]) -> None:
     """Release what suites hold that were opened and did not run."""
     for opened in suites:
-        await opened.agent.close()
+        if opened.agent is not None:
+            await opened.agent.close()
         if opened.wire is not None:
             await opened.wire.close()

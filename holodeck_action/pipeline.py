@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from holodeck_action.agents.registry import describe
+from holodeck_action.evaluators.custom_summary import with_custom_summary
 from holodeck_action.evaluators.scoring import TurnScorer
 from holodeck_action.opening import Opened, budget_of, close_all, open_all
 from holodeck_action.preflight import ConfigurationError, Prepared, writable_folder
@@ -23,6 +24,7 @@ from holodeck_action.reports.files import JUNIT_FILE, REPORT_FILE, write_reports
 from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.progress import progress_for
 from holodeck_action.reports.terminal import show
+from holodeck_action.results.consumption import reused_of
 from holodeck_action.results.decide import decide
 from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE, write_combined, write_record, write_verdict
 from holodeck_action.results.record import Record
@@ -40,7 +42,8 @@ from holodeck_action.results.views import Report
 from holodeck_action.runner.commit import folder_in_repository, head_commit
 from holodeck_action.runner.journal import JOURNAL_FILE, Journal, set_aside
 from holodeck_action.runner.run import RunPlan, resumable, run_suite
-from holodeck_action.runner.schedule import Stop
+from holodeck_action.runner.schedule import Stop, Trials
+from holodeck_action.runner.stored import StoredTrials
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.settings import Flags, filters_of
 from holodeck_action.tracing.traces import FlushTime, traced_run
@@ -164,7 +167,7 @@ def _announce(suites: Sequence[Opened], flags: Flags, output: Output) -> None:
     if any(ready.wire is not None and ready.item.settings.calls.mode != "replay" for ready in suites):
         _plan([ready.item for ready in suites], flags, output.stderr)
     for ready in suites:
-        if ready.budgets and ready.own is None:
+        if ready.budgets and ready.own is None and ready.item.stored is None:
             target = ready.redactor.text(describe(ready.item.target))
             limited = "calls of a suite's own model" if ready.wire is None else "the calls of judges"
             _note(f"{ready.item.place}: the budget does not limit {target}, only {limited}", output)
@@ -268,23 +271,28 @@ async def _evaluate(
         judges=ready.judges,
         reuse=ready.reuse,
     )
-    deadlines = Deadlines(settings.turn_timeout_s, settings.case_timeout_s)
-    gives_files = ready.own is not None
-    trials = TrialRunner(
-        ready.agent, scorer, deadlines, SYSTEM_CLOCK, ready.redactor, suite.name, ready.files, gives_files
-    )
+    trials = _trials(ready, scorer)
+    stored = item.stored
     resumed = resumable(item.cases, ready.resumed.trials, ready.redactor)
     plan = RunPlan(
         cases=item.cases,
-        target=describe(item.target),
+        target=describe(item.target) if stored is None else stored.record.provenance.target,
         gates=settings.gates,
         concurrency=settings.concurrency,
         run_timeout_s=settings.run_timeout_s,
         stop_when_decided=settings.stop_when_decided,
-        filters=filters_of(flags),
-        commit=head_commit(suite.folder),
+        filters=filters_of(flags) if stored is None else stored.record.provenance.filters,
+        commit=head_commit(suite.folder) if stored is None else stored.record.provenance.commit,
         folder=folder_in_repository(suite.folder),
     )
+    if stored is not None:
+        plan = replace(
+            plan,
+            available=stored.trials.keys(),
+            rejudged=stored.digest,
+            stopped=stored.stopped,
+            notices=stored.notices,
+        )
     progress = progress_for(output.stderr, len(item.cases), stop_when_decided=settings.stop_when_decided)
     with ExitStack() as scope:
         scope.enter_context(_stopping(stop, deadline, flags.run_timeout_s))
@@ -295,8 +303,10 @@ async def _evaluate(
                 record = await run_suite(
                     suite, plan, trials, stop=stop, journal=journal, resumed=resumed, on_case=progress.case
                 )
+            record = await with_custom_summary(record, pool, ready.redactor)
         finally:
-            await ready.agent.close()
+            if ready.agent is not None:
+                await ready.agent.close()
             if ready.wire is not None:
                 await ready.wire.close()
             if ready.files is not None:
@@ -307,19 +317,26 @@ async def _evaluate(
         if notice not in told:
             _note(ready.redactor.text(notice), output)
     if ready.wire is not None:
-        calls = replace(ready.wire.model_calls, reused=_reused(record))
+        calls = replace(ready.wire.model_calls, reused=reused_of(record))
         record = replace(record, run=replace(record.run, model_calls=calls))
     return _Evaluated(record, stop.requested)
 
 
-def _reused(record: Record) -> int:
-    """Count the verdicts that are those of an earlier run."""
-    return sum(
-        evaluation.cached
-        for case in record.cases
-        for trial in case.trials
-        for turn in trial.turns
-        for evaluation in turn.evaluations
+def _trials(ready: Opened, scorer: TurnScorer) -> Trials:
+    """Return what runs the trials of a suite, or grades those of an earlier run."""
+    item = ready.item
+    if item.stored is not None:
+        return StoredTrials(item.stored, scorer, SYSTEM_CLOCK, ready.redactor)
+    assert ready.agent is not None
+    return TrialRunner(
+        ready.agent,
+        scorer,
+        Deadlines(item.settings.turn_timeout_s, item.settings.case_timeout_s),
+        SYSTEM_CLOCK,
+        ready.redactor,
+        item.suite.name,
+        ready.files,
+        gives_files=ready.own is not None,
     )
 
 

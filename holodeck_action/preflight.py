@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holodeck_action.agents.base import TargetError
 from holodeck_action.agents.registry import build_agent, describe
@@ -34,6 +35,9 @@ from holodeck_action.suite.values import Case, Suite
 from holodeck_action.suite.variables import environment_for
 from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from holodeck_action.runner.stored import StoredRun
 
 
 class ConfigurationError(Exception):
@@ -71,7 +75,8 @@ class Prepared:
     """A suite that is ready to run.
 
     `environ` is what its agent and its code see. `shown` is its folder as the reader would type it, empty for the
-    current one. `target_folder` is what a relative path in the target is relative to.
+    current one. `target_folder` is what a relative path in the target is relative to. `stored` holds answers of an
+    earlier run, which are graded in the place of new ones.
     """
 
     suite: Suite
@@ -81,6 +86,7 @@ class Prepared:
     cases: tuple[Case, ...]
     target: AnyTarget
     target_folder: Path
+    stored: StoredRun | None = None
 
     @property
     def place(self) -> str:
@@ -143,7 +149,8 @@ def load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool =
             lines += [_line(problem, shown) for problem in error.problems]
             continue
         lines += [
-            _line(Problem(references[reference], "grader", message), shown) for reference, message in wrong.items()
+            _line(Problem(mark, "gates.summary.function" if mark == suite.summary_mark else "grader", message), shown)
+            for mark, message in ((references[reference], message) for reference, message in wrong.items())
         ]
         suites.append(Loaded(suite, found.variables))
     if lines:
@@ -172,7 +179,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
         except (SettingsError, TargetError) as error:
             lines.append(f"{suite_place(suite, around.cwd)}: {error}")
             continue
-        lines += _judged(suite, cases, settings, loaded.environ, shown)
+        lines += judge_problems(suite, cases, settings, loaded.environ, shown)
         prepared.append(Prepared(suite, loaded.environ, shown, settings, cases, target, folder))
     if lines:
         raise ConfigurationError(lines)
@@ -337,7 +344,7 @@ def _check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
     return check_own(suite, environ)
 
 
-def _judged(
+def judge_problems(
     suite: Suite, cases: Sequence[Case], settings: Settings, environ: Mapping[str, str], shown: str
 ) -> list[str]:
     """Name every metric that a model must grade and that nobody can."""

@@ -70,6 +70,17 @@ def latencies_of(cases: Iterable[CaseRecord]) -> Latencies:
     return Latencies(tuple(answered), missing)
 
 
+def reused_of(record: Record) -> int:
+    """Return how many verdicts of judges are those of an earlier run."""
+    return sum(
+        evaluation.cached
+        for case in record.cases
+        for trial in case.trials
+        for turn in trial.turns
+        for evaluation in turn.evaluations
+    )
+
+
 def _usages(record: Record) -> Iterator[Usage]:
     for case in record.cases:
         for turn in (turn for trial in case.trials for turn in trial.turns):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from holodeck_action import __version__
@@ -20,8 +20,7 @@ from holodeck_action.results.record import (
 from holodeck_action.results.redaction import Redactor
 from holodeck_action.runner.conditions import about_answers, conditions
 from holodeck_action.runner.journal import Journal
-from holodeck_action.runner.schedule import Stop, TrialKey, run_cases
-from holodeck_action.runner.trial import TrialRunner
+from holodeck_action.runner.schedule import Stop, TrialKey, Trials, run_cases
 from holodeck_action.suite.applicability import asserts, skip_reason
 from holodeck_action.suite.policy import Gates, QuarantineEntry
 from holodeck_action.suite.values import Case, Suite
@@ -41,6 +40,10 @@ class RunPlan:
         filters: the case filters in force, for provenance.
         commit: the commit that is evaluated, where known.
         folder: the suite's folder in its repository, where known.
+        available: the trials that there are; None for all.
+        rejudged: digest of the record whose answers are graded again; None for answers of this run.
+        stopped: why those answers are not whole; None when they are.
+        notices: what the reader should know besides, each one sentence.
     """
 
     cases: Sequence[Case]
@@ -52,12 +55,16 @@ class RunPlan:
     filters: Mapping[str, object]
     commit: str | None
     folder: str | None
+    available: Set[TrialKey] | None = None
+    rejudged: str | None = None
+    stopped: str | None = None
+    notices: tuple[str, ...] = ()
 
 
 async def run_suite(
     suite: Suite,
     plan: RunPlan,
-    trials: TrialRunner,
+    trials: Trials,
     *,
     stop: Stop,
     journal: Journal | None,
@@ -98,13 +105,14 @@ async def run_suite(
         resumed=resumed,
         on_trial=record_trial,
         on_case=report_case,
+        available=plan.available,
     )
     records = tuple(case_record(case, outcome.trials[case.id], redactor) for case in plan.cases)
     return Record(
         schema_version=SCHEMA_VERSION,
         suite=SuiteIdentity(redactor.text(suite.name), suite.file, suite.digest),
         provenance=redactor.value(
-            Provenance(__version__, plan.target, plan.commit, dict(plan.filters), plan.folder),
+            Provenance(__version__, plan.target, plan.commit, dict(plan.filters), plan.folder, plan.rejudged),
         ),
         gates=plan.gates,
         quarantine=_quarantine(suite, redactor),
@@ -118,9 +126,10 @@ async def run_suite(
             python=platform.python_version(),
             resumed_trials=len(resumed),
         ),
-        stopped=outcome.stopped,
+        stopped=outcome.stopped or plan.stopped,
         notices=redactor.value(
             (
+                *plan.notices,
                 *conditions(suite, plan.cases, plan.gates, plan.filters, started.date()),
                 *about_answers(records, suite.agent.model.max_tokens),
                 *suite.notices,

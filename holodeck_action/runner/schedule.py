@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from holodeck_action.results.judge import deciding_prefix, judge_trial, trials_surely_needed
 from holodeck_action.results.record import TrialRecord
-from holodeck_action.runner.trial import TrialRunner
+from holodeck_action.results.redaction import Redactor
+from holodeck_action.runner.trial import Clock
 from holodeck_action.suite.values import Case
 
 TrialKey = tuple[str, int]
+
+
+class Trials(Protocol):
+    """What runs trials: `runner.trial.TrialRunner`, or `runner.stored.StoredTrials` for those of an earlier run."""
+
+    @property
+    def clock(self) -> Clock:
+        """The time."""
+        ...
+
+    @property
+    def redactor(self) -> Redactor:
+        """Masks secrets."""
+        ...
+
+    async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
+        """Run one trial of a case, holding the slot while it counts among those at a time."""
+        ...
 
 
 class Stop:
@@ -59,13 +79,14 @@ class _NotStartedError(Exception):
 
 @dataclass(slots=True)
 class _Work:
-    trials: TrialRunner
+    trials: Trials
     pending: Iterator[Case]
     slots: asyncio.Semaphore
     stop_when_decided: bool
     stop: Stop
     on_trial: Callable[[Case, TrialRecord], None]
     on_case: Callable[[Case, Sequence[TrialRecord]], None]
+    available: Set[TrialKey] | None = None
     finished: dict[str, dict[int, TrialRecord]] = field(default_factory=dict)
 
     async def serve(self) -> None:
@@ -83,6 +104,10 @@ class _Work:
         self.on_case(case, [done[index] for index in sorted(done)])
 
     def _next_trials(self, case: Case, done: Mapping[int, TrialRecord]) -> list[int]:
+        wanted = self._wanted_trials(case, done)
+        return wanted if self.available is None else [index for index in wanted if (case.id, index) in self.available]
+
+    def _wanted_trials(self, case: Case, done: Mapping[int, TrialRecord]) -> list[int]:
         missing = [index for index in range(case.repeat) if index not in done]
         if not self.stop_when_decided:
             return missing
@@ -115,7 +140,7 @@ class _Work:
 
 async def run_cases(
     cases: Sequence[Case],
-    trials: TrialRunner,
+    trials: Trials,
     *,
     concurrency: int,
     run_timeout_s: float | None,
@@ -124,6 +149,7 @@ async def run_cases(
     resumed: Mapping[TrialKey, TrialRecord],
     on_trial: Callable[[Case, TrialRecord], None],
     on_case: Callable[[Case, Sequence[TrialRecord]], None],
+    available: Set[TrialKey] | None = None,
 ) -> Outcome:
     """Run every trial that is not already there.
 
@@ -137,6 +163,7 @@ async def run_cases(
         resumed: finished trials of an interrupted run, by (case id, trial index).
         on_trial: told of every trial that finishes now.
         on_case: told of every case that is done, resumed ones included.
+        available: the trials that there are; None for all. A case that lacks one is done without it.
 
     Returns:
         The finished trials.
@@ -145,7 +172,7 @@ async def run_cases(
     for (case_id, index), trial in resumed.items():
         finished.setdefault(case_id, {})[index] = trial
     slots = asyncio.Semaphore(concurrency)
-    work = _Work(trials, iter(cases), slots, stop_when_decided, stop, on_trial, on_case, finished)
+    work = _Work(trials, iter(cases), slots, stop_when_decided, stop, on_trial, on_case, available, finished)
     # Twice as many cases under way as sessions: answers are scored while the next sessions run.
     serving = asyncio.create_task(_serve(work, min(2 * concurrency, max(1, len(cases)))))
     stopping = asyncio.create_task(stop.wait())
