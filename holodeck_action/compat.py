@@ -23,10 +23,8 @@ _ROOT = "holodeck"
 
 _EVALUATORS = "holodeck_action.evaluators"
 _DEEPEVAL = f"{_EVALUATORS}.deepeval"
-_JUDGED = None
-"""Names that belong to metrics judged by a model."""
 
-NAMES: Mapping[str, Mapping[str, str | None]] = {
+NAMES: Mapping[str, Mapping[str, str]] = {
     _ROOT: {},
     "holodeck.lib": {},
     "holodeck.lib.evaluators": {},
@@ -172,24 +170,17 @@ class _Loader:
         names = NAMES[module.__name__]
         module.__doc__ = f"{module.__name__}, as far as holodeck-action implements it."
         module.__dict__.update(
-            __all__=sorted(name for name, source in names.items() if source is not None),
+            __all__=sorted(names),
             __dir__=lambda: sorted({*module.__dict__, *names}),
             __getattr__=_attribute_reader(module, names),
         )
 
 
-def _attribute_reader(module: ModuleType, names: Mapping[str, str | None]) -> Callable[[str], Any]:
+def _attribute_reader(module: ModuleType, names: Mapping[str, str]) -> Callable[[str], Any]:
     def read(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-        source = names[name]
-        if source is None:
-            raise ImportError(
-                f"{name} (from {module.__name__}) is not available: this version of holodeck-action has no metrics "
-                "judged by a model yet",
-                name=module.__name__,
-            )
-        source_module, _, source_name = source.partition(":")
+        source_module, _, source_name = names[name].partition(":")
         value = getattr(importlib.import_module(source_module), source_name)
         setattr(module, name, value)
         return value

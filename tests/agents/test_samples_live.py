@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.results.canonical import canonical_json
+from holodeck_action.results.record import Record
 from tests.agents.mcp_servers.starting import SHOP, path_with_npx
 from tests.cli.project import Project
 from tests.llm.models import Answer, FakeModels, Request, ToolCall
@@ -93,6 +94,7 @@ def test_a_sample_runs_with_its_tools_and_its_judges(name: str, project: Project
     assert finished.code == 0, finished.stdout + finished.stderr
     for case in record.cases:
         check(name.partition("/")[0], case.trials[0].turns[0])
+    shown_to_judges(record, models)
     asked = len(models.requests)
     # Without network and keys the recording gives the same.
     environ |= {"OPENAI_API_KEY": "", "AZURE_OPENAI_API_KEY": "none"}
@@ -115,3 +117,13 @@ def check(kind: str, turn: Any) -> None:
     assert {found.status for found in turn.evaluations} == {"completed"}
     faithfulness = next(found for found in turn.evaluations if found.evaluator_name == "faithfulness")
     assert (faithfulness.score, faithfulness.metadata["claims_count"]) == (1.0, 1)
+
+
+def shown_to_judges(record: Record, models: FakeModels) -> None:
+    """What the tools of a case found is what its judges are shown, chunk by chunk."""
+    shown = [request.text for request in models.requests if request.operation == "chat" and not request.tools]
+    for turn in (case.trials[0].turns[0] for case in record.cases):
+        found = "\n\n".join(turn.retrieval_context or ())
+        assert any(found in text for text in shown if "truths" in text)
+        relevancy = [each for each in turn.evaluations if each.evaluator_name == "contextual_relevancy"]
+        assert all(each.metadata["total_chunks"] == len(turn.retrieved_chunks or ()) for each in relevancy)
