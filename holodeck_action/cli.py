@@ -2,67 +2,29 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from holodeck_action import __version__
 from holodeck_action.failures import EXIT_CONFIGURATION, EXIT_INTERNAL, explained
+from holodeck_action.options import (
+    AT_LEAST_ONE,
+    COUNT,
+    DOLLARS,
+    EPILOG,
+    PUBLISH_EPILOG,
+    RATE,
+    SECONDS,
+    SUITES,
+    gate_options,
+    surroundings,
+)
 from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.streams import lasting_streams
-
-if TYPE_CHECKING:
-    from holodeck_action.preflight import Surroundings
-
-EPILOG = """\b
-Exit codes:
-  0  every gate passed
-  1  a gate is violated
-  2  configuration or usage error, nothing was run
-  3  incomplete: the agent or an evaluation could not be run
-  4  stopped: deadline, budget or signal; a partial report was written
-"""
-
-PUBLISH_EPILOG = f"{EPILOG}  5  passed, but --require-publish, and something could not be published\n"
-
-_SUITES = click.argument("suites", nargs=-1, metavar="[SUITE]...")
-
-
-class _Finite(click.FloatRange):
-    """A range that holds neither NaN, which passes every comparison of the base class, nor infinity."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number: float = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a finite number.", param, ctx)
-        return number
-
-
-_RATE = _Finite(0.0, 1.0)
-_COUNT = click.IntRange(min=0)
-_AT_LEAST_ONE = click.IntRange(min=1)
-_SECONDS = _Finite(min=0.0, min_open=True)
-_DOLLARS = _Finite(min=0.0)
-
-
-def _gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    options = [
-        click.option("--min-pass-rate", type=_RATE, help="Share of cases that must pass [default: 1.0]."),
-        click.option(
-            "--min-pass-rate-lower-bound", type=_RATE, help="Lower end of the pass rate's 95 % interval to reach."
-        ),
-        click.option("--min-completeness", type=_RATE, help="Share of evaluations that must happen [default: 1.0]."),
-        click.option("--max-errors", type=_COUNT, help="Cases that may end in error."),
-        click.option("--max-flaky", type=_COUNT, help="Cases that may both pass and fail over their trials."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
@@ -72,7 +34,7 @@ def cli() -> None:
 
 
 @cli.command(epilog=EPILOG)
-@_SUITES
+@SUITES
 @click.option(
     "-o",
     "--output-dir",
@@ -83,21 +45,21 @@ def cli() -> None:
     "--target",
     help="Who answers: recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model for the suite's own.",
 )
-@click.option("--concurrency", type=_AT_LEAST_ONE, help="Conversations at a time [default: 10].")
-@click.option("--turn-timeout", type=_SECONDS, help="Seconds the agent may take for a turn [default: 60].")
-@click.option("--case-timeout", type=_SECONDS, help="Seconds the agent may take for a case [default: 600].")
-@click.option("--run-timeout", type=_SECONDS, help="Seconds the whole run may take [default: no limit].")
-@click.option("--max-response-bytes", type=_AT_LEAST_ONE, help="Largest answer of a turn [default: 1000000].")
+@click.option("--concurrency", type=AT_LEAST_ONE, help="Conversations at a time [default: 10].")
+@click.option("--turn-timeout", type=SECONDS, help="Seconds the agent may take for a turn [default: 60].")
+@click.option("--case-timeout", type=SECONDS, help="Seconds the agent may take for a case [default: 600].")
+@click.option("--run-timeout", type=SECONDS, help="Seconds the whole run may take [default: no limit].")
+@click.option("--max-response-bytes", type=AT_LEAST_ONE, help="Largest answer of a turn [default: 1000000].")
 @click.option(
-    "--max-cost-usd", type=_DOLLARS, help="US dollars the model calls of the run may cost [default: no limit]."
+    "--max-cost-usd", type=DOLLARS, help="US dollars the model calls of the run may cost [default: no limit]."
 )
-@click.option("--max-tokens", type=_COUNT, help="Tokens the model calls of the run may take [default: no limit].")
-@click.option("--repeat", type=_AT_LEAST_ONE, help="Trials of each case.")
-@click.option("--min-pass", type=_AT_LEAST_ONE, help="Trials of each case that must pass.")
-@_gate_options
+@click.option("--max-tokens", type=COUNT, help="Tokens the model calls of the run may take [default: no limit].")
+@click.option("--repeat", type=AT_LEAST_ONE, help="Trials of each case.")
+@click.option("--min-pass", type=AT_LEAST_ONE, help="Trials of each case that must pass.")
+@gate_options
 @click.option("--case", "case_globs", multiple=True, metavar="GLOB", help="Run only cases whose id or name matches.")
 @click.option("--tag", "tags", multiple=True, help="Run only cases with this tag.")
-@click.option("--limit", type=_AT_LEAST_ONE, help="Run only the first N of the chosen cases.")
+@click.option("--limit", type=AT_LEAST_ONE, help="Run only the first N of the chosen cases.")
 @click.option(
     "--failed-from",
     type=click.Path(path_type=Path),
@@ -140,7 +102,7 @@ def run(suites: tuple[str, ...], **options: Any) -> int:
         raise ConfigurationError(error.lines) from error
     request = request_from({"suites": suites, **options}, inputs)
     template = template_of(request.template)
-    around = _surroundings(request.env_file)
+    around = surroundings(request.env_file)
     loaded = load_all(find_suites(request.suites, around.cwd), around, allow_empty=request.allow_empty)
     prepared = prepare(loaded, request.flags, around)
     if request.dry_run:
@@ -152,7 +114,7 @@ def run(suites: tuple[str, ...], **options: Any) -> int:
 
 
 @cli.command()
-@_SUITES
+@SUITES
 @click.option("--allow-empty", is_flag=True, help="Accept a suite without cases.")
 @click.option("--env-file", type=click.Path(path_type=Path), help="Read variables from this file.")
 def validate(suites: tuple[str, ...], allow_empty: bool, env_file: Path | None) -> int:
@@ -162,7 +124,7 @@ def validate(suites: tuple[str, ...], allow_empty: bool, env_file: Path | None) 
     """
     from holodeck_action.preflight import check_targets, find_suites, load_all, suite_place
 
-    around = _surroundings(env_file)
+    around = surroundings(env_file)
     suites_loaded = load_all(find_suites(suites or ("agent.yaml",), around.cwd), around, allow_empty=allow_empty)
     missing = check_targets(suites_loaded, around)
     for suite, notes in zip((loaded.suite for loaded in suites_loaded), missing, strict=True):
@@ -177,7 +139,7 @@ def validate(suites: tuple[str, ...], allow_empty: bool, env_file: Path | None) 
 @cli.command(epilog=EPILOG)
 @click.argument("results", type=click.Path(path_type=Path))
 @click.option("--policy", type=click.Path(path_type=Path), help="Take the gates from this policy file.")
-@_gate_options
+@gate_options
 @click.option("-o", "--output-dir", type=click.Path(path_type=Path), help="Write verdict.json here.")
 def decide(results: Path, policy: Path | None, output_dir: Path | None, **gates: Any) -> int:
     """Judge RESULTS (a results.json) again, without running anything, by the gates it was run with or new ones."""
@@ -185,7 +147,7 @@ def decide(results: Path, policy: Path | None, output_dir: Path | None, **gates:
     from holodeck_action.redecide import redecide
     from holodeck_action.settings import Flags
 
-    given = None if policy is None else gates_of(policy, _surroundings(None))
+    given = None if policy is None else gates_of(policy, surroundings(None))
     return redecide(results, given, Flags(**gates), output_dir, sys.stdout)
 
 
@@ -198,11 +160,11 @@ def decide(results: Path, policy: Path | None, output_dir: Path | None, **gates:
     type=click.Path(path_type=Path),
     help="Write results.json, verdict.json, report.md and junit.xml here.",
 )
-@click.option("--concurrency", type=_AT_LEAST_ONE, help="Conversations judged at a time [default: 10].")
-@click.option("--run-timeout", type=_SECONDS, help="Seconds it may take [default: no limit].")
-@click.option("--max-cost-usd", type=_DOLLARS, help="US dollars the judges may cost [default: no limit].")
-@click.option("--max-tokens", type=_COUNT, help="Tokens the judges may take [default: no limit].")
-@_gate_options
+@click.option("--concurrency", type=AT_LEAST_ONE, help="Conversations judged at a time [default: 10].")
+@click.option("--run-timeout", type=SECONDS, help="Seconds it may take [default: no limit].")
+@click.option("--max-cost-usd", type=DOLLARS, help="US dollars the judges may cost [default: no limit].")
+@click.option("--max-tokens", type=COUNT, help="Tokens the judges may take [default: no limit].")
+@gate_options
 @click.option("--resume", is_flag=True, help="Continue where an interrupted call left the output directory.")
 @click.option("--env-file", type=click.Path(path_type=Path), help="Read variables from this file.")
 @click.option("--record", type=click.Path(path_type=Path), metavar="DIR", help="Keep every model call here.")
@@ -234,7 +196,7 @@ def rejudge(results: Path, suite: str, **options: Any) -> int:
 
     request = request_from({"suites": (suite,), **options})
     template = template_of(request.template)
-    around = _surroundings(request.env_file)
+    around = surroundings(request.env_file)
     found = find_suites(request.suites, around.cwd)
     if len(found) > 1:
         raise ConfigurationError([f"{suite}: {len(found)} suites match; the answers of a record are those of one"])
@@ -245,6 +207,46 @@ def rejudge(results: Path, suite: str, **options: Any) -> int:
         return 0
     output = Output(sys.stdout, sys.stderr, request.output_dir, template)
     return request.process_exit_code(run_suites(prepared, request.flags, output, resume=request.resume).exit_code)
+
+
+@cli.command(epilog=EPILOG)
+@click.argument("labels", type=click.Path(path_type=Path), metavar="LABELS.csv")
+@click.argument("suite", required=False, metavar="[SUITE]")
+@click.option("--metric", help="Name of the metric that the labels are about [default: the only one with a judge].")
+@click.option(
+    "--results", type=click.Path(path_type=Path), help="Take answers and verdicts from this results.json; ask nobody."
+)
+@click.option("--threshold", type=RATE, help="Score that decides, for humans and judge [default: the metric's].")
+@click.option(
+    "--format", "form", type=click.Choice(["console", "markdown", "json"]), default="console", show_default=True
+)
+@click.option("-o", "--output-dir", type=click.Path(path_type=Path), help="Write judge-card.json here.")
+@click.option("--min-agreement-lower-bound", type=RATE, help="Lower end of the agreement's 95 % interval to reach.")
+@click.option("--min-kappa-lower-bound", type=RATE, help="Lower end of the 95 % interval of Cohen's κ to reach.")
+@click.option("--concurrency", type=AT_LEAST_ONE, help="Answers judged at a time [default: 10].")
+@click.option("--max-cost-usd", type=DOLLARS, help="US dollars the judges may cost [default: no limit].")
+@click.option("--max-tokens", type=COUNT, help="Tokens the judges may take [default: no limit].")
+@click.option("--env-file", type=click.Path(path_type=Path), help="Read variables from this file.")
+@click.option("--record", type=click.Path(path_type=Path), metavar="DIR", help="Keep every model call here.")
+@click.option(
+    "--replay", type=click.Path(path_type=Path), metavar="DIR", help="Answer model calls from here; no key is needed."
+)
+@click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Keep verdicts of judges between runs.")
+@click.option("--dry-run", is_flag=True, help="Only print what judges would be asked.")
+def calibrate(**options: Any) -> int:
+    """Compare a judge with the labels of humans in LABELS.csv, and write what its verdicts are worth.
+
+    Judged are the labelled answers, by a metric of SUITE (default: agent.yaml); with --results the verdicts of a record
+    count, and nobody is asked.
+
+    \b
+    Examples:
+      holodeck-action calibrate labels.csv --results results/results.json --metric faithfulness
+      holodeck-action calibrate labels.csv agent.yaml -o card --min-kappa-lower-bound 0.6
+    """
+    from holodeck_action.calibration.command import calibrate_files
+
+    return calibrate_files(options, surroundings(options.pop("env_file")), sys.stdout, sys.stderr)
 
 
 @cli.command()
@@ -271,7 +273,7 @@ def report(results: Path, **showing: Any) -> int:
 @cli.command(epilog=PUBLISH_EPILOG)
 @click.argument("results", nargs=-1, required=True)
 @click.option("--repository", metavar="OWNER/NAME", help="Where to publish [default: GITHUB_REPOSITORY].")
-@click.option("--pull-request", type=_AT_LEAST_ONE, help="Publish to this pull request [default: the event's].")
+@click.option("--pull-request", type=AT_LEAST_ONE, help="Publish to this pull request [default: the event's].")
 @click.option("--sha", metavar="COMMIT", help="The commit that was evaluated [default: the event's].")
 @click.option(
     "--comment",
@@ -345,13 +347,6 @@ def schema(document: str) -> int:
     made = suite_schema(document) if document in ("agent", "policy") else result_schema(document)
     click.echo(json.dumps(made, indent=2, ensure_ascii=False))
     return 0
-
-
-def _surroundings(env_file: Path | None) -> Surroundings:
-    from holodeck_action.preflight import Surroundings
-
-    home = os.environ.get("HOME")
-    return Surroundings(dict(os.environ), Path(home) if home else None, Path.cwd(), env_file)
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""A judge compared with the labels of humans."""

@@ -1,0 +1,335 @@
+"""The judge card: what a judge's verdicts are worth, measured against the labels of humans."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from holodeck_action import __version__
+from holodeck_action.calibration.labels import LabelError, Labels
+from holodeck_action.calibration.matching import Compared, Matched, judges_of
+from holodeck_action.results.agreement import krippendorff_alpha
+from holodeck_action.results.evaluation import Criteria, Evaluation
+from holodeck_action.results.judge import judge_evaluation
+from holodeck_action.results.reliability import (
+    Confusion,
+    Estimate,
+    alpha_of_pairs,
+    cohen_kappa,
+    confusion_of,
+    corrected_rate,
+    mean_absolute_error,
+    pearson,
+    spearman,
+    wilson,
+)
+from holodeck_action.results.statistics import MANY_ENOUGH
+
+CARD_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How two raters agree on verdicts: share of equal ones, Cohen's κ and Krippendorff's nominal α, over n answers."""
+
+    n: int
+    agreement: Estimate
+    kappa: Estimate
+    alpha: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How the judge's scores follow the humans': correlations, Krippendorff's interval α, mean absolute error."""
+
+    n: int
+    pearson: float | None
+    spearman: float | None
+    alpha: Estimate
+    mean_absolute_error: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Humans:
+    """How the humans agree with each other, which is the most that can be asked of a judge.
+
+    `first_two` compares the first two of them over the answers that both labelled; `alpha` is Krippendorff's of all.
+    """
+
+    raters: int
+    first_two: Agreement
+    alpha: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PassRates:
+    """Shares of answers that pass.
+
+    `human` and `judge` are those of the labelled answers; `judged` is how many answers the judge graded in all,
+    `of_judged` the share of them that it passes, and `corrected` what humans would pass of them. `corrected` has no
+    value where all judged answers are labelled: `human` is the rate then.
+    """
+
+    human: Estimate
+    judge: Estimate
+    judged: int
+    of_judged: Estimate
+    corrected: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A labelled answer that the judge could not grade, and why."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A labelled answer on which human and judge differ; verdicts are True for a pass."""
+
+    line: int
+    human: bool
+    judge: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCard:
+    """What a judge's verdicts are worth. It holds no text of cases or answers.
+
+    Attributes:
+        schema_version: of this document.
+        metric: the metric's name.
+        judges: the models that graded.
+        configuration: digest of what decides a score: metric, settings, version, judges; see `configuration_of`.
+        threshold: what decides whether a score passes; None where verdicts come without one, or it differs by case.
+        source: `live`, or the digest of the record that held the verdicts.
+        labels: SHA-256 of the file of labels.
+        n: labelled answers that were compared.
+        verdicts: answers by what both said.
+        judge: how the judge agrees with the first human.
+        sensitivity: share of the answers the human passes that the judge passes.
+        specificity: share of the answers the human fails that the judge fails.
+        pass_rates: shares of answers that pass.
+        scores: where the labels are scores.
+        humans: where several humans labelled.
+        missing: labelled answers without a verdict of the judge.
+        disagreements: in the order of the file.
+        notices: what the reader should know, each one sentence.
+        tool_version: version of holodeck-action.
+        created_at: ISO 8601, UTC.
+    """
+
+    schema_version: int
+    metric: str
+    judges: tuple[str, ...]
+    configuration: str
+    threshold: float | None
+    source: str
+    labels: str
+    n: int
+    verdicts: Confusion
+    judge: Agreement
+    sensitivity: Estimate
+    specificity: Estimate
+    pass_rates: PassRates
+    scores: Scores | None
+    humans: Humans | None
+    missing: tuple[Missing, ...]
+    disagreements: tuple[Disagreement, ...]
+    notices: tuple[str, ...]
+    tool_version: str
+    created_at: str
+
+
+CARD: TypeAdapter[JudgeCard] = TypeAdapter(JudgeCard)
+
+
+def card_json(card: JudgeCard) -> bytes:
+    """Return the content of judge-card.json."""
+    return CARD.dump_json(card, indent=1) + b"\n"
+
+
+def configuration_of(evaluations: Sequence[Evaluation]) -> str:
+    """Return a digest of what decides the scores of a metric; thresholds only decide what becomes of scores.
+
+    The settings of the models that grade, but for their names, are not known to a record and take no part.
+    """
+    first = evaluations[0]
+    criteria = first.criteria
+    described: dict[str, Any] = {
+        "kind": criteria.kind,
+        "metric": criteria.metric,
+        "settings": criteria.settings,
+        "pass_values": criteria.pass_values,
+        "polarity": criteria.polarity,
+        "version": first.evaluator_version,
+        "judges": sorted(frozenset().union(*map(judges_of, evaluations))),
+    }
+    text = json.dumps(described, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A labelled answer with both verdicts; `humans` are those of all humans."""
+
+    compared: Compared
+    humans: tuple[bool | None, ...]
+    judge: bool
+
+    @property
+    def human(self) -> bool:
+        assert self.humans[0] is not None
+        return self.humans[0]
+
+
+def make_card(labels: Labels, matched: Matched, threshold: float | None, *, source: str, created_at: str) -> JudgeCard:
+    """Measure a judge.
+
+    Args:
+        labels: what humans say.
+        matched: what the judge says of the same answers.
+        threshold: lowest passing score (highest, where low scores are good) for humans and judge in place of the
+            metric's own; None for the metric's own.
+        source: see `JudgeCard`.
+        created_at: see `JudgeCard`.
+
+    Raises:
+        LabelError: scores cannot be made verdicts, since there is no threshold.
+    """
+    judged: list[_Judged] = []
+    missing: list[Missing] = []
+    problems: list[str] = []
+    for item in matched.compared:
+        evaluation = _with_threshold(item.evaluation, threshold)
+        verdict = judge_evaluation(evaluation)
+        if verdict.outcome == "error":
+            missing.append(Missing(item.row.line, verdict.reason))
+        elif verdict.outcome in ("passed", "failed"):
+            humans = tuple(_human(label, labels.scores, evaluation.criteria) for label in item.row.labels)
+            if humans[0] is None:
+                problems.append(_no_threshold(labels, item.row.line, f"the labels are scores, and {matched.metric}"))
+            judged.append(_Judged(item, humans, verdict.outcome == "passed"))
+        else:
+            problems.append(_no_threshold(labels, item.row.line, matched.metric))
+    if problems:
+        raise LabelError(problems)
+    table = confusion_of((item.human, item.judge) for item in judged)
+    evaluations = [item.compared.evaluation for item in judged] or [item.evaluation for item in matched.compared]
+    thresholds = {_with_threshold(found, threshold).criteria.threshold for found in evaluations}
+    rates = _pass_rates(matched, table, threshold)
+    return JudgeCard(
+        schema_version=CARD_VERSION,
+        metric=matched.metric,
+        judges=tuple(sorted(frozenset().union(*map(judges_of, evaluations)))),
+        configuration=configuration_of(evaluations),
+        threshold=next(iter(thresholds)) if len(thresholds) == 1 else None,
+        source=source,
+        labels=labels.digest,
+        n=table.n,
+        verdicts=table,
+        judge=_agreement(
+            [(item.human, item.judge) for item in judged], [item.compared.group for item in judged], table
+        ),
+        sensitivity=wilson(table.true_pass, table.human_passes),
+        specificity=wilson(table.true_fail, table.human_fails),
+        pass_rates=rates,
+        scores=_scores(judged) if labels.scores else None,
+        humans=_humans(judged, labels.scores),
+        missing=tuple(missing),
+        disagreements=tuple(
+            Disagreement(item.compared.row.line, item.human, item.judge) for item in judged if item.human != item.judge
+        ),
+        notices=tuple(_notices(table, rates, thresholds)),
+        tool_version=__version__,
+        created_at=created_at,
+    )
+
+
+def _with_threshold(evaluation: Evaluation, threshold: float | None) -> Evaluation:
+    """Return an evaluation as the threshold of the call has it."""
+    if threshold is None:
+        return evaluation
+    metadata = {name: value for name, value in evaluation.metadata.items() if name != "passed"}
+    criteria = replace(evaluation.criteria, threshold=threshold, asserts=True)
+    return replace(evaluation, criteria=criteria, metadata=metadata)
+
+
+def _no_threshold(labels: Labels, line: int, what: str) -> str:
+    return f"{labels.file}:{line}: {what} has no threshold that makes a verdict of a score; give one with --threshold"
+
+
+def _human(label: float | None, scores: bool, criteria: Criteria) -> bool | None:
+    """Return a human's verdict; None without a label, or without a threshold."""
+    if label is None or not scores:
+        return None if label is None else label == 1.0
+    if criteria.threshold is None:
+        return None
+    return label <= criteria.threshold if criteria.polarity == "minimize" else label >= criteria.threshold
+
+
+def _agreement(verdicts: Sequence[tuple[bool, bool]], groups: Sequence[str], table: Confusion) -> Agreement:
+    pairs = [(float(one), float(other)) for one, other in verdicts]
+    return Agreement(table.n, wilson(table.agreed, table.n), cohen_kappa(table), alpha_of_pairs(pairs, groups))
+
+
+def _scores(judged: Sequence[_Judged]) -> Scores | None:
+    pairs: list[tuple[float, float]] = []
+    groups: list[str] = []
+    for item in judged:
+        label, score = item.compared.row.labels[0], item.compared.evaluation.score
+        if label is not None and isinstance(score, bool | int | float):
+            pairs.append((label, float(score)))
+            groups.append(item.compared.group)
+    if not pairs:
+        return None
+    return Scores(
+        len(pairs), pearson(pairs), spearman(pairs), alpha_of_pairs(pairs, groups), mean_absolute_error(pairs)
+    )
+
+
+def _humans(judged: Sequence[_Judged], scores: bool) -> Humans | None:
+    raters = len(judged[0].humans) if judged else 0
+    if raters < 2:
+        return None
+    both = [item for item in judged if item.humans[1] is not None]
+    verdicts = [(item.human, bool(item.humans[1])) for item in both]
+    units: list[Sequence[float | None]] = [
+        item.compared.row.labels if scores else [None if said is None else float(said) for said in item.humans]
+        for item in judged
+    ]
+    first_two = _agreement(verdicts, [item.compared.group for item in both], confusion_of(verdicts))
+    return Humans(raters, first_two, krippendorff_alpha(units))
+
+
+def _pass_rates(matched: Matched, table: Confusion, threshold: float | None) -> PassRates:
+    outcomes = [judge_evaluation(_with_threshold(evaluation, threshold)).outcome for evaluation in matched.judged]
+    passes, judged = outcomes.count("passed"), outcomes.count("passed") + outcomes.count("failed")
+    corrected = corrected_rate(passes, judged, table) if judged > table.n else Estimate(None)
+    return PassRates(
+        human=wilson(table.human_passes, table.n),
+        judge=wilson(table.judge_passes, table.n),
+        judged=judged,
+        of_judged=wilson(passes, judged),
+        corrected=corrected,
+    )
+
+
+def _notices(table: Confusion, rates: PassRates, thresholds: set[float | None]) -> Iterator[str]:
+    if 0 < table.n < MANY_ENOUGH:
+        yield f"too few labels for an interval of κ or α: {table.n}, {MANY_ENOUGH} needed"
+    if table.n and not table.human_fails:
+        yield "no labelled answer is bad: nothing tells whether the judge would fail one; label some that are"
+    if table.n and not table.human_passes:
+        yield "no labelled answer is good: nothing tells whether the judge would pass one; label some that are"
+    if len(thresholds) > 1:
+        yield "the metric's threshold differs by case"
+    if rates.judged > table.n and rates.corrected.value is None and table.human_fails and table.human_passes:
+        yield "the judge tells good from bad answers no better than chance: its pass rate cannot be corrected"

@@ -1,0 +1,275 @@
+"""Labels of humans, read strictly from CSV: a label that is misread makes a wrong judge look right."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_PASS = frozenset(("pass", "passed", "yes", "true", "1"))
+_FAIL = frozenset(("fail", "failed", "no", "false", "0"))
+_OTHER_NAMES = {"actual_output": "response", "expected_output": "ground_truth"}
+_PLACE = ("case", "turn", "trial")
+_TEXTS = ("input", "response", "ground_truth")
+_LISTS = ("context", "retrieval_context")
+_LABEL = re.compile(r"label(_[2-9])?")
+_MOST_PROBLEMS = 20
+_LONGEST_FIELD = 16_000_000
+
+
+class LabelError(Exception):
+    """Labels that cannot be used; `problems` say why, each one sentence with its line and column."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        shown = list(problems[:_MOST_PROBLEMS])
+        if len(problems) > len(shown):
+            shown.append(f"{len(problems) - len(shown)} more problems of this kind")
+        super().__init__("\n".join(shown))
+        self.problems = tuple(shown)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledAnswer:
+    """One row: an answer, and what humans say of it.
+
+    Attributes:
+        line: of the file, 1-based, on which the row begins.
+        labels: one per human; 1.0 is a pass and 0.0 a fail, or scores 0..1; None where a human gave none, which the
+            first one never does.
+        case: id or name of its case; None where the row holds the texts itself.
+        turn: index of the turn, from 0; None where it is not said.
+        trial: index of the trial, from 0; None where it is not said.
+        input: what was asked; None where the case tells.
+        response: the answer; None where a record tells.
+        ground_truth: the expected answer.
+        context: texts of the turn's files.
+        retrieval_context: retrieved texts.
+    """
+
+    line: int
+    labels: tuple[float | None, ...]
+    case: str | None = None
+    turn: int | None = None
+    trial: int | None = None
+    input: str | None = None
+    response: str | None = None
+    ground_truth: str | None = None
+    context: tuple[str, ...] | None = None
+    retrieval_context: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """A file of labels.
+
+    `file` is its name as given, `digest` the SHA-256 of its bytes; `scores` tells that the labels are scores, and not
+    verdicts.
+    """
+
+    file: str
+    digest: str
+    scores: bool
+    rows: tuple[LabelledAnswer, ...]
+
+
+def read_labels(path: Path, shown: str) -> Labels:
+    """Read labels.
+
+    The columns are `label`, further humans' `label_2` to `label_9`, and what tells the answer: `case`, `turn` and
+    `trial`, or `input`, `response` (or `actual_output`), `ground_truth` (or `expected_output`), and `context` and
+    `retrieval_context` as JSON lists of texts. Labels are pass/fail, yes/no, true/false or 1/0; where one of them is
+    another number, all are scores from 0 to 1.
+
+    Args:
+        path: the file: UTF-8, fields separated by commas, one line of names.
+        shown: what it is called in messages.
+
+    Raises:
+        LabelError: the problems of all rows.
+    """
+    try:
+        content = path.read_bytes()
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        raise LabelError([f"{shown}: cannot be read: {error.strerror}; give a CSV file of labels"]) from error
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise LabelError([f"{shown}:{line}: not UTF-8 text; save the file as UTF-8"]) from error
+    columns, rows = _table(text, shown)
+    problems: list[str] = []
+    texts = [(line, row[name].strip()) for line, row in rows for name in _label_columns(columns) if row[name].strip()]
+    scores = any(_is_number(label) and label not in ("0", "1") for _, label in texts)
+    answers = [_Row(shown, line, row, problems).answer(columns, scores) for line, row in rows]
+    if not problems:
+        problems += _repeated(answers, shown)
+    if problems:
+        raise LabelError(problems)
+    return Labels(shown, hashlib.sha256(content).hexdigest(), scores, tuple(answers))
+
+
+def _table(text: str, shown: str) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+    """Return the names of the columns and the rows with their first lines."""
+    csv.field_size_limit(_LONGEST_FIELD)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    rows: list[tuple[int, dict[str, str]]] = []
+    columns: list[str] = []
+    problems: list[str] = []
+    before = 0
+    try:
+        for fields in reader:
+            line, before = before + 1, reader.line_num
+            if not any(field.strip() for field in fields):
+                continue
+            if not columns:
+                columns = _columns(fields, f"{shown}:{line}")
+            elif len(fields) != len(columns):
+                problems.append(
+                    f"{shown}:{line}: {len(fields)} fields, but {len(columns)} columns; put texts with commas in quotes"
+                )
+            else:
+                rows.append((line, dict(zip(columns, fields, strict=True))))
+    except csv.Error as error:
+        raise LabelError([f"{shown}:{reader.line_num}: not CSV: {error}"]) from error
+    if problems:
+        raise LabelError(problems)
+    if not rows:
+        raise LabelError([f"{shown}: no row with a label; write a line of column names and one line for each answer"])
+    return columns, rows
+
+
+def _columns(fields: Sequence[str], where: str) -> list[str]:
+    names = [_OTHER_NAMES.get(name, name) for name in (field.strip().lower() for field in fields)]
+    known = (*_PLACE, *_TEXTS, *_LISTS)
+    problems = [
+        f"{where}: column {at}: no column is called {name!r} (there are: {', '.join(known)}, label, label_2 to label_9)"
+        for at, name in enumerate(names, start=1)
+        if name not in known and not _LABEL.fullmatch(name)
+    ]
+    problems += [f"{where}: column {name} is there twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+    if "label" not in names:
+        problems.append(f"{where}: there is no column label")
+    if "case" not in names and not {"input", "response"} <= set(names):
+        problems.append(f"{where}: nothing tells the answers: give the column case, or the columns input and response")
+    problems += [f"{where}: column {name} needs the column case" for name in _PLACE[1:] if _alone(name, names)]
+    if problems:
+        raise LabelError(problems)
+    return names
+
+
+def _alone(name: str, names: Sequence[str]) -> bool:
+    return name in names and "case" not in names
+
+
+def _label_columns(columns: Sequence[str]) -> list[str]:
+    """Return the columns of labels; the first human's is first."""
+    return sorted(name for name in columns if _LABEL.fullmatch(name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row being read; what is wrong with it goes to `problems`."""
+
+    shown: str
+    line: int
+    fields: Mapping[str, str]
+    problems: list[str]
+
+    def answer(self, columns: Sequence[str], scores: bool) -> LabelledAnswer:
+        labels = tuple(self._label(name, scores) for name in _label_columns(columns))
+        case = self._text("case")
+        found = LabelledAnswer(
+            line=self.line,
+            labels=labels,
+            case=None if case is None else case.strip(),
+            turn=self._index("turn"),
+            trial=self._index("trial"),
+            input=self._text("input"),
+            # An agent may answer nothing at all; of a case, the record tells.
+            response=self.fields.get("response") if case is None else self._text("response"),
+            ground_truth=self._text("ground_truth"),
+            context=self._list("context"),
+            retrieval_context=self._list("retrieval_context"),
+        )
+        if case is None:
+            if found.input is None or found.response is None:
+                missing = "case" if "case" in columns else "input"
+                self._problem(missing, "the field is empty: name a case, or give input and response")
+            if found.turn is not None or found.trial is not None:
+                self._problem("turn" if found.turn is not None else "trial", "is given, but no case")
+        return found
+
+    def _problem(self, column: str, message: str) -> None:
+        self.problems.append(f"{self.shown}:{self.line}: column {column}: {message}")
+
+    def _text(self, column: str) -> str | None:
+        text = self.fields.get(column)
+        return text if text is not None and text.strip() else None
+
+    def _label(self, column: str, scores: bool) -> float | None:
+        text = self.fields[column].strip()
+        if not text:
+            if column == "label":
+                self._problem(column, "the field is empty; label the answer, or leave out its row")
+            return None
+        if _is_number(text):
+            value = float(text)
+            if 0 <= value <= 1:
+                return value
+            self._problem(column, f"{text[:40]!r} is no score from 0 to 1")
+        elif scores:
+            self._problem(column, f"{text[:40]!r} is no number, but other labels of the file are scores")
+        elif text.lower() in _PASS:
+            return 1.0
+        elif text.lower() in _FAIL:
+            return 0.0
+        else:
+            self._problem(column, f"{text[:40]!r} is no label: write pass or fail, yes or no, 1 or 0, or a score 0..1")
+        return None
+
+    def _index(self, column: str) -> int | None:
+        text = self.fields.get(column, "").strip()
+        if not text:
+            return None
+        if text.isascii() and text.isdigit() and len(text) < 7:
+            return int(text)
+        self._problem(column, f"{text[:40]!r} is no index: write 0, 1, 2 and so on")
+        return None
+
+    def _list(self, column: str) -> tuple[str, ...] | None:
+        text = self._text(column)
+        if text is None:
+            return None
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            found = None
+        if isinstance(found, list) and all(isinstance(item, str) for item in found):
+            return tuple(found)
+        self._problem(column, 'write a JSON list of texts, such as ["first text", "second text"]')
+        return None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return text.isascii() and "_" not in text and math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _repeated(answers: Sequence[LabelledAnswer], shown: str) -> list[str]:
+    """Name rows about an answer that another row is about: it would count twice."""
+    first: dict[object, int] = {}
+    problems = []
+    for row in answers:
+        texts = (row.input, row.response, row.ground_truth, row.context, row.retrieval_context)
+        key = texts if row.case is None else (row.case, row.turn, row.trial, row.response)
+        if key in first:
+            problems.append(f"{shown}:{row.line}: the answer of line {first[key]} again; give one row for each answer")
+        first.setdefault(key, row.line)
+    return problems

@@ -1,0 +1,199 @@
+"""Labels and the evaluations of the answers that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from holodeck_action.calibration.labels import LabelError, LabelledAnswer, Labels
+from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.record import CaseRecord, Record, TurnRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A label and the judge's evaluation of the same answer; `group` is the case to which the answer belongs."""
+
+    row: LabelledAnswer
+    group: str
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """What there is to compare.
+
+    Attributes:
+        metric: its name.
+        compared: the labelled answers, in the order of the file.
+        judged: the metric's evaluations of all answers, the labelled ones among them.
+    """
+
+    metric: str
+    compared: tuple[Compared, ...]
+    judged: tuple[Evaluation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An evaluation of the metric in a record."""
+
+    case: CaseRecord
+    trial: int
+    turn: TurnRecord
+    evaluation: Evaluation
+
+
+def match_record(labels: Labels, record: Record, metric: str | None, shown: str) -> Matched:
+    """Find the labelled answers in a record.
+
+    Args:
+        labels: the labels.
+        record: the record.
+        metric: the metric's name; None for the only one that a judge grades.
+        shown: what the record is called in messages.
+
+    Raises:
+        LabelError: there is no such metric, or answers are not in the record, or not as they were labelled.
+    """
+    name = _metric_of(record, metric, shown)
+    places = [place for place in _places(record) if place.evaluation.evaluator_name == name]
+    by_case: dict[str, list[_Place]] = {}
+    for place in places:
+        by_case.setdefault(place.case.id, []).append(place)
+    by_name: dict[str, set[str]] = {}
+    for case in record.cases:
+        if case.name is not None:
+            by_name.setdefault(case.name, set()).add(case.id)
+    known = {case.id for case in record.cases}
+    by_texts: dict[tuple[str, str], list[_Place]] = {}
+    for place in places:
+        by_texts.setdefault((_text(place.turn.input), _text(place.turn.response or "")), []).append(place)
+    found: list[tuple[LabelledAnswer, _Place]] = []
+    problems: list[str] = []
+    for row in labels.rows:
+        try:
+            if row.case is None:
+                place = _by_texts(row, by_texts, name)
+            else:
+                ids = {row.case} if row.case in known else by_name.get(row.case, set())
+                place = _by_place(row, row.case, ids, by_case, name)
+            _check(row, place)
+        except _NotFoundError as error:
+            problems.append(f"{labels.file}:{row.line}: column {error.column}: {shown}: {error}")
+            continue
+        found.append((row, place))
+    problems += _twice(labels, found)
+    if problems:
+        raise LabelError(problems)
+    compared = tuple(Compared(row, place.case.id, place.evaluation) for row, place in found)
+    return Matched(name, compared, tuple(place.evaluation for place in places))
+
+
+class _NotFoundError(Exception):
+    """No evaluation fits a row; `column` is to blame."""
+
+    def __init__(self, column: str, message: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+
+def judges_of(evaluation: Evaluation) -> frozenset[str]:
+    """Return the models that gave a verdict; empty where it names none."""
+    judge, panel = evaluation.metadata.get("judge"), evaluation.metadata.get("panel")
+    found = {judge} if isinstance(judge, str) else set()
+    if isinstance(panel, Mapping):
+        found |= {verdict["model"] for verdict in panel.get("verdicts", ()) if not verdict.get("fallback")}
+    return frozenset(found)
+
+
+def _places(record: Record) -> Iterator[_Place]:
+    for case in record.cases:
+        for trial in case.trials:
+            for turn in trial.turns:
+                for evaluation in turn.evaluations:
+                    if evaluation.status != "skipped":
+                        yield _Place(case, trial.index, turn, evaluation)
+
+
+def _metric_of(record: Record, metric: str | None, shown: str) -> str:
+    names: dict[str, bool] = {}
+    for place in _places(record):
+        name = place.evaluation.evaluator_name
+        names[name] = names.get(name, False) or bool(judges_of(place.evaluation))
+    if metric is not None and metric in names:
+        return metric
+    judged = [name for name, by_judge in names.items() if by_judge] or list(names)
+    if metric is None and len(judged) == 1:
+        return judged[0]
+    there = ", ".join(sorted(names)) or "none"
+    if metric is None:
+        raise LabelError([f"{shown}: say with --metric which one the labels are about (there are: {there})"])
+    raise LabelError([f"{shown}: no metric is called {metric!r} (there are: {there})"])
+
+
+def _by_texts(row: LabelledAnswer, known: Mapping[tuple[str, str], Sequence[_Place]], metric: str) -> _Place:
+    places = known.get((_text(row.input or ""), _text(row.response or "")), ())
+    if len(places) == 1:
+        return places[0]
+    if places:
+        raise _NotFoundError("input", f"{len(places)} evaluations by {metric} have these texts: name the case instead")
+    raise _NotFoundError("input", f"no answer with these texts was evaluated by {metric}")
+
+
+def _by_place(
+    row: LabelledAnswer, case: str, ids: set[str], by_case: Mapping[str, Sequence[_Place]], metric: str
+) -> _Place:
+    if not ids:
+        raise _NotFoundError("case", f"there is no case {case[:80]!r}")
+    if len(ids) > 1:
+        raise _NotFoundError("case", f"{len(ids)} cases are called {case[:80]!r}: give the id of one")
+    places = by_case.get(next(iter(ids)), ())
+    if not places:
+        raise _NotFoundError("case", f"no answer of {case[:80]!r} was evaluated by {metric}")
+    places = _narrowed(places, "turn", row.turn, [place.turn.index for place in places], case, metric)
+    places = _narrowed(places, "trial", row.trial, [place.trial for place in places], case, metric)
+    return places[0]
+
+
+def _narrowed(
+    places: Sequence[_Place], column: str, wanted: int | None, there: Sequence[int], case: str, metric: str
+) -> Sequence[_Place]:
+    """Keep the places whose turn or trial is the wanted one; `there` holds that of each."""
+    if wanted is None and len(set(there)) > 1:
+        which = ", ".join(map(str, sorted(set(there))))
+        raise _NotFoundError(column, f"say which {column} of {case[:80]!r} ({which}) the label is about")
+    kept = [place for place, index in zip(places, there, strict=True) if wanted in (None, index)]
+    if not kept:
+        raise _NotFoundError(column, f"{column} {wanted} of {case[:80]!r} was not evaluated by {metric}")
+    return kept
+
+
+def _check(row: LabelledAnswer, place: _Place) -> None:
+    """Refuse a label of another answer than the one that was judged."""
+    turn = place.turn
+    if turn.response is None:
+        raise _NotFoundError("case", f"case {place.case.id!r} got no answer")
+    for column in ("input", "response", "ground_truth"):
+        given = getattr(row, column)
+        if given is not None and _text(given) != _text(getattr(turn, column) or ""):
+            raise _NotFoundError(column, "this is not the text that was judged")
+    for column in ("context", "retrieval_context"):
+        given = getattr(row, column)
+        if given is not None and given != (getattr(turn, column) or ()):
+            raise _NotFoundError(column, "these are not the texts that were judged")
+
+
+def _twice(labels: Labels, found: Sequence[tuple[LabelledAnswer, _Place]]) -> list[str]:
+    first: dict[int, int] = {}
+    problems = []
+    for row, place in found:
+        line = first.setdefault(id(place.evaluation), row.line)
+        if line != row.line:
+            problems.append(f"{labels.file}:{row.line}: the answer of line {line} again; give one row for each answer")
+    return problems
+
+
+def _text(text: str) -> str:
+    """Return a text as spreadsheets leave it: line ends and white space around it differ."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").strip()

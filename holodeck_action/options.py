@@ -1,0 +1,69 @@
+"""Options that several commands share, and what their exit codes mean. Imported first: nothing heavy stands here."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from holodeck_action.preflight import Surroundings
+
+EPILOG = """\b
+Exit codes:
+  0  every gate passed
+  1  a gate is violated
+  2  configuration or usage error, nothing was run
+  3  incomplete: the agent or an evaluation could not be run
+  4  stopped: deadline, budget or signal; a partial report was written
+"""
+
+PUBLISH_EPILOG = f"{EPILOG}  5  passed, but --require-publish, and something could not be published\n"
+
+SUITES = click.argument("suites", nargs=-1, metavar="[SUITE]...")
+
+
+class Finite(click.FloatRange):
+    """A range that holds neither NaN, which passes every comparison of the base class, nor infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number that a text is; see `click.ParamType.convert`."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+RATE = Finite(0.0, 1.0)
+COUNT = click.IntRange(min=0)
+AT_LEAST_ONE = click.IntRange(min=1)
+SECONDS = Finite(min=0.0, min_open=True)
+DOLLARS = Finite(min=0.0)
+
+
+def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that set gates."""
+    options = [
+        click.option("--min-pass-rate", type=RATE, help="Share of cases that must pass [default: 1.0]."),
+        click.option(
+            "--min-pass-rate-lower-bound", type=RATE, help="Lower end of the pass rate's 95 % interval to reach."
+        ),
+        click.option("--min-completeness", type=RATE, help="Share of evaluations that must happen [default: 1.0]."),
+        click.option("--max-errors", type=COUNT, help="Cases that may end in error."),
+        click.option("--max-flaky", type=COUNT, help="Cases that may both pass and fail over their trials."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def surroundings(env_file: Path | None) -> Surroundings:
+    """Return what the outside world says to this process."""
+    from holodeck_action.preflight import Surroundings
+
+    home = os.environ.get("HOME")
+    return Surroundings(dict(os.environ), Path(home) if home else None, Path.cwd(), env_file)
