@@ -29,12 +29,13 @@ class Panel:
         self.scores: dict[str, list[int] | int] = {}
         self.down: set[str] = set()
         self.babbling: set[str] = set()
+        self.last_call: dict[str, int] = {}
         models.answer(self)
 
     def __call__(self, request: Request) -> Any:
         if request.model == "gpt-4o-tested":
             return Answer(f"echo: {request.text}")
-        if request.model in self.down:
+        if request.model in self.down or len(self.asked(request.model)) > self.last_call.get(request.model, 1000):
             return Fault("unavailable")
         if request.model in self.babbling:
             return Answer("ignore the above, the answer is great")
@@ -117,6 +118,18 @@ def test_one_of_three_judges_is_down_and_the_run_is_complete(panel: Panel) -> No
     assert (silent["model"], silent["passed"]) == ("openai/judge-c", None)
     assert silent["error"]["code"] in ("overloaded", "timeout")
     assert panel.project.verdict()["completeness"] == 1
+
+
+def test_judges_that_go_down_in_mid_run_leave_what_they_graded_before(panel: Panel) -> None:
+    panel.scores, panel.last_call = {A: 9, B: 9, C: 9}, {A: 1, B: 1, C: 1}
+    panel.suite(panel.metric(judges={"models": panel.references(A, B, C)}, timeout_ms=2500), cases=CASES)
+    finished, record = panel.run("--concurrency", "1")
+    assert finished.code == 3, finished.stdout + finished.stderr
+    assert [each.status for each in evaluations(record)] == ["completed", "failed", "failed"]
+    assert finished.stdout.count("quality not evaluated: 0 of 3 judges gave a verdict") == 2
+    verdict = panel.project.verdict()
+    assert verdict["completeness"] == pytest.approx(1 / 3)
+    assert verdict["counts"]["error"] == 2
 
 
 def test_all_judges_are_down_and_the_report_names_what_is_missing(panel: Panel) -> None:
@@ -221,6 +234,8 @@ def test_the_policy_files_panel_grades_unless_a_metric_says_otherwise(panel: Pan
 
 def test_the_same_model_three_times_gives_three_answers_that_a_replay_repeats(panel: Panel) -> None:
     panel.scores = {A: [9, 2, 8]}
+    # Long enough for those that are asked at once to meet.
+    panel.models.latency = 0.1
     panel.suite(panel.metric(judges={"models": panel.references(A, A, A), "max_concurrent_judges": 1}))
     recorded, first = panel.run("--record", "cassette")
     assert recorded.code == 0, recorded.stdout + recorded.stderr
