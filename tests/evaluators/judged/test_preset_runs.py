@@ -311,3 +311,35 @@ def test_a_part_nobody_can_grade_is_named(presets: Presets) -> None:
     assert finished.code == 2
     assert finished.stderr.count("generation: redundancy") == 1
     assert "ANTHROPIC_API_KEY" in finished.stderr
+
+
+def test_a_trajectory_is_expected_of_the_whole_conversation(presets: Presets) -> None:
+    presets.models.answer(PresetJudge({"a": Truth(GOOD, trajectory="yes")}))
+    composite = {
+        "type": "composite",
+        "metrics": [{"type": "trajectory"}, {"type": "trajectory_accuracy"}, {"type": "code", "grader": "graders:one"}],
+    }
+    agent = {"type": "agent", "metrics": {"generation": {"enabled": False}}}
+    turns = [{"input": f"{step} [a]?", "ground_truth": "yes [a]"} for step in ("search", "book")]
+    presets.project.write("graders.py", "def one(ctx):\n    return len(ctx.tool_invocations) == 1\n")
+    presets.project.suite([{"name": "a", "turns": turns}], [composite, agent], model=presets.reference())
+    rows = [
+        {"case": "a", "turn": turn, "response": "yes [a]", "tool_invocations": [{"name": name, "args": {}}]}
+        for turn, name in enumerate(("search", "book"))
+    ]
+    presets.project.answers(rows)
+    steps = [{"name": "search"}, {"name": "book"}]
+    presets.project.policy(target="recorded:answers.jsonl", cases={"a": {"expected_trajectory": steps}})
+    finished, record = presets.project.evaluate(OPENAI_API_KEY=KEY)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    first, last = record.cases[0].trials[0].turns
+    assert [(found.criteria.kind, found.status) for found in first.evaluations] == [("agent", "skipped")]
+    whole, tools = last.evaluations
+    assert {name: found["passed"] for name, found in whole.metadata["metrics"].items()} == {
+        "trajectory": True,
+        "trajectory_accuracy": None,
+        "one": True,
+    }
+    assert tools.metadata["deepeval_tool_correctness"]["matched_calls"] == 2
+    (asked,) = presets.models.requests
+    assert asked.text.count('"tool"') == 2
