@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from enum import Enum
 from functools import cache
 from importlib import metadata
@@ -21,9 +21,10 @@ from holodeck_action.evaluators.verdict_cache import FORMAT, KeptVerdict, Verdic
 from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.results.record import ToolInvocation, Usage
 from holodeck_action.results.redaction import Redactor
-from holodeck_action.suite.applicability import effective_threshold, needs_judge
+from holodeck_action.suite.applicability import effective_threshold, judged_parts, needs_judge
 from holodeck_action.suite.hosts import is_loopback
-from holodeck_action.suite.metrics import AnyMetric, GEvalMetric, RagMetric, StandardMetric
+from holodeck_action.suite.metric_base import MetricModel
+from holodeck_action.suite.metrics import AnyMetric, CompositeMetric, GEvalMetric, RagMetric, StandardMetric
 from holodeck_action.suite.panels import panel_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from holodeck_action.llm.providers import ModelPlan
     from holodeck_action.suite.values import Suite
 
-_OUTSIDE = {"enabled", "fail_on_error", "model", "judges"}
+_OUTSIDE = {"enabled", "fail_on_error", "timeout_ms", "retry_on_failure", "model", "judges"}
 """Fields of a metric that change no verdict, or that the plans of its judges stand for."""
 
 
@@ -42,13 +43,15 @@ class Reusable:
     Attributes:
         identity: digest of everything about the metric but the answer: version, configuration, judges.
         evaluator: grades where nothing is kept.
-        threshold: what decides whether a score passes.
+        threshold: what decides whether a score passes; used where the verdict depends on it in no other way (`plain`).
+        plain: whether one judge gives the score of one metric, which does not depend on the threshold.
         written_steps: whether the judge writes the steps itself.
     """
 
     identity: str
     evaluator: BaseEvaluator
     threshold: float | None
+    plain: bool
     written_steps: bool
 
 
@@ -56,7 +59,9 @@ class Reuse:
     """Finds and keeps the verdicts of a suite's judged metrics.
 
     A single judge's verdict does not depend on the threshold, so that a new one finds what was kept; a panel's vote
-    does. Kept are completed evaluations alone: neither errors nor refusals nor verdicts with an error in them.
+    and that of a preset do. Kept are completed evaluations alone: neither errors nor refusals nor verdicts with an
+    error in them. Composite metrics are always evaluated anew, since graders of the suite may be among their parts, and
+    so is what follows steps that several judges write.
     """
 
     def __init__(
@@ -101,7 +106,9 @@ class Reuse:
         found = None
         if reusable is not None:
             key = self._key(reusable, inputs, trial)
-            found = None if key is None else self._cache.read(key, reusable.threshold)
+            found = None if key is None else self._cache.read(key)
+            if found is not None and reusable.plain:
+                found = replace(found, result=replace(found.result, threshold=reusable.threshold, passed=None))
         if found is None and needs_judge(metric.spec.config) and self._on_miss is not None:
             told, self._on_miss = self._on_miss, None
             told()
@@ -153,7 +160,8 @@ class Reuse:
         if reusable.written_steps and steps is None:
             return None
         declared = declared_names(reusable.evaluator.PARAM_SPEC)
-        read = {name: _plain(value) for name, value in inputs.items() if name in declared}
+        # The parts of a preset read more than one kind of input: all of them count.
+        read = {name: _plain(value) for name, value in inputs.items() if name in declared or not reusable.plain}
         return _digest(
             {
                 "metric": reusable.identity,
@@ -172,35 +180,42 @@ class Reuse:
 
     def _describe(self, metric: PlannedMetric) -> Reusable | None:
         config, evaluator = metric.spec.config, metric.evaluator
-        if not isinstance(evaluator, BaseEvaluator) or not isinstance(config, GEvalMetric | RagMetric | StandardMetric):
-            return None
-        panel = panel_of(self._suite.policy.judges, config)
-        written_steps = isinstance(config, GEvalMetric) and config.evaluation_steps is None
-        if not needs_judge(config) or (panel is not None and written_steps):
-            # Every judge of a panel writes steps of its own: which ones is not known before they are asked.
+        if not isinstance(evaluator, BaseEvaluator) or isinstance(config, CompositeMetric) or not needs_judge(config):
             return None
         try:
-            plans = plans_of(self._suite, config, self._environ)
+            parts = [self._part(name, part) for name, part in judged_parts(config)]
         except ModelConfigError:
             return None
-        threshold = effective_threshold(config)
+        single = isinstance(config, GEvalMetric | RagMetric | StandardMetric)
+        plain = single and all(part["panel"] is None for part in parts)
+        dumped = config.model_dump(mode="json", exclude=_OUTSIDE | ({"threshold"} if plain else set()))
+        written_steps = _writes_steps(dumped)
+        if written_steps and not plain:
+            # Which steps they are is not known before the judges are asked.
+            return None
         described = {
             "format": FORMAT,
             "program": __version__,
             "library": _library(config),
             "metric_version": evaluator.VERSION,
-            "config": config.model_dump(mode="json", exclude=_OUTSIDE | {"threshold"}),
-            "judges": [_judge(plan) for plan in plans],
-            "panel": None,
+            "config": dumped,
+            "parts": parts,
         }
-        if panel is not None:
-            described["panel"] = {
-                "judges": len(panel.models),
-                "aggregation": panel.aggregation,
-                "min_successful": panel.min_successful,
-                "threshold": threshold,
-            }
-        return Reusable(_digest(self._redactor.value(described)), evaluator, threshold, written_steps)
+        threshold = effective_threshold(config)
+        return Reusable(_digest(self._redactor.value(described)), evaluator, threshold, plain, written_steps)
+
+    def _part(self, name: str, config: MetricModel) -> dict[str, Any]:
+        """Return who grades a metric, or a part of it.
+
+        Raises:
+            ModelConfigError: nobody can.
+        """
+        panel = panel_of(self._suite.policy.judges, config)
+        return {
+            "name": name,
+            "judges": [_judge(plan) for plan in plans_of(self._suite, config, self._environ)],
+            "panel": None if panel is None else [len(panel.models), panel.aggregation, panel.min_successful],
+        }
 
 
 def _judge(plan: ModelPlan) -> dict[str, Any]:
@@ -242,6 +257,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [_plain(item) for item in value]
     return value.value if isinstance(value, Enum) else value
+
+
+def _writes_steps(dumped: Any) -> bool:
+    """Tell whether somewhere in a configuration criteria have no steps: a judge writes them."""
+    if isinstance(dumped, Mapping):
+        criteria_alone = isinstance(dumped.get("criteria"), str) and dumped.get("evaluation_steps") is None
+        return criteria_alone or any(map(_writes_steps, dumped.values()))
+    return isinstance(dumped, list) and any(map(_writes_steps, dumped))
 
 
 def _digest(value: Any) -> str:

@@ -47,31 +47,27 @@ class VerdictCache:
         self._now = now
         self.trouble: str | None = None
 
-    def read(self, key: str, threshold: float | None) -> KeptVerdict | None:
-        """Return a verdict, None when there is none that is of use.
-
-        Args:
-            key: what it was kept under.
-            threshold: what decides now whether the score passes; None for the evaluator's own verdict.
-        """
+    def read(self, key: str) -> KeptVerdict | None:
+        """Return a verdict, None when there is none that is of use."""
         content = self._content(key)
         if content is None:
             return None
         try:
-            return _verdict(content, threshold)
+            return _verdict(content)
         except (EvaluationError, ValueError, KeyError, TypeError, AttributeError):
             self.trouble = f"{self._path(key)} is no verdict of this version; delete it"
             return None
 
     def write(self, key: str, verdict: KeptVerdict) -> None:
-        """Keep a verdict, but not whether it passes where that follows from score and threshold."""
+        """Keep a verdict."""
         result, usage = verdict.result, verdict.usage
         self._write(
             key,
             {
                 "result": {
                     "score": result.score,
-                    "passed": None if _settled(result.score, result.threshold) else result.passed,
+                    "passed": result.passed,
+                    "threshold": result.threshold,
                     "reasoning": result.reasoning,
                     "metric_name": result.metric_name,
                     "raw_score": result.raw_score,
@@ -140,26 +136,21 @@ class VerdictCache:
         return self._folder / f"{key}.json"
 
 
-def _verdict(content: Mapping[str, Any], threshold: float | None) -> KeptVerdict:
+def _verdict(content: Mapping[str, Any]) -> KeptVerdict:
     kept, usage = content["result"], content["usage"]
-    steps, score = kept["evaluation_steps"], kept["score"]
+    steps = kept["evaluation_steps"]
     duration = float(content["duration_ms"])
     if not math.isfinite(duration):
         raise ValueError
     result = EvaluationResult(
-        score=score,
-        passed=None if _settled(score, threshold) else kept["passed"],
+        score=kept["score"],
+        passed=kept["passed"],
         reasoning=str(kept["reasoning"]),
         metric_name=str(kept["metric_name"]),
-        threshold=threshold,
+        threshold=kept["threshold"],
         raw_score=kept["raw_score"],
         evaluation_steps=None if steps is None else tuple(map(str, steps)),
         metadata=dict(kept["metadata"]),
         polarity=kept["polarity"],
     )
     return KeptVerdict(result, duration, Usage(usage["prompt_tokens"], usage["completion_tokens"], usage["cost_usd"]))
-
-
-def _settled(score: Any, threshold: float | None) -> bool:
-    """Tell whether score and threshold decide."""
-    return threshold is not None and isinstance(score, int | float) and not isinstance(score, bool)

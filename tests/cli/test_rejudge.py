@@ -367,3 +367,68 @@ def test_what_cannot_be_used_is_refused(shop: Shop) -> None:
     informational = {**CASES[0], "evaluations": [{"type": "standard", "metric": "bleu"}]}
     shop.suite(EQUALITY, cases=[informational, *CASES[1:]])
     assert "nothing can fail in the cases of out/results.json" in shop.refused().stderr
+
+
+# -- flags
+
+
+def test_gates_of_the_command_line_win(shop: Shop) -> None:
+    shop.suite(EQUALITY)
+    shop.run("--min-pass-rate", "0.25")
+    shop.project.policy(gates={"min_pass_rate": 0.5, "max_errors": 9})
+    flags = {
+        "min_pass_rate": 0.75,
+        "min_pass_rate_lower_bound": 0.3,
+        "min_completeness": 0.8,
+        "max_errors": 1,
+        "max_flaky": 2,
+    }
+    _, again = shop.rejudge()
+    assert (again.gates.min_pass_rate, again.gates.max_errors) == (0.5, 9)
+    given = [word for name, value in flags.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    _, again = shop.rejudge(*given)
+    assert {name: getattr(again.gates, name) for name in flags} == flags
+
+
+def test_a_deadline_stops_it_and_it_is_continued(shop: Shop) -> None:
+    shop.suite(GEVAL)
+    shop.run()
+    shop.models.latency = lambda request: 0.0 if "question 0" in request.text else 120.0
+    finished, again = shop.rejudge("--run-timeout", "8", "--concurrency", "1")
+    assert finished.code == 4, finished.stdout + finished.stderr
+    assert again.stopped == "the run deadline of 8 s was reached"
+    assert [len(case.trials) for case in again.cases] == [1, 0, 0]
+    shop.models.latency = 0.0
+    asked = len(shop.asked("judge"))
+    finished, again = shop.rejudge("--resume")
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert again.run.resumed_trials == 1
+    assert len(shop.asked("judge")) - asked == 2
+
+
+def test_conversations_at_a_time(shop: Shop) -> None:
+    shop.suite(GEVAL)
+    shop.run("--concurrency", "1")
+    shop.models.latency = 0.1
+    peak = shop.models.peak
+    assert peak == 1
+    shop.rejudge("--concurrency", "1")
+    assert shop.models.peak == 1
+    shop.rejudge("--concurrency", "3")
+    assert shop.models.peak > 1
+
+
+def test_the_other_flags(shop: Shop) -> None:
+    shop.suite(GEVAL, cases=CASES[:1])
+    shop.run()
+    finished = shop.refused("--max-cost-usd", "1")
+    assert (finished.code, "the price of OpenAI model judge is not known" in finished.stderr) == (2, True)
+    shop.project.write("keys.env", f"OPENAI_API_KEY={KEY}\n")
+    shop.project.write("mine.md", "All of {{ 1 + 1 }} cases.\n")
+    given = ("--env-file", "keys.env", "--record", "tape", "--template", "mine.md")
+    finished = shop.project.run("rejudge", "out/results.json", "agent.yaml", "-o", "again", *given)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert (shop.project.folder / "again" / "report.md").read_text() == "All of 2 cases.\n"
+    assert len(list((shop.project.folder / "tape").glob("*.json"))) == 1
+    finished = shop.project.run("rejudge", "out/results.json", "gone.yaml")
+    assert (finished.code, "gone.yaml: no such suite" in finished.stderr) == (2, True)

@@ -299,3 +299,39 @@ def test_the_policy_file_turns_it_on(kept: Kept) -> None:
     _, record = kept.project.evaluate(OPENAI_API_KEY=KEY)
     assert len(kept.models.requests) - before == 3
     assert [each.cached for each in evaluations(record)] == [True] * 3
+
+
+def test_presets_are_kept_with_all_that_their_parts_depend_on(kept: Kept) -> None:
+    kept.models.answer(lambda request: Answer(json.dumps({"reason": "so", "score": 2})))
+    preset = {"type": "summarization", "name": "summary"}
+    kept.suite(preset)
+    calls, first, finished = kept.run()
+    assert (calls, finished.code) == (3 * 4, 0), finished.stdout + finished.stderr
+    kept.forget_calls()
+    calls, second, finished = kept.run()
+    assert (calls, finished.code) == (0, 0)
+    assert canonical_json(second) == canonical_json(first)
+    # Whether a part passes is in the verdict: another threshold is another verdict.
+    for change in ({"metrics": {"fluency": {"threshold": 0.9}}}, {"threshold": 0.9}):
+        kept.suite({**preset, **change})
+        calls, record, finished = kept.run()
+        assert [each.cached for each in evaluations(record)] == [False] * 3
+        assert finished.code == 1
+        kept.forget_calls()
+        assert kept.run()[2].code == 1
+    # Criteria without steps are given steps by the judge, and which is not known before it is asked.
+    kept.suite({**preset, "metrics": {"fluency": {"criteria": "Is it fluent?"}}})
+    kept.models.answer(
+        lambda request: Answer(
+            json.dumps({"steps": ["Look."]} if "steps" in str(request.schema) else {"reason": "so", "score": 2})
+        )
+    )
+    kept.run()
+    assert [each.cached for each in evaluations(kept.run()[1])] == [False] * 3
+
+
+def test_a_composite_is_evaluated_anew(kept: Kept) -> None:
+    kept.suite({"type": "composite", "name": "both", "metrics": [GEVAL, {"type": "length", "max_words": 9}]})
+    _, record, finished = kept.run()
+    assert [each.status for each in evaluations(record)] == ["completed"] * 3, finished.stdout + finished.stderr
+    assert [each.cached for each in evaluations(kept.run()[1])] == [False] * 3
