@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _ANSWERED = frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT})
 _RETRIEVED = frozenset({EvalParam.RETRIEVAL_CONTEXT})
 _EXPECTED = frozenset({EvalParam.EXPECTED_OUTPUT})
+_NOTHING_RETRIEVED = "nothing was retrieved"
 
 
 class RagEvaluator(DeepEvalBaseEvaluator):
@@ -77,14 +78,10 @@ class RagEvaluator(DeepEvalBaseEvaluator):
 
     def _empty(self, given: Mapping[str, Any]) -> EvaluationResult | None:
         """Give an empty answer a 0: it has no statement that could be wrong, so DeepEval would give it a 1."""
-        if str(given[EvalParam.ACTUAL_OUTPUT.value]).strip():
-            return None
-        return EvaluationResult(
-            score=0.0,
-            reasoning="the answer is empty",
-            metric_name=self.metric_name,
-            threshold=self._threshold,
-        )
+        return None if str(given[EvalParam.ACTUAL_OUTPUT.value]).strip() else self._nothing("the answer is empty")
+
+    def _nothing(self, reason: str) -> EvaluationResult:
+        return EvaluationResult(score=0.0, reasoning=reason, metric_name=self.metric_name, threshold=self._threshold)
 
     def _result(self, metric: Any, test_case: Any, judge: JudgeModel) -> EvaluationResult:
         if not metric.reason:
@@ -97,6 +94,13 @@ class RagEvaluator(DeepEvalBaseEvaluator):
             f"{name.replace('_', ' ')}: {value}" for name, value in found.items() if isinstance(value, int)
         )
         return f"{self.METRIC} is {score:g} ({counts})" if counts else f"{self.METRIC} is {score:g}"
+
+
+class _ContextualEvaluator(RagEvaluator):
+    """A metric of the retrieved texts; without any of them it is 0, and no judge is asked."""
+
+    def _settled(self, given: Mapping[str, Any]) -> EvaluationResult | None:
+        return None if _has_text(given[EvalParam.RETRIEVAL_CONTEXT.value]) else self._nothing(_NOTHING_RETRIEVED)
 
 
 class AnswerRelevancyEvaluator(RagEvaluator):
@@ -149,7 +153,7 @@ class AnswerRelevancyEvaluator(RagEvaluator):
 class FaithfulnessEvaluator(RagEvaluator):
     """The share of the answer's claims that the retrieved texts do not contradict.
 
-    1 without claims, but 0 for an empty answer.
+    1 without claims, but 0 for an empty answer, and for claims where nothing was retrieved.
     """
 
     METRIC = "Faithfulness"
@@ -166,6 +170,14 @@ class FaithfulnessEvaluator(RagEvaluator):
     def _items(self, metric: Any, test_case: Any) -> int | None:
         return len(metric.claims)
 
+    def _result(self, metric: Any, test_case: Any, judge: JudgeModel) -> EvaluationResult:
+        if metric.claims and not _has_text(test_case.retrieval_context):
+            # DeepEval counts what nothing contradicts.
+            for item in metric.verdicts:
+                item.verdict = "no"
+            metric.score, metric.reason = 0.0, f"{_NOTHING_RETRIEVED} that could bear the answer out"
+        return super()._result(metric, test_case, judge)
+
     def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
         unsupported = _items_with(metric.claims, metric.verdicts, "no")
         return {
@@ -175,7 +187,7 @@ class FaithfulnessEvaluator(RagEvaluator):
         }
 
 
-class ContextualRelevancyEvaluator(RagEvaluator):
+class ContextualRelevancyEvaluator(_ContextualEvaluator):
     """The share of the statements in the retrieved texts that are about the question; 0 without statements."""
 
     METRIC = "ContextualRelevancy"
@@ -191,7 +203,7 @@ class ContextualRelevancyEvaluator(RagEvaluator):
         }
 
 
-class ContextualPrecisionEvaluator(RagEvaluator):
+class ContextualPrecisionEvaluator(_ContextualEvaluator):
     """Whether relevant texts are ranked first: the mean of precision@k over the relevant ranks; 0 without any."""
 
     METRIC = "ContextualPrecision"
@@ -206,7 +218,7 @@ class ContextualPrecisionEvaluator(RagEvaluator):
         return {"precision_at_k": {str(k): sum(relevant[:k]) / k for k in range(1, len(relevant) + 1)}}
 
 
-class ContextualRecallEvaluator(RagEvaluator):
+class ContextualRecallEvaluator(_ContextualEvaluator):
     """The share of the expected answer's sentences that the retrieved texts support; 0 without sentences."""
 
     METRIC = "ContextualRecall"
@@ -226,6 +238,10 @@ class ContextualRecallEvaluator(RagEvaluator):
             "retrieved_facts": len(metric.verdicts) - len(missing),
             "missing_facts": missing,
         }
+
+
+def _has_text(context: Any) -> bool:
+    return any(str(text).strip() for text in ([context] if isinstance(context, str) else context))
 
 
 def _items_with(items: list[str], verdicts: list[Any], verdict: str) -> list[str]:

@@ -19,7 +19,7 @@ from holodeck_action.evaluators.errors import DeepEvalError, EvaluationError
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.llm.wire import WireSettings
 from tests.cli.project import Project
-from tests.llm.judging import Judge, Truth
+from tests.llm.judging import Judge, Truth, asked_keys
 from tests.llm.models import Answer, FakeModels, Fault, Request
 from tests.llm.models.values import Reply
 from tests.llm.wiring import opened
@@ -386,6 +386,24 @@ def test_an_empty_answer_is_graded(models: FakeModels) -> None:
         assert result_of(models, of(other), actual_output="").score is not None
 
 
+@pytest.mark.parametrize("nothing", [[], [""], ["", " \n"], ""])
+def test_where_nothing_was_retrieved_nothing_is_borne_out(models: FakeModels, nothing: Any) -> None:
+    """DeepEval finds no claim that nothing contradicts, and asks about no texts."""
+    for kind in (
+        rag.ContextualPrecisionEvaluator,
+        rag.ContextualRecallEvaluator,
+        rag.ContextualRelevancyEvaluator,
+    ):
+        result = result_of(models, of(kind), retrieval_context=nothing)
+        assert (result.score, result.passed, result.reasoning) == (0.0, False, "nothing was retrieved")
+    assert models.requests == []
+    rest = told(FAITHFULNESS, verdicts("yes", "borderline"))
+    models.answer(lambda request: {"truths": []} if asked_keys(request) == {"truths"} else rest(request))
+    result = result_of(models, of(rag.FaithfulnessEvaluator), retrieval_context=nothing)
+    assert (result.score, result.metadata["unsupported_claims"]) == (0.0, TRUTH.claims)
+    assert result.reasoning == "nothing was retrieved that could bear the answer out"
+
+
 # -- through the command line
 
 
@@ -463,3 +481,16 @@ def test_retry_on_failure_asks_a_judge_again_that_was_down(
     finished, record = project.evaluate(OPENAI_API_KEY=KEY)
     (tone,) = record.cases[0].trials[0].turns[0].evaluations
     assert (finished.code, tone.score) == (code, 0.9 if code == 0 else None), finished.stdout + finished.stderr
+
+
+def test_a_rag_metric_without_retrieved_texts_is_an_error(project: Project, models: FakeModels) -> None:
+    """Where nobody says what was retrieved; it is no low score, and no pass."""
+    model = {"provider": "openai", "name": "gpt-4o", "endpoint": models.openai_url}
+    metrics = [{"type": "rag", "metric_type": "faithfulness"}, {"type": "standard", "metric": "equality"}]
+    project.suite([{"name": "echo", "input": "ping", "ground_truth": "echo: ping"}], metrics, model=model)
+    models.answer(lambda _: "echo: ping")
+    finished, record = project.evaluate(OPENAI_API_KEY=KEY)
+    faithfulness, _ = record.cases[0].trials[0].turns[0].evaluations
+    assert (finished.code, faithfulness.status, len(models.requests)) == (3, "failed", 1)
+    assert faithfulness.error is not None
+    assert faithfulness.error.code == "missing_input"
