@@ -94,6 +94,9 @@ def _judges(turn: TurnRecord) -> Iterator[Usage]:
     for evaluation in turn.evaluations:
         if _judged(evaluation) and evaluation.status in ("completed", "failed"):
             told = evaluation.metadata.get("usage")
+            if told is None and evaluation.cost_usd is None and evaluation.status == "completed":
+                # Nobody was asked: an empty answer needs no judge, nor do computed metrics of a composite.
+                continue
             tokens = told if isinstance(told, dict) else {}
             yield Usage(
                 _count(tokens.get("prompt_tokens")), _count(tokens.get("completion_tokens")), evaluation.cost_usd

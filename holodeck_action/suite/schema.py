@@ -65,6 +65,7 @@ def _pattern(name: str, pattern: str) -> Schema:
 
 _SEARCHES = {"contains": _is("type", "vectorstore", "hierarchical_document")}
 _AZURE: Schema = {"if": _is("provider", "azure_openai"), "then": _given("endpoint")}
+_ANSWER_IS_SHOWN: Schema = {"contains": {"anyOf": [{"const": "actual_output"}, {"pattern": _VARIABLE}]}}
 _LENGTHS = [f"{side}_{unit}" for unit in ("words", "characters", "sentences") for side in ("min", "max")]
 _SERVER_URL = r"^(https|wss|ws):|^http://(localhost|127\.0\.0\.1|\[::1\])([:/?#]|$)"
 
@@ -83,12 +84,9 @@ _RULES: dict[str, tuple[Schema, ...]] = {
         },
     ),
     "StandardMetric": ({"if": _given("scale"), "else": {"properties": {"threshold": {"maximum": 1}}}},),
-    "GEvalMetric": (
-        {
-            "properties": {
-                "evaluation_params": {"contains": {"anyOf": [{"const": "actual_output"}, {"pattern": _VARIABLE}]}}
-            }
-        },
+    "GEvalMetric": ({"properties": {"evaluation_params": _ANSWER_IS_SHOWN}},),
+    "CriterionPart": (
+        {"if": _given("evaluation_params"), "then": {"properties": {"evaluation_params": _ANSWER_IS_SHOWN}}},
     ),
     "LengthMetric": (_any_of(*_LENGTHS),),
     "VectorstoreTool": ({"if": _given("vector_field"), "then": _given("id_field")},),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.results.canonical import canonical_json
+from holodeck_action.results.consumption import tokens_of
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import Record
 from tests.cli.project import Finished, Project
@@ -343,3 +344,12 @@ def test_a_trajectory_is_expected_of_the_whole_conversation(presets: Presets) ->
     assert tools.metadata["deepeval_tool_correctness"]["matched_calls"] == 2
     (asked,) = presets.models.requests
     assert asked.text.count('"tool"') == 2
+
+
+def test_an_answer_that_needs_no_judge_costs_nothing(presets: Presets) -> None:
+    rows = {"a": {"response": "", "ground_truth": "x [a]"}}
+    finished, record = presets.run({"type": "generation"}, rows, {})
+    assert finished.code == 1, finished.stderr
+    assert presets.models.requests == []
+    # The one that is not known is what the recorded answer took.
+    assert tokens_of(record).unknown == 1
