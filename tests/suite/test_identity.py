@@ -110,7 +110,8 @@ def test_the_content_hash_is_the_same_for_the_same_question(tmp_path: Path, othe
         "{input: a, ground_truth: b, expected_tools: [{name: f, args: {x: 1}}], retrieval_context: [c]}",
         "{input: a, ground_truth: b, expected_tools: {tools: [f], order: strict}, retrieval_context: [c]}",
         "{input: a, ground_truth: b, expected_tools: [f], retrieval_context: []}",
-        "{input: a, ground_truth: b, expected_tools: [f], retrieval_context: [c], files: [{path: agent.yaml, type: text}]}",
+        "{input: a, ground_truth: b, expected_tools: [f], retrieval_context: [c], "
+        "files: [{path: agent.yaml, type: text}]}",
         "{turns: [{input: a, ground_truth: b, expected_tools: [f], retrieval_context: [c]}]}",
     ],
 )

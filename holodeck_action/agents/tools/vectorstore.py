@@ -259,11 +259,12 @@ def _of_text(file: SourceFile, text: str, entry: VectorstoreTool) -> Iterator[Pa
 
 
 def _of_records(file: SourceFile, text: str, layout: RecordLayout, alone: bool) -> Iterator[Passage]:
-    """Yield the records of a file; those of a source that is one file keep the ids that the suite's author gave them."""
+    """Yield the records of a file; those of a source that is one file (`alone`) keep their own ids."""
     for record in read_records(text, file.suffix, layout):
         further = shown_fields(record.metadata)
         shown = f"{record.text}\n{further}" if further else record.text
-        yield Passage(record.id if alone else f"{file.name}#{record.id}", file.name, record.text, shown, record.metadata)
+        name = record.id if alone else f"{file.name}#{record.id}"
+        yield Passage(name, file.name, record.text, shown, record.metadata)
 
 
 def _hit(passage: Passage, score: float) -> dict[str, Any]:
