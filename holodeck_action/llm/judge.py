@@ -114,20 +114,24 @@ class JudgeModel:
         from pydantic_ai.messages import ModelRequest, UserPromptPart
 
         request = ModelRequest(parts=[UserPromptPart(prompt)], instructions=system)
+        asked_schema = schema if self._takes_schema and self._native() else None
+        asked_logprobs = top_logprobs if self._gives_probabilities else None
+        without_schema = without_logprobs = False
         while True:
-            asked_schema = schema if self._takes_schema and self._native() else None
-            asked_logprobs = top_logprobs if self._gives_probabilities else None
             try:
                 response = await self._send(request, asked_schema, schema_name, asked_logprobs, defaults or {})
+                break
             except ModelCallError as error:
                 if error.code != "bad_request" or (asked_schema is None and asked_logprobs is None):
                     raise
                 if asked_logprobs is not None:
-                    self._gives_probabilities = False
+                    asked_logprobs, without_logprobs = None, True
                 else:
-                    self._takes_schema = False
-                continue
-            return self._answer(response, asked_schema is not None)
+                    asked_schema, without_schema = None, True
+        # Only an answer shows that the refusal was about the way of asking, not about what was asked.
+        self._gives_probabilities = self._gives_probabilities and not without_logprobs
+        self._takes_schema = self._takes_schema and not without_schema
+        return self._answer(response, asked_schema is not None)
 
     async def _send(
         self,

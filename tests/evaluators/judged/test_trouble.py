@@ -311,6 +311,30 @@ def test_transient_trouble_is_tried_again_where_it_is_asked_for(models: FakeMode
     assert len(models.requests) == 5
 
 
+@pytest.mark.parametrize(("model", "asks"), [("gpt-4o", "logprobs"), ("gpt-5", "response_format")])
+def test_one_refused_question_does_not_change_how_the_others_are_asked(
+    models: FakeModels, model: str, asks: str
+) -> None:
+    config = DeepEvalModelConfig(provider="openai", model_name=model, api_key=KEY, endpoint=models.openai_url)
+
+    def answer(request: Request) -> Reply:
+        refused = "odd" in request.text or ("choosy" in request.text and request.body.get(asks))
+        return Fault(error="bad_request") if refused else scored(8)
+
+    async def main() -> None:
+        async with opened(WireSettings(max_retries=0)) as wire:
+            evaluator = geval(JudgeModel(config.plan({}), wire))
+            with pytest.raises(DeepEvalError):
+                await evaluator.evaluate(actual_output="odd")
+            for text in ("usual", "choosy", "usual"):
+                assert (await evaluator.evaluate(actual_output=text)).score == 0.8
+
+    models.answer(answer)
+    asyncio.run(main())
+    # The odd one twice, the usual one, the choosy one twice; after that nobody asks so again.
+    assert [bool(request.body.get(asks)) for request in models.requests] == [True, False, True, True, False, False]
+
+
 # -- answers that want to be their own judge
 
 
