@@ -103,7 +103,10 @@ def build_preset(
 def _members(config: CompositeMetric, create: Create) -> list[Member]:
     members = []
     for member in members_of(config):
-        evaluator = create(member.config, member.k)
+        found = member.config
+        if found.retry_on_failure is None:
+            found = found.model_copy(update={"retry_on_failure": config.retry_on_failure})
+        evaluator = create(found, member.k)
         path = member.config.response_path if isinstance(member.config, StandardMetric) else None
         if path is not None and isinstance(evaluator, DeterministicEvaluator):
             evaluator = PathEvaluator(evaluator, path)

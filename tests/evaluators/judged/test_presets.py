@@ -537,6 +537,28 @@ def test_what_asserts_and_what_needs_a_judge(
     assert (asserts(found), effective_threshold(found), needs_judge(found)) == (asserting, threshold, judged)
 
 
+def test_retries_of_a_composite_are_those_of_its_metrics_unless_they_say_otherwise() -> None:
+    entry = metric(
+        type="composite",
+        retry_on_failure=2,
+        metrics=[{"type": "code", "grader": "a:b"}, {"type": "code", "grader": "a:c", "retry_on_failure": 1}],
+    )
+    asked: list[int | None] = []
+
+    def create(member: Any, rank: int | None) -> BaseEvaluator:
+        asked.append(member.retry_on_failure)
+        return Fixed(result(1.0))
+
+    build_preset(
+        entry,  # type: ignore[arg-type]
+        grade=lambda _, build: pytest.fail("nobody judges"),
+        create=create,
+        timeout=1.0,
+        retry_config=RetryConfig(),
+    )
+    assert asked == [2, 1]
+
+
 def test_who_grades_is_told_once_for_each_model() -> None:
     other = {"provider": "ollama", "name": "other"}
     entry = {
