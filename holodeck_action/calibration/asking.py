@@ -7,7 +7,7 @@ import hashlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action import __version__
 from holodeck_action.calibration.labels import LabelError, LabelledAnswer, Labels
@@ -44,6 +44,9 @@ from holodeck_action.suite.targets import RecordedTarget
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
 from holodeck_action.tracing.traces import FlushTime, traced_run
 from holodeck_action.usercode.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from holodeck_action.llm.budget import Budget
 
 _FILE = FileInput(path="labels", type="text")
 """Stands for the files whose texts the labels hold."""
@@ -114,20 +117,23 @@ def prepare_labelled(
     return prepared, specs[0].label
 
 
-def judge_labelled(labels: Labels, metric: str, prepared: Prepared, clock: Clock, stderr: TextIO) -> Answered:
+def judge_labelled(
+    labels: Labels, metric: str, prepared: Prepared, budget: Budget | None, clock: Clock, stderr: TextIO
+) -> Answered:
     """Ask the judge for its verdict on every labelled answer.
 
     Args:
         labels: what `prepared` was made of.
         metric: the metric's name.
         prepared: from `prepare_labelled`.
+        budget: limits its calls beside the suite's own budget; None for no further limit.
         clock: the time.
         stderr: where notes go.
 
     Raises:
         ConfigurationError: the wire cannot be set up.
     """
-    (opened,) = open_all([prepared], [None], None, resume=False)
+    (opened,) = open_all([prepared], [None], budget, resume=False)
 
     def tell(sentence: str) -> None:
         stderr.write(f"note: {one_line(sentence, 1000)}\n")

@@ -152,6 +152,7 @@ def calibrate_live(
     """
     from holodeck_action.calibration.asking import judge_labelled, prepare_labelled
     from holodeck_action.estimate import plan_lines
+    from holodeck_action.opening import budget_of
 
     labels = _labels(asked, around.cwd)
     prepared, metric = prepare_labelled(labels, asked.metric, load(), flags, around)
@@ -161,7 +162,8 @@ def calibrate_live(
         stream.flush()
     if dry_run:
         return EXIT_PASSED
-    answered = judge_labelled(labels, metric, prepared, Clock(_now, time.monotonic), stderr)
+    budget = budget_of(flags.max_cost_usd, flags.max_tokens)
+    answered = judge_labelled(labels, metric, prepared, budget, Clock(_now, time.monotonic), stderr)
     try:
         card = make_card(labels, answered.matched, asked.threshold, source=LIVE, created_at=_now().isoformat())
     except LabelError as error:
