@@ -1,8 +1,9 @@
 """All benchmarks, one after the other: `make bench`."""
 
-from bench import metrics, runs, startup, wire
+from bench import judges, metrics, runs, startup, wire
 
 startup.main()
 runs.main()
 wire.main()
 metrics.main()
+judges.main()

@@ -128,7 +128,7 @@ class VerdictCache:
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, [text.encode("utf-8", "surrogatepass"), b"\n"])
+            write_atomically(path, [text.encode("utf-8", "surrogatepass"), b"\n"], lasting=False)
         except OSError as error:
             self.trouble = f"{path} cannot be written: {error.strerror or type(error).__name__}"
 

@@ -84,8 +84,13 @@ def read_record(path: Path) -> Record:
     return record
 
 
-def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
+def write_atomically(path: Path, chunks: Iterable[bytes], *, lasting: bool = True) -> None:
     """Write `chunks` beside `path`, flush them to disk and move them into place.
+
+    Args:
+        path: the file.
+        chunks: its content.
+        lasting: False leaves it to the system when they reach the disk: for what can be had again.
 
     Raises:
         OSError: nothing was replaced.
@@ -94,8 +99,9 @@ def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.writelines(chunks)
-            file.flush()
-            os.fsync(file.fileno())
+            if lasting:
+                file.flush()
+                os.fsync(file.fileno())
         # mkstemp is private to its user; results are for everyone who may read the folder.
         umask = os.umask(0)
         os.umask(umask)

@@ -1,0 +1,268 @@
+"""Judged metrics: `python -m bench.judges [CASES [COMPARED]]`, against a fake model server in a process of its own.
+
+100 cases, answered by the suite's own model and graded by G-Eval, faithfulness and answer relevancy: 9 calls a case, of
+which 4 stand one after the other, each answered after 200 ms. Measured: the run's wall time as a multiple of the ideal
+⌈calls / at once⌉ × 200 ms, start-up left out; CPU of the program for one call, all of its work included; then, with a
+cache, the same run again, which asks nobody: CPU of one evaluation beyond the same suite with equality alone. Last, the
+scores of all six metrics of DeepEval over 500 cases against those that its own client gets: they must be equal.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.processes import PROGRAM, Cost, measure
+from tests.evaluators.judged.native import STEPS
+from tests.llm.judging import Judge, Truth, some_truths
+from tests.llm.models import Answer, FakeModels, Request
+
+CASES = 100
+COMPARED = 500
+LATENCY_S = 0.2
+AT_ONCE = 20
+CALLS = 1 + 1 + 4 + 3
+"""Of a case: the answer, G-Eval, faithfulness (claims and truths at once, verdicts, reason), answer relevancy."""
+CHAIN = 1 + 3
+"""Calls of a case that stand one after the other: the answer, and the longest metric."""
+_TESTED = "gpt-4o-tested"
+_KEY = "sk-bench-0123456789"
+_ROOT = Path(__file__).resolve().parent.parent
+_GEVAL: dict[str, Any] = {"type": "geval", "name": "quality", "criteria": "Is it good?", "evaluation_steps": STEPS}
+_EQUALITY: dict[str, Any] = {"type": "standard", "metric": "equality"}
+_TWO = ("faithfulness", "answer_relevancy")
+_SIX = {
+    "GEval": "quality",
+    "AnswerRelevancy": "answer_relevancy",
+    "Faithfulness": "faithfulness",
+    "ContextualRelevancy": "contextual_relevancy",
+    "ContextualPrecision": "contextual_precision",
+    "ContextualRecall": "contextual_recall",
+}
+
+
+@dataclass
+class Server:
+    """The fake: its address, and, once it has ended, how many requests it got."""
+
+    address: str
+    seen: dict[str, int] = field(default_factory=dict)
+
+
+def plain_truths(count: int) -> list[Truth]:
+    """Return truths that take the same number of calls in every case."""
+    return [
+        Truth(
+            number,
+            # Without a contradiction the reasons of all cases would be asked for with one call.
+            claim_verdicts=("yes", "yes", "no"),
+            statement_verdicts=("yes", "yes", "yes"),
+            chunk_statements=(("yes",),),
+            chunk_verdicts=("yes",),
+            sentence_verdicts=("yes",),
+            score=8,
+            alternatives={"8": 0.75, "9": 0.25},
+        )
+        for number in range(count)
+    ]
+
+
+def serve(kind: str, count: int, latency_s: float) -> None:
+    """Answer as the model under test and as a judge until the input ends."""
+    truths = some_truths(count) if kind == "mixed" else plain_truths(count)
+    judge = Judge(*truths)
+
+    def answer(request: Request) -> Answer:
+        if request.model == _TESTED:
+            return Answer(f"answer of {request.text.rpartition('question of ')[2]}")
+        return judge(request)
+
+    with FakeModels(latency=latency_s) as models:
+        models.answer(answer)
+        print(models.openai_url, flush=True)
+        sys.stdin.read()
+        print(json.dumps({"requests": len(models.requests), "violations": len(models.violations)}))
+
+
+@contextmanager
+def _server(kind: str, count: int, latency_s: float = 0.0) -> Iterator[Server]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.judges", "serve", kind, str(count), str(latency_s)],
+        cwd=_ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    server = Server(process.stdout.readline().strip())
+    try:
+        yield server
+    finally:
+        process.stdin.close()
+        server.seen = json.loads(process.stdout.read())
+        process.wait()
+
+
+class Bench:
+    """Runs of generated suites, with compiled modules as an installed program has them."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        self._environ = {**kept, "PYTHONPYCACHEPREFIX": str(root / "compiled"), "OPENAI_API_KEY": _KEY}
+
+    @property
+    def cache(self) -> Path:
+        """Where answers and verdicts are kept."""
+        return self._root / "kept"
+
+    def run(self, address: str, truths: Sequence[Truth], metrics: list[dict[str, Any]], *more: str) -> Cost:
+        """Run a suite; every evaluation must have happened.
+
+        Raises:
+            SystemExit: one has not.
+        """
+        folder = self._suite(address, truths, metrics)
+        cost = measure((*PROGRAM, "run", "-o", "out", *more), folder, self._environ)
+        if cost.code not in (0, 1):
+            raise SystemExit(f"the run of {len(truths)} cases ended with exit code {cost.code}")
+        return cost
+
+    def scores(self) -> dict[str, list[float]]:
+        """Return the scores of the last run by metric, in the order of the cases."""
+        record = json.loads((self._root / "suite" / "out" / "results.json").read_bytes())
+        found: dict[str, list[float]] = {}
+        for case in record["cases"]:
+            for evaluation in case["trials"][0]["turns"][0]["evaluations"]:
+                found.setdefault(evaluation["evaluator_name"], []).append(evaluation["score"])
+        return found
+
+    def _suite(self, address: str, truths: Sequence[Truth], metrics: list[dict[str, Any]]) -> Path:
+        folder = self._root / "suite"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        judge = {"provider": "openai", "name": "gpt-4o", "endpoint": address}
+        cases = [
+            {
+                "name": f"case-{truth.number}",
+                "input": truth.case["input"],
+                "ground_truth": truth.case["expected_output"],
+                "retrieval_context": truth.chunks,
+            }
+            for truth in truths
+        ]
+        suite = {
+            "name": "bench",
+            "model": {**judge, "name": _TESTED},
+            "instructions": {"inline": "Answer."},
+            "evaluations": {"model": judge, "metrics": metrics},
+            "test_cases": cases,
+        }
+        # JSON is YAML, too.
+        (folder / "agent.yaml").write_text(json.dumps(suite, indent=1))
+        (folder / "holodeck-action.yaml").write_text(json.dumps({"limits": {"concurrency": AT_ONCE}}))
+        return folder
+
+
+def rag(*names: str) -> list[dict[str, Any]]:
+    """Return entries of RAG metrics."""
+    return [{"type": "rag", "metric_type": name} for name in names]
+
+
+def main(cases: int = CASES, compared: int = COMPARED) -> None:
+    """Measure and print.
+
+    Raises:
+        SystemExit: a call too many or too few, or scores that are not equal.
+    """
+    with tempfile.TemporaryDirectory() as root:
+        _costs(Bench(Path(root)), cases)
+    if compared:
+        with tempfile.TemporaryDirectory() as root:
+            _compare(Bench(Path(root)), compared)
+
+
+def _costs(bench: Bench, cases: int) -> None:
+    judged, truths = [_GEVAL, *rag(*_TWO)], plain_truths(cases)
+    with _server("plain", cases) as server:
+        # The first time compiles.
+        one = min((bench.run(server.address, truths[:1], judged) for _ in range(3)), key=lambda cost: cost.cpu_s)
+    with _server("plain", cases, LATENCY_S) as server:
+        live = bench.run(server.address, truths, judged)
+    calls = server.seen["requests"]
+    if calls != cases * CALLS:
+        raise SystemExit(f"{calls} calls instead of {cases * CALLS}")
+    ideal = math.ceil(calls / AT_ONCE) * LATENCY_S
+    print(
+        f"Judged runs ({cases} cases, {calls} calls, {AT_ONCE} at once, {1000 * LATENCY_S:.0f} ms; "
+        f"ideally {ideal:.1f} s, the last case's other calls {(CHAIN - 1) * LATENCY_S:.1f} s):"
+    )
+    print(f"start-up (1 case, no latency): {one.wall_s:.2f} s wall, {one.cpu_s:.2f} s CPU")
+    print(f"wall beyond start-up: {(live.wall_s - one.wall_s) / ideal:.2f} × ideal ({live.wall_s:.2f} s in all)")
+    print(f"CPU: {1000 * (live.cpu_s - one.cpu_s) / (calls - CALLS):.2f} ms a call", flush=True)
+    _again(bench, truths, judged)
+
+
+def _again(bench: Bench, truths: Sequence[Truth], judged: list[dict[str, Any]]) -> None:
+    kept = ("--cache", str(bench.cache))
+    with _server("plain", len(truths)) as server:
+        first = bench.run(server.address, truths, judged, *kept)
+    with _server("plain", len(truths)) as server:
+        again = min((bench.run(server.address, truths, judged, *kept) for _ in range(3)), key=lambda cost: cost.cpu_s)
+        without = min(
+            (bench.run(server.address, truths, [_EQUALITY], *kept) for _ in range(3)), key=lambda cost: cost.cpu_s
+        )
+    if server.seen["requests"]:
+        raise SystemExit(f"the second run made {server.seen['requests']} calls")
+    count = len(truths) * len(judged)
+    print(
+        f"again, with a cache: 0 calls, {again.wall_s:.2f} s wall, {again.cpu_s:.2f} s CPU "
+        f"(first run {first.wall_s:.2f} and {first.cpu_s:.2f}); "
+        f"{1000 * (again.cpu_s - without.cpu_s) / count:.2f} ms CPU an evaluation",
+        flush=True,
+    )
+
+
+def _compare(bench: Bench, count: int) -> None:
+    truths = some_truths(count)
+    with _server("mixed", count) as server:
+        ours = bench.run(server.address, truths, [_GEVAL, *rag(*[name for name in _SIX.values() if name != "quality"])])
+        scores = bench.scores()
+        with tempfile.TemporaryDirectory() as folder:
+            finished = subprocess.run(
+                [sys.executable, "-m", "tests.evaluators.judged.native", server.address, _KEY, str(count)],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": str(_ROOT)},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+    native: dict[str, list[float]] = json.loads(finished.stdout)
+    differing = {
+        name: sum(
+            not math.isclose(one, other, abs_tol=1e-12)
+            for one, other in zip(scores[ours_name], native[name], strict=True)
+        )
+        for name, ours_name in _SIX.items()
+    }
+    print(f"scores of {count} cases against DeepEval's own client ({ours.wall_s:.0f} s): {differing} differ")
+    if any(differing.values()):
+        raise SystemExit("scores are not equal")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["serve"]:
+        serve(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))
+    else:
+        main(*map(int, sys.argv[1:]))
