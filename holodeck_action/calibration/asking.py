@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action import __version__
+from holodeck_action.calibration.card import NO_THRESHOLD
 from holodeck_action.calibration.labels import LabelError, LabelledAnswer, Labels
 from holodeck_action.calibration.matching import Compared, Matched
 from holodeck_action.evaluators.scoring import TurnScorer
@@ -37,7 +38,13 @@ from holodeck_action.runner.schedule import TrialKey
 from holodeck_action.runner.stored import StoredRun, StoredTrials
 from holodeck_action.runner.trial import Clock
 from holodeck_action.settings import Flags, SettingsError, merge
-from holodeck_action.suite.applicability import missing_static_inputs, needs_judge, required_inputs
+from holodeck_action.suite.applicability import (
+    asserts,
+    effective_threshold,
+    missing_static_inputs,
+    needs_judge,
+    required_inputs,
+)
 from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.targets import RecordedTarget
@@ -61,13 +68,14 @@ class Answered:
 
 
 def prepare_labelled(
-    labels: Labels, metric: str | None, loaded: Loaded, flags: Flags, around: Surroundings
+    labels: Labels, metric: str | None, threshold: float | None, loaded: Loaded, flags: Flags, around: Surroundings
 ) -> tuple[Prepared, str]:
     """Make labelled answers ready to be judged.
 
     Args:
         labels: what humans say, with the answers.
         metric: the metric's name; None for the suite's only judged one.
+        threshold: lowest passing score in place of the metric's own; None for its own.
         loaded: the suite.
         flags: the command line.
         around: the outside world.
@@ -80,15 +88,17 @@ def prepare_labelled(
     """
     suite = loaded.suite
     place = suite_place(suite, around.cwd)
+    shown = shown_folder(suite.folder, around.cwd)
     try:
         specs = _specs_of(suite, metric, place)
+        if threshold is None:
+            _check_thresholds(labels, specs, shown)
         cases = _cases(labels, suite, specs)
         settings = merge(suite, flags, loaded.environ)
     except LabelError as error:
         raise ConfigurationError(error.problems) from error
     except SettingsError as error:
         raise ConfigurationError([f"{place}: {error}"]) from error
-    shown = shown_folder(suite.folder, around.cwd)
     asked = replace(suite, cases=tuple(case for case, _ in cases))
     problems = judge_problems(asked, asked.cases, settings, loaded.environ, shown)
     if problems:
@@ -193,6 +203,14 @@ def _specs_of(suite: Suite, metric: str | None, place: str) -> list[MetricSpec]:
     if metric is None:
         raise LabelError([f"{place}: say with --metric which one the labels are about (there are: {there})"])
     raise LabelError([f"{place}: no case has a metric called {metric!r} (there are: {there})"])
+
+
+def _check_thresholds(labels: Labels, specs: Sequence[MetricSpec], shown: str) -> None:
+    """Refuse what gives no verdict before anything is paid for it."""
+    for spec in specs:
+        if not asserts(spec.config) or (labels.scores and effective_threshold(spec.config) is None):
+            where = f"{shown}/{spec.mark}" if shown else str(spec.mark)
+            raise LabelError([f"{where}: {spec.label} {NO_THRESHOLD}"])
 
 
 def _cases(labels: Labels, suite: Suite, specs: Sequence[MetricSpec]) -> list[tuple[Case, TrialRecord]]:

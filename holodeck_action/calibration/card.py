@@ -31,6 +31,7 @@ from holodeck_action.results.reliability import (
 from holodeck_action.results.statistics import MANY_ENOUGH
 
 CARD_VERSION = 1
+NO_THRESHOLD = "has no threshold that makes a verdict of a score; give one with --threshold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +264,7 @@ def _with_threshold(evaluation: Evaluation, threshold: float | None) -> Evaluati
 
 
 def _no_threshold(labels: Labels, line: int, what: str) -> str:
-    return f"{labels.file}:{line}: {what} has no threshold that makes a verdict of a score; give one with --threshold"
+    return f"{labels.file}:{line}: {what} {NO_THRESHOLD}"
 
 
 def _human(label: float | None, scores: bool, criteria: Criteria) -> bool | None:

@@ -155,7 +155,7 @@ def calibrate_live(
     from holodeck_action.opening import budget_of
 
     labels = _labels(asked, around.cwd)
-    prepared, metric = prepare_labelled(labels, asked.metric, load(), flags, around)
+    prepared, metric = prepare_labelled(labels, asked.metric, asked.threshold, load(), flags, around)
     if dry_run or prepared.settings.calls.mode != "replay":
         stream = stdout if dry_run else stderr
         stream.writelines(f"{line}\n" for line in plan_lines([prepared], flags))

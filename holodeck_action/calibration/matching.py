@@ -102,8 +102,11 @@ def judges_of(evaluation: Evaluation) -> frozenset[str]:
     """Return the models that gave a verdict; empty where it names none."""
     judge, panel = evaluation.metadata.get("judge"), evaluation.metadata.get("panel")
     found = {judge} if isinstance(judge, str) else set()
-    if isinstance(panel, Mapping):
-        found |= {verdict["model"] for verdict in panel.get("verdicts", ()) if not verdict.get("fallback")}
+    # A grader of the suite's own may keep anything under these names.
+    verdicts = panel.get("verdicts") if isinstance(panel, Mapping) else None
+    for verdict in verdicts if isinstance(verdicts, list | tuple) else ():
+        if isinstance(verdict, Mapping) and isinstance(verdict.get("model"), str) and not verdict.get("fallback"):
+            found.add(verdict["model"])
     return frozenset(found)
 
 

@@ -412,6 +412,7 @@ def test_metrics_and_options_that_do_not_fit_are_refused(bench: Bench) -> None:
     asked = len(bench.models.requests)
     for flags, message in (
         ((), "agent.yaml: say with --metric which one the labels are about (there are: bleu, quality, tone)"),
+        (("--metric", "bleu"), "agent.yaml:22:4: bleu has no threshold that makes a verdict of a score"),
         (("--metric", "x"), "agent.yaml: no case has a metric called 'x' (there are: bleu, quality, tone)"),
         (("--results", "out/results.json"), "out/results.json: say with --metric which one the labels are about"),
         (("--results", "out/results.json", "--metric", "x"), "out/results.json: no metric is called 'x'"),
