@@ -232,7 +232,4 @@ def _length(config: LengthMetric, shared: dict[str, Any]) -> BaseEvaluator:
 
 
 def _unsupported(what: str) -> EvaluationError:
-    return EvaluationError(
-        f"{what} need a judge model, which this version cannot call yet; disable them with enabled: false",
-        code="unsupported_metric",
-    )
+    return EvaluationError(f"there is no evaluator for {what}", code="unsupported_metric")
