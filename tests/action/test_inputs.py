@@ -87,6 +87,7 @@ def test_blank_inputs_leave_the_defaults() -> None:
         "review": "off",
         "require_publish": False,
         "allow_unsafe_forks": False,
+        "dry_run": False,
     }
     assert read_action_inputs({}) == defaults
     assert read_action_inputs({"INPUT_SUITE": "", "INPUT_FAIL-ON": " \n", "INPUT_TARGET": ""}) == defaults
