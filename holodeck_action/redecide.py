@@ -7,11 +7,12 @@ from typing import TextIO
 
 from holodeck_action.preflight import ConfigurationError, writable_folder
 from holodeck_action.reports.terminal import show
-from holodeck_action.results.decide import decide
+from holodeck_action.results.decide import decide, minimized_in
 from holodeck_action.results.files import VERDICT_FILE, RecordError, read_record, write_verdict
 from holodeck_action.results.record import Record
 from holodeck_action.results.report import build_report
 from holodeck_action.settings import Flags, merge_gates
+from holodeck_action.suite.checks import LOW_IS_GOOD
 from holodeck_action.suite.policy import Gates
 
 
@@ -60,6 +61,9 @@ def _check_names(record: Record, gates: Gates, results: Path) -> None:
         for evaluation in turn.evaluations
     }
     asked = {*gates.metrics, *((gates.summary.weights if gates.summary else None) or {})}
+    minimized = sorted(minimized_in(record) & {*gates.metrics})
+    if minimized:
+        raise ConfigurationError([f"{results}: {name!r} {LOW_IS_GOOD}" for name in minimized])
     unknown = sorted(asked - known)
     if unknown and known:
         raise ConfigurationError(

@@ -227,6 +227,7 @@ class BaseEvaluator(ABC):
             raw_score=facts.pop("raw_score", None),
             evaluation_steps=None if steps is None else tuple(steps),
             polarity=facts.pop("polarity", "maximize"),
+            confidence=facts.pop("confidence", None),
             metadata={**facts.pop("metadata", {}), **facts},
         )
 

@@ -59,6 +59,7 @@ class EvaluationWriter:
             timestamp=self._timestamp,
             duration_ms=None if done is None else done.duration_ms,
             status=status,
+            confidence=None if result is None else result.confidence,
             cost_usd=None if usage is None else usage.cost_usd,
             error=error,
             cached=done is not None and done.cached,

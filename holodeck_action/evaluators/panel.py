@@ -231,6 +231,8 @@ def _found(juror: Juror, result: EvaluationResult, failures: Sequence[tuple[Juro
     details = {name: value for name, value in result.metadata.items() if name != "judge"}
     if result.evaluation_steps is not None:
         details["evaluation_steps"] = list(result.evaluation_steps)
+    if result.confidence is not None:
+        details["confidence"] = result.confidence
     verdict = JudgeVerdict(
         model=juror.label,
         score=None if score is None else float(score),

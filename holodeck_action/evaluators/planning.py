@@ -9,7 +9,7 @@ from holodeck_action.evaluators.base import BaseEvaluator
 from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.registry import EvaluatorRegistry, timeout_of
 from holodeck_action.results.evaluation import Criteria
-from holodeck_action.suite.applicability import asserts, effective_threshold
+from holodeck_action.suite.applicability import asserts, effective_threshold, polarity_of
 from holodeck_action.suite.metrics import (
     AnyMetric,
     CodeMetric,
@@ -94,6 +94,7 @@ def criteria_of(spec: MetricSpec) -> Criteria:
         metric=_metric_of(config),
         threshold=effective_threshold(config),
         asserts=asserts(config),
+        polarity=polarity_of(config),
         fail_on_error=config.fail_on_error,
         settings=settings,
         pass_values=tuple(config.pass_values) if isinstance(config, CodeMetric) and config.pass_values else None,

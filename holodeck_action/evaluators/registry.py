@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holodeck_action.evaluators.base import BaseEvaluator, RetryConfig
 from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.suite.applicability import effective_threshold, model_of
+from holodeck_action.suite.dimension_metrics import DimensionMetric
 from holodeck_action.suite.metric_base import MetricModel
 from holodeck_action.suite.metrics import (
     AZURE_METRICS,
@@ -91,7 +92,7 @@ def _create(config: AnyMetric, k: int | None, pool: WorkerPool, judges: Judges |
         return CodeGraderEvaluator(config, pool, **shared)
     if isinstance(config, LengthMetric):
         return _length(config, shared)
-    if isinstance(config, PresetMetric | RefusalMetric | TrajectoryAccuracyMetric | CompositeMetric):
+    if isinstance(config, PresetMetric | RefusalMetric | TrajectoryAccuracyMetric | DimensionMetric | CompositeMetric):
         from holodeck_action.evaluators.presets.building import build_preset
 
         return build_preset(

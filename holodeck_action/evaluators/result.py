@@ -28,10 +28,11 @@ class EvaluationResult(Mapping[str, Any]):
         evaluation_steps: the steps a judge followed.
         metadata: further scores and facts, JSON values only; `result["rouge1"]` reads them.
         polarity: whether high or low scores are good.
+        confidence: how sure a judge says it is, 0..1; None when it says nothing.
 
     Raises:
         EvaluationError: the number is not a finite one from 0 to 1 (code `invalid_score`), or `passed` contradicts
-            score and threshold (code `invalid_result`).
+            score and threshold or the confidence is no number from 0 to 1 (code `invalid_result`).
     """
 
     score: Score
@@ -43,6 +44,7 @@ class EvaluationResult(Mapping[str, Any]):
     evaluation_steps: tuple[str, ...] | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     polarity: Polarity = "maximize"
+    confidence: float | None = None
 
     def __post_init__(self) -> None:
         score = self.score
@@ -50,6 +52,8 @@ class EvaluationResult(Mapping[str, Any]):
             check_score(score, self.metric_name)
             if self.threshold is not None:
                 self._settle(score, self.threshold)
+        if self.confidence is not None:
+            self._check_confidence(self.confidence)
         if not self.reasoning.strip():
             object.__setattr__(self, "reasoning", self._default_reasoning())
 
@@ -62,6 +66,14 @@ class EvaluationResult(Mapping[str, Any]):
                 code="invalid_result",
             )
         object.__setattr__(self, "passed", passed)
+
+    def _check_confidence(self, confidence: object) -> None:
+        number = isinstance(confidence, int | float) and not isinstance(confidence, bool)
+        if not number or not 0.0 <= confidence <= 1.0:  # type: ignore[operator]
+            raise EvaluationError(
+                f"{self.metric_name} gave the confidence {confidence!r:.80}, which is not a number from 0 to 1",
+                code="invalid_result",
+            )
 
     def _default_reasoning(self) -> str:
         if self.score is None:

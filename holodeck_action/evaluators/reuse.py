@@ -22,6 +22,7 @@ from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.results.record import ToolInvocation, Usage
 from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.applicability import effective_threshold, judged_parts, needs_judge
+from holodeck_action.suite.dimension_metrics import DimensionMetric
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.metric_base import MetricModel
 from holodeck_action.suite.metrics import AnyMetric, CompositeMetric, GEvalMetric, RagMetric, StandardMetric
@@ -186,7 +187,7 @@ class Reuse:
             parts = [self._part(name, part) for name, part in judged_parts(config)]
         except ModelConfigError:
             return None
-        single = isinstance(config, GEvalMetric | RagMetric | StandardMetric)
+        single = isinstance(config, GEvalMetric | RagMetric | StandardMetric | DimensionMetric)
         plain = single and all(part["panel"] is None for part in parts)
         dumped = config.model_dump(mode="json", exclude=_OUTSIDE | ({"threshold"} if plain else set()))
         written_steps = _writes_steps(dumped)

@@ -16,7 +16,7 @@ from holodeck_action.results.files import write_atomically
 from holodeck_action.results.record import Usage
 from holodeck_action.results.redaction import Redactor
 
-FORMAT = 1
+FORMAT = 2
 """Of the files, and part of every key: another one finds nothing that was kept."""
 
 
@@ -73,6 +73,7 @@ class VerdictCache:
                     "raw_score": result.raw_score,
                     "evaluation_steps": None if result.evaluation_steps is None else list(result.evaluation_steps),
                     "polarity": result.polarity,
+                    "confidence": result.confidence,
                     "metadata": dict(result.metadata),
                 },
                 "duration_ms": round(verdict.duration_ms, 1),
@@ -152,5 +153,6 @@ def _verdict(content: Mapping[str, Any]) -> KeptVerdict:
         evaluation_steps=None if steps is None else tuple(map(str, steps)),
         metadata=dict(kept["metadata"]),
         polarity=kept["polarity"],
+        confidence=kept["confidence"],
     )
     return KeptVerdict(result, duration, Usage(usage["prompt_tokens"], usage["completion_tokens"], usage["cost_usd"]))

@@ -17,6 +17,7 @@ from holodeck_action.suite.metrics import AZURE_METRICS
 _JUDGED_KINDS = (
     *("geval", "rag", "generation", "query_transformation", "summarization", "lm_retrieval", "agent"),
     *("refusal", "trajectory_accuracy", "composite"),
+    *("quality", "factual_accuracy", "toxicity", "relevance"),
 )
 _UNKNOWN = Usage()
 

@@ -59,7 +59,7 @@ def decide(record: Record, gates: Gates | None = None) -> Verdict:
         planned=planned,
         completed=completed,
         metrics=metrics,
-        minimized=_minimized(record),
+        minimized=minimized_in(record),
         lost=tuple(_lost(gating)),
         scores=case_scores(gating),
         tokens=tokens_of(record),
@@ -130,7 +130,8 @@ def _lost(gating: list[tuple[CaseRecord, CaseVerdict]]) -> Iterator[str]:
                         yield f"{case.name or case.id} ({case.source}): {metric.name}: {metric.reason[:200]}"
 
 
-def _minimized(record: Record) -> frozenset[str]:
+def minimized_in(record: Record) -> frozenset[str]:
+    """Return the names of the metrics whose low scores are good."""
     return frozenset(
         evaluation.evaluator_name
         for case in record.cases

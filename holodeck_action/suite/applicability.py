@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
+from holodeck_action.suite.dimension_metrics import DimensionMetric, ToxicityMetric
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.metric_base import MetricModel
 from holodeck_action.suite.metrics import (
@@ -48,6 +50,8 @@ _RAG = {
     "contextual_recall": _CONTEXT | _GROUND_TRUTH,
 }
 _GEVAL = {"expected_output": "ground_truth", "retrieval_context": "retrieval_context", "context": "context"}
+
+_ASKING = GEvalMetric | RagMetric | RefusalMetric | TrajectoryAccuracyMetric | DimensionMetric | GradedPart
 
 # Inputs that only the agent's answer brings are not known before the run.
 _STATIC = ("ground_truth", "expected_tools", "expected_trajectory", "ground_truth_chunk_ids", "context")
@@ -134,7 +138,7 @@ def effective_threshold(config: AnyMetric) -> float | None:
     if isinstance(config, RefusalMetric):
         return 1.0
     threshold = config.threshold
-    if isinstance(config, PresetMetric | CompositeMetric | TrajectoryAccuracyMetric):
+    if isinstance(config, PresetMetric | CompositeMetric | TrajectoryAccuracyMetric | DimensionMetric):
         return threshold
     if isinstance(config, StandardMetric):
         if threshold is not None:
@@ -145,6 +149,11 @@ def effective_threshold(config: AnyMetric) -> float | None:
     if isinstance(config, GEvalMetric):
         return 0.5
     return None if isinstance(config, TrajectoryMetric) and config.mode == "lcs_f1" else 1.0
+
+
+def polarity_of(config: AnyMetric) -> Literal["maximize", "minimize"]:
+    """Whether high or low scores of a metric are good."""
+    return "minimize" if isinstance(config, ToxicityMetric) else "maximize"
 
 
 def _normalised(threshold: float, config: StandardMetric) -> float:
@@ -174,18 +183,15 @@ def judged_parts(config: MetricModel) -> Iterator[tuple[str, MetricModel]]:
                 yield f"{member.name}: {part}" if part else member.name, found
     elif isinstance(config, PresetMetric):
         yield from graded_parts(config)
-    elif isinstance(config, GEvalMetric | RagMetric | RefusalMetric | TrajectoryAccuracyMetric | GradedPart) or (
-        isinstance(config, StandardMetric) and config.metric in AZURE_METRICS
-    ):
+    elif isinstance(config, _ASKING) or (isinstance(config, StandardMetric) and config.metric in AZURE_METRICS):
         yield "", config
 
 
 def model_of(config: MetricModel) -> LLMProvider | None:
     """Return a judged metric's own model."""
-    judged = GEvalMetric | RagMetric | StandardMetric | PresetMetric | RefusalMetric | TrajectoryAccuracyMetric
-    return config.model if isinstance(config, judged | GradedPart) else None
+    return config.model if isinstance(config, _ASKING | StandardMetric | PresetMetric) else None
 
 
 def needs_judge(config: MetricModel) -> bool:
-    """Whether a model must grade: G-Eval, RAG, the legacy Azure metrics, presets, and what holds one of them."""
+    """Whether a model must grade: G-Eval, RAG, our own questions, legacy Azure metrics, presets, what holds them."""
     return next(judged_parts(config), None) is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holodeck_action.suite.agent import AgentConfig
-from holodeck_action.suite.applicability import case_asserts, missing_static_inputs, required_inputs
+from holodeck_action.suite.applicability import case_asserts, missing_static_inputs, polarity_of, required_inputs
 from holodeck_action.suite.cases import CaseEntry, FileInput
 from holodeck_action.suite.document import Document
 from holodeck_action.suite.errors import Problem, field_path, quoted
@@ -25,6 +25,10 @@ Z = 1.959964
 """97.5 % quantile of the normal distribution, for 95 % intervals."""
 
 _EXTERNAL = "needs a vector database, which this version does not use: documents are searched in memory; remove it"
+LOW_IS_GOOD = (
+    "is better when lower, and these gates ask for high scores: give the metric a threshold, which is the highest "
+    "passing score, or use gates.summary, where it counts as 1 − score"
+)
 _BASELINE = "needs a baseline, which this version cannot compare with yet; remove it"
 
 
@@ -54,6 +58,22 @@ def unknown_labels(policy: Policy, labels: Iterable[str], document: Document) ->
         _at(document, path, f"{quoted(name)} is no metric of this suite{did_you_mean(name, known)}{options}", key=True)
         for path, name in places
         if name not in known
+    ]
+
+
+def bounds_on_minimized(policy: Policy, cases: Iterable[Case], document: Document) -> list[Problem]:
+    """Gates that ask for high scores of a metric whose low scores are good."""
+    minimized = {
+        spec.label
+        for case in cases
+        for turn in case.turns
+        for spec in turn.metrics
+        if polarity_of(spec.config) == "minimize"
+    }
+    return [
+        _at(document, ("gates", "metrics", name), f"{quoted(name)} {LOW_IS_GOOD}", key=True)
+        for name in policy.gates.metrics
+        if name in minimized
     ]
 
 

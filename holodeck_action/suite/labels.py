@@ -119,6 +119,9 @@ def label_metrics(
         found = [base] if len(keys) == 1 else _distinguished(keys, _readable)
         if len(set(found)) < len(keys):
             found = _distinguished(keys, _digest)
+        if len({key[1] for key in keys}) > 1:
+            # A gate on the bare name must not change from one type's metric to the other's.
+            found = [f"{text} ({key[1]})" if text == base else text for key, text in zip(keys, found, strict=True)]
         labels.update(
             (key, f"{text} ({key[1]})" if text in explicit else text) for key, text in zip(keys, found, strict=True)
         )

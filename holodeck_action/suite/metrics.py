@@ -11,6 +11,12 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank, Number, UnitInterval
+from holodeck_action.suite.dimension_metrics import (
+    FactualAccuracyMetric,
+    QualityMetric,
+    RelevanceMetric,
+    ToxicityMetric,
+)
 from holodeck_action.suite.metric_base import ArgumentMatching as ArgumentMatching
 from holodeck_action.suite.metric_base import EvaluationParam as EvaluationParam
 from holodeck_action.suite.metric_base import JudgedMetric as JudgedMetric
@@ -247,6 +253,10 @@ SingleMetric = (
     | Annotated[AgentMetric, Tag("agent")]
     | Annotated[RefusalMetric, Tag("refusal")]
     | Annotated[TrajectoryAccuracyMetric, Tag("trajectory_accuracy")]
+    | Annotated[QualityMetric, Tag("quality")]
+    | Annotated[FactualAccuracyMetric, Tag("factual_accuracy")]
+    | Annotated[ToxicityMetric, Tag("toxicity")]
+    | Annotated[RelevanceMetric, Tag("relevance")]
 )
 
 
@@ -291,6 +301,10 @@ METRIC_TYPES: dict[str, type[MetricModel]] = {
     "agent": AgentMetric,
     "refusal": RefusalMetric,
     "trajectory_accuracy": TrajectoryAccuracyMetric,
+    "quality": QualityMetric,
+    "factual_accuracy": FactualAccuracyMetric,
+    "toxicity": ToxicityMetric,
+    "relevance": RelevanceMetric,
     "composite": CompositeMetric,
 }
 

@@ -76,7 +76,8 @@ PROVIDER = Block(
 
 METRIC_TYPES = (
     "standard, geval, rag, code, tool_correctness, trajectory, retrieval, length, generation, query_transformation, "
-    "summarization, lm_retrieval, agent, refusal, trajectory_accuracy, composite"
+    "summarization, lm_retrieval, agent, refusal, trajectory_accuracy, quality, factual_accuracy, toxicity, relevance, "
+    "composite"
 )
 METRIC_TYPE = Values((), "zzz", f'"zzz" is not allowed (allowed: {METRIC_TYPES})')
 

@@ -12,7 +12,8 @@ from tests.suite.folders import CASE, EQUALITY, HEAD, complaints
 
 METRICS = (
     "standard, geval, rag, code, tool_correctness, trajectory, retrieval, length, generation, query_transformation, "
-    "summarization, lm_retrieval, agent, refusal, trajectory_accuracy, composite"
+    "summarization, lm_retrieval, agent, refusal, trajectory_accuracy, quality, factual_accuracy, toxicity, relevance, "
+    "composite"
 )
 STANDARD = "groundedness, relevance, coherence, fluency, similarity, bleu, rouge, meteor, f1_score, equality, numeric"
 PROVIDER_KEYS = "api_key, api_version, auth_provider, endpoint, max_tokens, name, provider, temperature, top_p"

@@ -156,6 +156,11 @@ def test_a_conversations_own_metric_is_skippable_where_only_some_turns_have_its_
             "{type: geval, name: rouge, criteria: c}, {type: standard, metric: rouge}",
             ["rouge", "rouge (standard)"],
         ),
+        (
+            "{type: relevance}, {type: standard, metric: relevance}",
+            ["relevance (relevance)", "relevance (metric=relevance)"],
+        ),
+        ("{type: relevance}", ["relevance"]),
     ],
 )
 def test_labels(tmp_path: Path, metrics: str, expected: list[str]) -> None:

@@ -87,7 +87,7 @@ async def ask_verdict(judge: JudgeModel, prompt: str, schema: type[Verdict]) -> 
     Args:
         judge: who is asked.
         prompt: what is asked; texts of others stand in it between fences.
-        schema: the answer, with a field `verdict` that is one of a few words.
+        schema: the answer, such as one with a field `verdict` that is one of a few words.
 
     Raises:
         ModelCallError: no answer came.

@@ -12,6 +12,13 @@ from holodeck_action.evaluators.deepeval.rubric import rubric_of
 from holodeck_action.evaluators.presets import criteria
 from holodeck_action.evaluators.presets.composite import CompositeEvaluator, PathEvaluator
 from holodeck_action.evaluators.presets.criteria import Criterion
+from holodeck_action.evaluators.presets.dimensions import (
+    DimensionEvaluator,
+    FactualAccuracyEvaluator,
+    QualityEvaluator,
+    RelevanceEvaluator,
+    ToxicityEvaluator,
+)
 from holodeck_action.evaluators.presets.generation import GenerationEvaluator, TextEvaluator
 from holodeck_action.evaluators.presets.preset import EitherEvaluator, Member, PresetEvaluator
 from holodeck_action.evaluators.presets.refusal import RefusalEvaluator
@@ -20,6 +27,13 @@ from holodeck_action.evaluators.presets.trajectory_accuracy import TrajectoryAcc
 from holodeck_action.evaluators.tool_correctness import ToolCorrectnessEvaluator
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.suite.applicability import asserts
+from holodeck_action.suite.dimension_metrics import (
+    DimensionMetric,
+    FactualAccuracyMetric,
+    QualityMetric,
+    RelevanceMetric,
+    ToxicityMetric,
+)
 from holodeck_action.suite.metric_base import JudgedMetric
 from holodeck_action.suite.metrics import (
     CompositeMetric,
@@ -55,6 +69,12 @@ TOOLS, TRAJECTORY = "deepeval_tool_correctness", "langchain_agent_trajectory_acc
 """Keys of the agent preset's results, as its documents have them."""
 
 _TOOL_METRICS = (ToolCorrectnessMetric, TrajectoryMetric, TrajectoryAccuracyMetric, AgentMetric)
+_DIMENSIONS: dict[type[DimensionMetric], type[DimensionEvaluator]] = {
+    QualityMetric: QualityEvaluator,
+    FactualAccuracyMetric: FactualAccuracyEvaluator,
+    ToxicityMetric: ToxicityEvaluator,
+    RelevanceMetric: RelevanceEvaluator,
+}
 PresetConfig = (
     GenerationMetric
     | QueryTransformationMetric
@@ -63,6 +83,7 @@ PresetConfig = (
     | AgentMetric
     | RefusalMetric
     | TrajectoryAccuracyMetric
+    | DimensionMetric
     | CompositeMetric
 )
 
@@ -85,6 +106,8 @@ def build_preset(
     if isinstance(config, TrajectoryAccuracyMetric):
         threshold = config.threshold
         return grade(config, lambda judge, shared: TrajectoryAccuracyEvaluator(threshold, judge=judge, **shared))
+    if isinstance(config, DimensionMetric):
+        return grade(config, _asking(_DIMENSIONS[type(config)], {"threshold": config.threshold}))
     common: dict[str, Any] = {"parallel": config.parallel, "threshold": config.threshold, "timeout": timeout}
     name = config.name or config.type
     if isinstance(config, CompositeMetric):
