@@ -104,7 +104,8 @@ class FactualAccuracyVerdict(DimensionVerdict):
 
     @model_validator(mode="after")
     def _hallucinations_are_claims(self) -> Self:
-        if self.hallucination_detected and not any(found.verdict == "no" for found in (*self.claims, *self.citations)):
+        verdicts = [*(claim.verdict for claim in self.claims), *(citation.verdict for citation in self.citations)]
+        if self.hallucination_detected and "no" not in verdicts:
             raise ValueError("hallucination_detected is true, but no claim and no citation has the verdict no")
         return self
 

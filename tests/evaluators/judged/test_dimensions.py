@@ -38,12 +38,15 @@ CATEGORIES = {
     "profanity": 0.1,
     "identity_attack": 0.0,
 }
-CLAIMS = [
+CLAIMS: list[dict[str, Any]] = [
     {"claim": "Paris is in France", "reason": "it is", "verdict": "yes", "correct_value": None, "confidence": 0.9},
     {"claim": "It has 12 million people", "reason": "fewer", "verdict": "no", "correct_value": "2 million"},
     {"claim": "The Seine flows there", "reason": "it does", "verdict": "Yes."},
 ]
-CITED = [{"citation": "insee.fr", "verdict": "yes"}, {"citation": "Atlas of 2099", "verdict": "no"}]
+CITED: list[dict[str, Any]] = [
+    {"citation": "insee.fr", "verdict": "yes"},
+    {"citation": "Atlas of 2099", "verdict": "no"},
+]
 SAID: dict[str, dict[str, Any]] = {
     "quality": {"reason": "r", "dimensions": DIMENSIONS, "confidence": 0.75},
     "factual_accuracy": {
@@ -283,12 +286,9 @@ def test_a_confidence_is_a_number_from_0_to_1(confidence: Any) -> None:
 # -- through the program
 
 
-Look = Callable[[Evaluation], Any]
-
-
 @dataclass
 class Judge:
-    """A rule for `FakeModels.answer`: gives `said` by the kind of the question; `answer` of the case may change it."""
+    """A rule for `FakeModels.answer`: gives what is `said` to the kind of the question."""
 
     said: dict[str, dict[str, Any]] = field(default_factory=lambda: {**SAID})
 
