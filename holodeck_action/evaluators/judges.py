@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 
 from holodeck_action.evaluators.azure import library as azure
 from holodeck_action.evaluators.azure.base import SUPPORTED_PROVIDERS
 from holodeck_action.evaluators.azure.metrics import EVALUATORS
 from holodeck_action.evaluators.deepeval import library as deepeval
+from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.llm.calls import Account
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelConfigError
@@ -41,12 +43,17 @@ class Judges:
         self._models: dict[tuple[Account, str, str | None, str], JudgeModel] = {}
 
     def prepare(self) -> None:
-        """Begin to import what grades, while the agent's first answers are on their way."""
+        """Import what grades, before the agent's own packages are.
+
+        Not beside them: both import the same packages, and two threads that do meet half-made ones.
+        """
         kinds = {isinstance(config, StandardMetric) for config in judged_metrics(self._suite.cases).values()}
-        if False in kinds:
-            deepeval.preload()
-        if True in kinds:
-            azure.preload()
+        # Who grades with what cannot be imported meets the same error.
+        with suppress(EvaluationError):
+            if False in kinds:
+                deepeval.metrics()
+            if True in kinds:
+                azure.package()
 
     def of(self, model: LLMProvider | None) -> JudgeModel:
         """Return the judge of a metric.

@@ -210,6 +210,8 @@ class _Reader:
         tag = event.tag
         try:
             if tag is None or tag == "!":
+                if event.implicit[0] and text == MERGE:
+                    self.problems.append(self._problem(_start(event), "<< can only be a key: put it in quotes"))
                 return resolve(text) if event.implicit[0] else text
             if tag in _SCALAR_TAGS:
                 return construct(tag, text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from holodeck_action.evaluators.base import BaseEvaluator, EvaluationResult, Ret
 from holodeck_action.evaluators.errors import EvaluationError, ProviderNotSupportedError
 from holodeck_action.evaluators.own_judge import TRANSIENT, own_judge
 from holodeck_action.evaluators.result import check_threshold
-from holodeck_action.evaluators.threads import in_daemon_thread
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.judge import JudgeModel
 
@@ -113,8 +111,6 @@ class AzureAIEvaluator(BaseEvaluator):
         inputs = {name: joined(kwargs[name]) for name in self.SEEN if kwargs.get(name) is not None}
         if not inputs["response"].strip():
             return self._result(float(LOWEST), "the answer is empty", {})
-        if not library.imported():
-            await asyncio.wrap_future(in_daemon_thread(library.package))
         evaluator = self._evaluator(with_query="query" in inputs)
         async with self._asked() as judge:
             token = ASKED.set(judge)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-import threading
-from contextlib import suppress
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -46,16 +44,6 @@ def package() -> ModuleType:
     return found
 
 
-def imported() -> bool:
-    """Tell whether the library is there without waiting for it."""
-    return package.cache_info().currsize > 0
-
-
-def preload() -> None:
-    """Import in the background, while the agent's first answers are on their way."""
-    threading.Thread(target=_quietly, name="import of azure.ai.evaluation", daemon=True).start()
-
-
 def evaluator(name: str) -> Any:
     """Return a new evaluator of the library, which could not reach any model by itself.
 
@@ -68,9 +56,3 @@ def evaluator(name: str) -> Any:
     kind = getattr(package(), name)
     with hidden_environment(_SWITCHES):
         return kind(dict(_NOBODY))
-
-
-def _quietly() -> None:
-    # Who needs it meets the same error.
-    with suppress(Exception):
-        package()

@@ -12,7 +12,7 @@ import importlib
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -49,17 +49,6 @@ def module(name: str) -> ModuleType:
     """
     metrics()
     return importlib.import_module(name)
-
-
-def preload() -> None:
-    """Import in the background, while the agent's first answers are on their way."""
-    threading.Thread(target=_quietly, name="import of deepeval", daemon=True).start()
-
-
-def _quietly() -> None:
-    # Who needs it meets the same error.
-    with suppress(Exception):
-        metrics()
 
 
 def _imported(name: str) -> ModuleType:
