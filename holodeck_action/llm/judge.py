@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from holodeck_action.llm.clients import BuiltModel, Clients, build_model
 from holodeck_action.llm.errors import ModelCallError, call_error, filtered, malformed
-from holodeck_action.llm.providers import ModelPlan, resolve_model
+from holodeck_action.llm.providers import REASONING, ModelPlan, resolve_model
 from holodeck_action.suite.providers import LLMProvider
 
 if TYPE_CHECKING:
@@ -24,9 +23,6 @@ TEMPERATURE = 0.0
 
 _SAMPLED = frozenset(("temperature", "top_p", "max_tokens", "presence_penalty", "frequency_penalty"))
 """Settings for models that sample; those that think first refuse them, or would be cut short by the limit."""
-
-_NO_PROBABILITIES = re.compile(r"(?:^|[/:])(?:o[134]|gpt-5)")
-"""Reasoning models of OpenAI give no log probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +67,8 @@ class JudgeModel:
         self._clients = clients
         self._built: BuiltModel | None = None
         self._takes_schema = True
-        self._gives_probabilities = plan.provider in ("openai", "azure_openai") and not _NO_PROBABILITIES.search(
-            plan.name
-        )
+        # Models that think first give none.
+        self._gives_probabilities = plan.provider in ("openai", "azure_openai") and not REASONING.search(plan.name)
 
     @property
     def label(self) -> str:

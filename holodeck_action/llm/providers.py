@@ -26,8 +26,8 @@ _OLLAMA = "http://localhost:11434/v1"
 _NO_KEY = "not-needed"
 """Sent to servers that ask for no key: the clients insist on one."""
 
-_REASONING = re.compile(r"(?:^|[/:])(?:o[134]|gpt-5)")
-"""Names of OpenAI models that take neither temperature nor top_p (format reference §1.4)."""
+REASONING = re.compile(r"(?:^|[/:])(?:o[134]|gpt-5)")
+"""Names of OpenAI models that think first: they take neither temperature nor top_p (format reference §1.4)."""
 
 _DATED_VERSION = re.compile(r"\d{4}-\d{2}-\d{2}")
 _COMPLETION_TOKENS_SINCE = "2024-09"
@@ -121,7 +121,7 @@ def _openai(config: LLMProvider, environ: Mapping[str, str], where: str) -> Mode
     base_url = _address(config, environ, where, "OPENAI_BASE_URL", _OPENAI)
     own = urlsplit(base_url).hostname == urlsplit(_OPENAI).hostname
     key, source = _key(config, environ, where, "OPENAI_API_KEY", base_url)
-    reasoning = bool(_REASONING.search(config.name))
+    reasoning = bool(REASONING.search(config.name))
     settings, notices = _settings(config, sampling=not reasoning)
     return ModelPlan(
         "openai",
@@ -140,7 +140,7 @@ def _openai(config: LLMProvider, environ: Mapping[str, str], where: str) -> Mode
 def _azure_openai(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
     endpoint = _url(config.endpoint or "", f"{where}.endpoint")
     key, source = _key(config, environ, where, "AZURE_OPENAI_API_KEY", None)
-    reasoning = bool(_REASONING.search(config.name))
+    reasoning = bool(REASONING.search(config.name))
     settings, notices = _settings(config, sampling=not reasoning)
     version = config.api_version
     root = endpoint.removesuffix("/openai/v1").removesuffix("/openai")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from holodeck_action.evaluators.azure.prompts import JudgePrompt
-from holodeck_action.evaluators.deepeval.verdicts import VerdictError, verdict_object
-from holodeck_action.evaluators.errors import EvaluationError
-from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
+from holodeck_action.evaluators.verdicts import VerdictError, asked_for_verdict, verdict_object
+from holodeck_action.llm.judge import JudgeModel
 
 LOWEST, HIGHEST = 1, 5
 """The library's scale."""
@@ -47,21 +47,8 @@ class Flow:
         """
         judge = ASKED.get()
         system, user = self._prompt.filled(given)
-        try:
-            return await self._asked(judge, system, user)
-        except VerdictError as error:
-            wrong = f"An earlier answer to this could not be used: {error}. Answer with the JSON object alone."
-        try:
-            return await self._asked(judge, system, f"{user}\n\n{wrong}")
-        except VerdictError as error:
-            raise EvaluationError(
-                f"the judge {judge.label} gave no usable verdict twice: {error}",
-                code="bad_verdict",
-                context={"judge": judge.label},
-            ) from None
-
-    async def _asked(self, judge: JudgeModel, system: str, user: str) -> dict[str, Any]:
-        return {"llm_output": _verdict(await judge.ask(user, system=system, defaults=self._settings))}
+        ask = partial(judge.ask, system=system, defaults=self._settings)
+        return {"llm_output": (await asked_for_verdict(judge.label, user, ask, _verdict))[1]}
 
 
 def settings_of(flow: Any) -> dict[str, Any]:
@@ -77,15 +64,13 @@ def settings_of(flow: Any) -> dict[str, Any]:
     return settings
 
 
-def _verdict(answer: JudgeAnswer) -> dict[str, Any]:
+def _verdict(text: str) -> dict[str, Any]:
     """Read an answer.
 
     Raises:
-        VerdictError: it is cut, no JSON object, says that nothing was graded, or its score is not on the scale.
+        VerdictError: it is no JSON object, says that nothing was graded, or its score is not on the scale.
     """
-    if answer.truncated:
-        raise VerdictError("it stops at the token limit; be brief")
-    told = verdict_object(answer.text)
+    told = verdict_object(text)
     if told.get("status", "completed") == "skipped":
         raise VerdictError("its status is skipped, but everything that is to be graded is there")
     score = told.get("score")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -15,8 +15,8 @@ from pydantic import BaseModel
 
 from holodeck_action.evaluators.base import describe
 from holodeck_action.evaluators.deepeval.library import module
-from holodeck_action.evaluators.deepeval.verdicts import VerdictError, read_verdict, verdict_object
 from holodeck_action.evaluators.errors import EvaluationError
+from holodeck_action.evaluators.verdicts import VerdictError, asked_for_verdict, read_verdict, schema_of, verdict_object
 from holodeck_action.llm.judge import JudgeAnswer, JudgeModel, TokenProbability
 
 _LEAST = math.log(0.01)
@@ -91,19 +91,20 @@ def _never_repeated() -> Iterator[None]:
 
 
 async def _verdict(model: Any, prompt: str, schema: type[BaseModel]) -> BaseModel:
-    wanted = _json_schema(schema)
+    wanted = schema_of(schema)
 
     async def ask(prompt: str) -> JudgeAnswer:
         return await _judge(model).ask(prompt, schema=wanted, schema_name=schema.__name__)
 
-    return (await _usable(model, prompt, schema, ask))[1]
+    return (await asked_for_verdict(model.judge.label, prompt, ask, _reader(model, schema)))[1]
 
 
 async def _scored(model: Any, prompt: str, top_logprobs: int) -> SimpleNamespace:
     async def ask(prompt: str) -> JudgeAnswer:
         return await _judge(model).ask(prompt, top_logprobs=top_logprobs)
 
-    answer, _ = await _usable(model, prompt, module("deepeval.metrics.g_eval.schema").ReasonScore, ask)
+    read = _reader(model, module("deepeval.metrics.g_eval.schema").ReasonScore)
+    answer, _ = await asked_for_verdict(model.judge.label, prompt, ask, read)
     told = verdict_object(answer.text)
     named = str(told["score"])
     tokens = [_offered(model, token) if token.token == named else token for token in answer.tokens or ()]
@@ -111,46 +112,20 @@ async def _scored(model: Any, prompt: str, top_logprobs: int) -> SimpleNamespace
     return _completion(told, tokens)
 
 
-async def _usable(
-    model: Any, prompt: str, schema: type[BaseModel], ask: Callable[[str], Awaitable[JudgeAnswer]]
-) -> tuple[JudgeAnswer, BaseModel]:
-    """Ask, and once more with the reason where the answer is no verdict."""
-    answer = await ask(prompt)
-    try:
-        return answer, _read(model, answer, schema)
-    except VerdictError as error:
-        answer = await ask(_again(prompt, str(error)))
-    try:
-        return answer, _read(model, answer, schema)
-    except VerdictError as error:
-        raise _unreadable(model, str(error)) from None
-
-
 def _judge(model: Any) -> JudgeModel:
     judge: JudgeModel = model.judge
     return judge
 
 
-def _read(model: Any, answer: JudgeAnswer, schema: type[BaseModel]) -> BaseModel:
-    if answer.truncated:
-        raise VerdictError("it stops at the token limit; be brief")
-    verdict = read_verdict(answer.text, schema)
-    wrong = model.problem(verdict)
-    if wrong is not None:
-        raise VerdictError(wrong)
-    return verdict
+def _reader(model: Any, schema: type[BaseModel]) -> Callable[[str], BaseModel]:
+    def read(text: str) -> BaseModel:
+        verdict = read_verdict(text, schema)
+        wrong = model.problem(verdict)
+        if wrong is not None:
+            raise VerdictError(wrong)
+        return verdict
 
-
-def _again(prompt: str, wrong: str) -> str:
-    return f"{prompt}\n\nAn earlier answer to this could not be used: {wrong}. Answer with the JSON object alone."
-
-
-def _unreadable(model: Any, wrong: str) -> EvaluationError:
-    return EvaluationError(
-        f"the judge {model.judge.label} gave no usable verdict twice: {wrong}",
-        code="bad_verdict",
-        context={"judge": model.judge.label},
-    )
+    return read
 
 
 def _offered(model: Any, token: TokenProbability) -> TokenProbability:
@@ -162,11 +137,6 @@ def _offered(model: Any, token: TokenProbability) -> TokenProbability:
         if logprob >= _LEAST and other.isdecimal() and model.problem(schema(reason="", score=int(other))) is None
     )
     return replace(token, alternatives=kept)
-
-
-@cache
-def _json_schema(schema: type[BaseModel]) -> Mapping[str, Any]:
-    return schema.model_json_schema()
 
 
 def _completion(told: Mapping[str, Any], tokens: Sequence[TokenProbability]) -> SimpleNamespace:

@@ -8,17 +8,18 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal, TypeVar, final
 
 from pydantic import BaseModel
 
 from holodeck_action.evaluators.base import BaseEvaluator, EvaluationResult, RetryConfig
 from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
-from holodeck_action.evaluators.deepeval.verdicts import VerdictError, read_verdict
 from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.own_judge import TRANSIENT, own_judge
+from holodeck_action.evaluators.verdicts import asked_for_verdict, read_verdict, schema_of
 from holodeck_action.llm.errors import ModelCallError
-from holodeck_action.llm.judge import JudgeModel
+from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
 
 _SHORTEST_FENCE = 8
 _RUN = re.compile("~+")
@@ -93,22 +94,11 @@ async def ask_verdict(judge: JudgeModel, prompt: str, schema: type[Verdict]) -> 
         ModelCallError: no answer came.
         EvaluationError: two answers were no verdicts (code `bad_verdict`).
     """
-    wanted = schema.model_json_schema()
-    wrong: VerdictError | None = None
-    for _ in range(2):
-        asked = prompt if wrong is None else f"{prompt}\n\nAn earlier answer to this could not be used: {wrong}."
-        answer = await judge.ask(asked, schema=wanted, schema_name=schema.__name__)
-        try:
-            if answer.truncated:
-                raise VerdictError("it stops at the token limit; be brief")
-            return read_verdict(answer.text, schema)
-        except VerdictError as error:
-            wrong = error
-    raise EvaluationError(
-        f"the judge {judge.label} gave no usable verdict twice: {wrong}",
-        code="bad_verdict",
-        context={"judge": judge.label},
-    )
+
+    async def ask(asked: str) -> JudgeAnswer:
+        return await judge.ask(asked, schema=schema_of(schema), schema_name=schema.__name__)
+
+    return (await asked_for_verdict(judge.label, prompt, ask, partial(read_verdict, schema=schema)))[1]
 
 
 def fenced(texts: Mapping[str, str]) -> str:

@@ -1,14 +1,20 @@
-"""What a judge wrote, read permissively and then held to what it was offered (evaluators reference §12)."""
+"""Verdicts of judges: read permissively, held to what was offered, asked for once more (evaluators reference §12)."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from holodeck_action.evaluators.errors import EvaluationError
+from holodeck_action.llm.judge import JudgeAnswer
+
 T = TypeVar("T", bound=BaseModel)
+R = TypeVar("R")
 
 _TRAILING_COMMA = re.compile(r",\s*([\]}])")
 _WORD = re.compile(r"[a-z]+")
@@ -19,10 +25,51 @@ _ALIASES = {"idk": "borderline"}
 _OPTIONS = frozenset(("yes", "no", "borderline", "idk"))
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 _LONGEST = 200
+_ALONE = "Answer with the JSON object alone."
 
 
 class VerdictError(ValueError):
     """An answer is no verdict; the message is one clause that tells the judge why."""
+
+
+async def asked_for_verdict(
+    judge: str, prompt: str, ask: Callable[[str], Awaitable[JudgeAnswer]], read: Callable[[str], R]
+) -> tuple[JudgeAnswer, R]:
+    """Ask for a verdict, and once more, with the reason, where the answer is none.
+
+    Args:
+        judge: the judge's name, for the message.
+        prompt: what is asked.
+        ask: asks it.
+        read: reads an answer's text; it raises VerdictError where that is no verdict.
+
+    Returns:
+        The answer and what was read from it.
+
+    Raises:
+        EvaluationError: two answers were no verdicts (code `bad_verdict`).
+        ModelCallError: no answer came.
+    """
+    wrong: VerdictError | None = None
+    for _ in range(2):
+        if wrong is not None:
+            prompt = f"{prompt}\n\nAn earlier answer to this could not be used: {wrong}. {_ALONE}"
+        answer = await ask(prompt)
+        try:
+            if answer.truncated:
+                raise VerdictError("it stops at the token limit; be brief")
+            return answer, read(answer.text)
+        except VerdictError as error:
+            wrong = error
+    raise EvaluationError(
+        f"the judge {judge} gave no usable verdict twice: {wrong}", code="bad_verdict", context={"judge": judge}
+    )
+
+
+@cache
+def schema_of(verdict: type[BaseModel]) -> Mapping[str, Any]:
+    """Return the JSON schema of a verdict."""
+    return verdict.model_json_schema()
 
 
 def read_verdict(text: str, schema: type[T]) -> T:
