@@ -15,12 +15,17 @@ from holodeck_action.options import (
     AT_LEAST_ONE,
     COUNT,
     DOLLARS,
+    ENV_FILE,
     EPILOG,
     PUBLISH_EPILOG,
     RATE,
+    RESULTS_FOLDER,
     SECONDS,
     SUITES,
+    call_options,
     gate_options,
+    judge_limits,
+    report_options,
     surroundings,
 )
 from holodeck_action.reports.plain import one_line
@@ -35,12 +40,7 @@ def cli() -> None:
 
 @cli.command(epilog=EPILOG)
 @SUITES
-@click.option(
-    "-o",
-    "--output-dir",
-    type=click.Path(path_type=Path),
-    help="Write results.json, verdict.json, report.md and junit.xml here.",
-)
+@RESULTS_FOLDER
 @click.option(
     "--target",
     help="Who answers: recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model for the suite's own.",
@@ -68,19 +68,8 @@ def cli() -> None:
 )
 @click.option("--resume", is_flag=True, help="Continue an interrupted run from the journal in the output directory.")
 @click.option("--allow-empty", is_flag=True, help="Accept a suite without cases.")
-@click.option("--env-file", type=click.Path(path_type=Path), help="Read variables from this file.")
-@click.option("--record", type=click.Path(path_type=Path), metavar="DIR", help="Keep every model call here.")
-@click.option(
-    "--replay", type=click.Path(path_type=Path), metavar="DIR", help="Answer model calls from here; no key is needed."
-)
-@click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Keep answers of models between runs.")
-@click.option("--dry-run", is_flag=True, help="Only print what would be asked and what it may cost.")
-@click.option("--template", type=click.Path(path_type=Path), help="Make report.md with this Jinja template.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(["violation", "never"]),
-    help="When to end with an exit code: violation, for every verdict but passed [default], or never.",
-)
+@call_options(cached="answers of models", planned="what would be asked and what it may cost")
+@report_options
 def run(suites: tuple[str, ...], **options: Any) -> int:
     """Run SUITEs (files, folders or globs; default: agent.yaml) and judge the answers.
 
@@ -116,7 +105,7 @@ def run(suites: tuple[str, ...], **options: Any) -> int:
 @cli.command()
 @SUITES
 @click.option("--allow-empty", is_flag=True, help="Accept a suite without cases.")
-@click.option("--env-file", type=click.Path(path_type=Path), help="Read variables from this file.")
+@ENV_FILE
 def validate(suites: tuple[str, ...], allow_empty: bool, env_file: Path | None) -> int:
     """Check SUITEs (default: agent.yaml) with everything they refer to, and report all errors at once.
 
@@ -154,31 +143,14 @@ def decide(results: Path, policy: Path | None, output_dir: Path | None, **gates:
 @cli.command(epilog=EPILOG)
 @click.argument("results", type=click.Path(path_type=Path))
 @click.argument("suite", default="agent.yaml", metavar="[SUITE]")
-@click.option(
-    "-o",
-    "--output-dir",
-    type=click.Path(path_type=Path),
-    help="Write results.json, verdict.json, report.md and junit.xml here.",
-)
+@RESULTS_FOLDER
 @click.option("--concurrency", type=AT_LEAST_ONE, help="Conversations judged at a time [default: 10].")
 @click.option("--run-timeout", type=SECONDS, help="Seconds it may take [default: no limit].")
-@click.option("--max-cost-usd", type=DOLLARS, help="US dollars the judges may cost [default: no limit].")
-@click.option("--max-tokens", type=COUNT, help="Tokens the judges may take [default: no limit].")
+@judge_limits
 @gate_options
 @click.option("--resume", is_flag=True, help="Continue where an interrupted call left the output directory.")
-@click.option("--env-file", type=click.Path(path_type=Path), help="Read variables from this file.")
-@click.option("--record", type=click.Path(path_type=Path), metavar="DIR", help="Keep every model call here.")
-@click.option(
-    "--replay", type=click.Path(path_type=Path), metavar="DIR", help="Answer model calls from here; no key is needed."
-)
-@click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Keep verdicts of judges between runs.")
-@click.option("--dry-run", is_flag=True, help="Only print what judges would be asked.")
-@click.option("--template", type=click.Path(path_type=Path), help="Make report.md with this Jinja template.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(["violation", "never"]),
-    help="When to end with an exit code: violation, for every verdict but passed [default], or never.",
-)
+@call_options(cached="verdicts of judges", planned="what judges would be asked")
+@report_options
 def rejudge(results: Path, suite: str, **options: Any) -> int:
     """Grade the stored answers of RESULTS (a results.json) again, by the current metrics and judges of SUITE.
 
@@ -224,15 +196,8 @@ def rejudge(results: Path, suite: str, **options: Any) -> int:
 @click.option("--min-agreement-lower-bound", type=RATE, help="Lower end of the agreement's 95 % interval to reach.")
 @click.option("--min-kappa-lower-bound", type=RATE, help="Lower end of the 95 % interval of Cohen's κ to reach.")
 @click.option("--concurrency", type=AT_LEAST_ONE, help="Answers judged at a time [default: 10].")
-@click.option("--max-cost-usd", type=DOLLARS, help="US dollars the judges may cost [default: no limit].")
-@click.option("--max-tokens", type=COUNT, help="Tokens the judges may take [default: no limit].")
-@click.option("--env-file", type=click.Path(path_type=Path), help="Read variables from this file.")
-@click.option("--record", type=click.Path(path_type=Path), metavar="DIR", help="Keep every model call here.")
-@click.option(
-    "--replay", type=click.Path(path_type=Path), metavar="DIR", help="Answer model calls from here; no key is needed."
-)
-@click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Keep verdicts of judges between runs.")
-@click.option("--dry-run", is_flag=True, help="Only print what judges would be asked.")
+@judge_limits
+@call_options(cached="verdicts of judges", planned="what judges would be asked")
 def calibrate(**options: Any) -> int:
     """Compare a judge with the labels of humans in LABELS.csv, and write what its verdicts are worth.
 
