@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -43,6 +42,7 @@ from holodeck_action.runner.commit import folder_in_repository, head_commit
 from holodeck_action.runner.journal import JOURNAL_FILE, Journal, set_aside
 from holodeck_action.runner.run import RunPlan, resumable, run_suite
 from holodeck_action.runner.schedule import Stop, Trials
+from holodeck_action.runner.signals import stopping
 from holodeck_action.runner.stored import StoredTrials
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.settings import Flags, filters_of
@@ -121,6 +121,8 @@ def run_suites(prepared: Sequence[Prepared], flags: Flags, output: Output, *, re
         try:
             with traced_run(item.suite, item.environ, ready.redactor, output.stderr, flush, tell):
                 done = asyncio.run(_evaluate(ready, journal, flags, output, deadline))
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
         finally:
             if journal is not None:
                 journal.close()
@@ -295,7 +297,8 @@ async def _evaluate(
         )
     progress = progress_for(output.stderr, len(item.cases), stop_when_decided=settings.stop_when_decided)
     with ExitStack() as scope:
-        scope.enter_context(_stopping(stop, deadline, flags.run_timeout_s))
+        left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
+        scope.enter_context(stopping(stop, left, f"the run deadline of {flags.run_timeout_s or 0:g} s was reached"))
         for budget in ready.budgets:
             scope.enter_context(budget.telling(stop.drain))
         try:
@@ -338,31 +341,6 @@ def _trials(ready: Opened, scorer: TurnScorer) -> Trials:
         ready.files,
         gives_files=ready.own is not None,
     )
-
-
-@contextmanager
-def _stopping(stop: Stop, deadline: float | None, run_timeout_s: float | None) -> Iterator[None]:
-    """Turn the first SIGINT or SIGTERM, and the deadline of all suites, into an orderly stop.
-
-    A second signal ends the process as usual.
-    """
-    loop = asyncio.get_running_loop()
-
-    def request(number: signal.Signals) -> None:
-        stop.request(f"{number.name} was received")
-        loop.remove_signal_handler(number)
-
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        loop.add_signal_handler(number, request, number)
-    if deadline is not None:
-        left = max(0.0, deadline - SYSTEM_CLOCK.monotonic())
-        loop.call_later(left, stop.request, f"the run deadline of {run_timeout_s:g} s was reached")
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
 
 
 def _write_results(folder: Path, record: Record, verdict: Verdict, journal: Journal | None, output: Output) -> bool:

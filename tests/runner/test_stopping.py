@@ -129,6 +129,19 @@ def test_a_second_signal_ends_the_process_and_loses_no_journaled_trial(slow: Pro
     assert read_record(slow.out / "results.json").run.resumed_trials == 2
 
 
+@pytest.mark.parametrize("gap_s", [0, 0.001, 0.002, 0.003, 0.005, 0.01])
+def test_a_second_signal_at_any_moment_of_the_stop_ends_the_process(slow: Project, gap_s: float) -> None:
+    slow.write("agent.py", "import time\ndef answer(messages):\n    open('asked', 'w').close()\n    time.sleep(600)\n")
+    process = slow.start("run", "-o", "out")
+    slow.wait_until(lambda: (slow.folder / "asked").exists())
+    process.send_signal(signal.SIGINT)
+    time.sleep(gap_s)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert "Traceback" not in stdout + stderr
+    assert process.returncode == 4, stderr
+
+
 def test_a_signal_before_anything_finished_is_told(slow: Project) -> None:
     slow.write("agent.py", "import time\ndef answer(messages):\n    open('asked', 'w').close()\n    time.sleep(600)\n")
     process = slow.start("run", "-o", "out")
