@@ -17,6 +17,7 @@ from holodeck_action.evaluators.base import BaseEvaluator, EvaluationResult, Ret
 from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
 from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.own_judge import TRANSIENT, own_judge
+from holodeck_action.evaluators.result import check_threshold
 from holodeck_action.evaluators.verdicts import asked_for_verdict, read_verdict, schema_of
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
@@ -80,6 +81,34 @@ class AskingEvaluator(BaseEvaluator):
         except ModelCallError as error:
             context = {"cause": error.code, **error.context}
             raise EvaluationError(error.message, code="judge_failed", context=context) from error
+
+
+class ThresholdEvaluator(AskingEvaluator):
+    """An evaluator of ours that compares its score with a threshold."""
+
+    def __init__(
+        self,
+        threshold: float | None = None,
+        model_config: DeepEvalModelConfig | None = None,
+        timeout: float | None = 60.0,
+        retry_config: RetryConfig | None = None,
+        *,
+        judge: JudgeModel | None = None,
+    ) -> None:
+        """Configure.
+
+        Args:
+            threshold: lowest passing score, 0..1, the highest one where low is good; None for no verdict.
+            model_config: see the base class.
+            timeout: seconds one evaluation may take.
+            retry_config: retries of transient failures.
+            judge: see the base class.
+
+        Raises:
+            ValueError: a threshold outside 0..1.
+        """
+        super().__init__(model_config, timeout, retry_config, judge=judge)
+        self._threshold = check_threshold(threshold)
 
 
 async def ask_verdict(judge: JudgeModel, prompt: str, schema: type[Verdict]) -> Verdict:

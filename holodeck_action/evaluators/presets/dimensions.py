@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from holodeck_action.evaluators.base import EvalParam, EvaluationResult, ParamSpec, RetryConfig
-from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
-from holodeck_action.evaluators.presets.asking import AskingEvaluator, ask_verdict, fenced
+from holodeck_action.evaluators.base import EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.evaluators.presets.asking import ThresholdEvaluator, ask_verdict, fenced
 from holodeck_action.evaluators.presets.dimension_verdicts import (
     DimensionVerdict,
     FactualAccuracyVerdict,
@@ -20,7 +19,6 @@ from holodeck_action.evaluators.presets.dimension_verdicts import (
     ToxicityCategories,
     ToxicityVerdict,
 )
-from holodeck_action.evaluators.result import check_threshold
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.results.evaluation import Polarity
 
@@ -118,7 +116,7 @@ Answer with a JSON object of five fields: "reason", one or two sentences that na
 "query_intent_match", "topic_alignment" and "information_completeness", the three numbers; and {confidence}."""
 
 
-class DimensionEvaluator(AskingEvaluator):
+class DimensionEvaluator(ThresholdEvaluator):
     """An evaluator that grades an answer along several dimensions; one call of the judge.
 
     The metadata holds the dimensions, and `confidence` of the result what the judge says of its own. An empty answer
@@ -132,30 +130,6 @@ class DimensionEvaluator(AskingEvaluator):
     VERDICT: ClassVar[type[DimensionVerdict]]
     EMPTY: ClassVar[DimensionVerdict]
     """What is found in an answer without words."""
-
-    def __init__(
-        self,
-        threshold: float | None = None,
-        model_config: DeepEvalModelConfig | None = None,
-        timeout: float | None = 60.0,
-        retry_config: RetryConfig | None = None,
-        *,
-        judge: JudgeModel | None = None,
-    ) -> None:
-        """Configure.
-
-        Args:
-            threshold: lowest passing score, 0..1, for toxicity the highest one; None for no verdict.
-            model_config: see the base class.
-            timeout: seconds one evaluation may take.
-            retry_config: retries of transient failures.
-            judge: see the base class.
-
-        Raises:
-            ValueError: a threshold outside 0..1.
-        """
-        super().__init__(model_config, timeout, retry_config, judge=judge)
-        self._threshold = check_threshold(threshold)
 
     @property
     def metric_name(self) -> str:

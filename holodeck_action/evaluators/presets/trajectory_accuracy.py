@@ -8,10 +8,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from holodeck_action.evaluators.base import EvalParam, EvaluationResult, ParamSpec, RetryConfig
-from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
-from holodeck_action.evaluators.presets.asking import AskingEvaluator, ask_verdict, fenced
-from holodeck_action.evaluators.result import check_threshold
+from holodeck_action.evaluators.base import EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.evaluators.presets.asking import ThresholdEvaluator, ask_verdict, fenced
 from holodeck_action.evaluators.tool_wording import shown_entry
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.results.record import ToolInvocation
@@ -49,7 +47,7 @@ class Soundness(BaseModel):
     verdict: Literal["yes", "borderline", "no"]
 
 
-class TrajectoryAccuracyEvaluator(AskingEvaluator):
+class TrajectoryAccuracyEvaluator(ThresholdEvaluator):
     """1 for a sound way to the answer, 0.5 for one with a flaw that does no harm, else 0; one call of the judge.
 
     With `expected_trajectory` the judge sees it as one good way among others.
@@ -59,30 +57,6 @@ class TrajectoryAccuracyEvaluator(AskingEvaluator):
         required=frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT, EvalParam.TOOL_INVOCATIONS}),
         optional=frozenset({EvalParam.EXPECTED_TRAJECTORY}),
     )
-
-    def __init__(
-        self,
-        threshold: float | None = None,
-        model_config: DeepEvalModelConfig | None = None,
-        timeout: float | None = 60.0,
-        retry_config: RetryConfig | None = None,
-        *,
-        judge: JudgeModel | None = None,
-    ) -> None:
-        """Configure.
-
-        Args:
-            threshold: lowest passing score, 0..1; None for no verdict.
-            model_config: see the base class.
-            timeout: seconds one evaluation may take.
-            retry_config: retries of transient failures.
-            judge: see the base class.
-
-        Raises:
-            ValueError: a threshold outside 0..1.
-        """
-        super().__init__(model_config, timeout, retry_config, judge=judge)
-        self._threshold = check_threshold(threshold)
 
     @property
     def metric_name(self) -> str:
