@@ -12,7 +12,7 @@ from holodeck_action.results.files import VERDICT_FILE, RecordError, read_record
 from holodeck_action.results.record import Record
 from holodeck_action.results.report import build_report
 from holodeck_action.settings import Flags, merge_gates
-from holodeck_action.suite.checks import LOW_IS_GOOD
+from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.policy import Gates
 
 
@@ -61,9 +61,15 @@ def _check_names(record: Record, gates: Gates, results: Path) -> None:
         for evaluation in turn.evaluations
     }
     asked = {*gates.metrics, *((gates.summary.weights if gates.summary else None) or {})}
-    minimized = sorted(minimized_in(record) & {*gates.metrics})
-    if minimized:
-        raise ConfigurationError([f"{results}: {name!r} {LOW_IS_GOOD}" for name in minimized])
+    minimized = minimized_in(record)
+    wrong = [
+        f"{results}: gates.metrics.{name}.{key}: {problem}"
+        for name, bounds in sorted(gates.metrics.items())
+        if name in known
+        for key, problem in wrong_bounds(name, bounds, low_is_good=name in minimized)
+    ]
+    if wrong:
+        raise ConfigurationError(wrong)
     unknown = sorted(asked - known)
     if unknown and known:
         raise ConfigurationError(

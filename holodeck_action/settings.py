@@ -271,17 +271,21 @@ def check_reachable(settings: Settings, suite: Suite, cases: Sequence[Case]) -> 
 
 
 def _check_enough_cases(settings: Settings, suite: Suite, cases: Sequence[Case]) -> None:
-    """Refuse a lower bound of a metric's mean where too few cases have the metric for an interval."""
+    """Refuse a bound on the interval of a metric's mean where too few cases have the metric for one."""
     quarantined = {entry.case for entry in suite.policy.quarantine}
     for name, bounds in sorted(settings.gates.metrics.items()):
-        if bounds.min_lower_bound is None:
-            continue
-        scored = sum(case.id not in quarantined and _has_metric(case, name) for case in cases)
-        if scored < MANY_ENOUGH:
-            raise SettingsError(
-                f"gates.metrics.{name}.min_lower_bound needs {MANY_ENOUGH} cases with a score, and {scored} counting "
-                "case(s) can have one; run more cases or use min_mean"
-            )
+        for bound, key, instead in (
+            (bounds.min_lower_bound, "min_lower_bound", "min_mean"),
+            (bounds.max_upper_bound, "max_upper_bound", "max_mean"),
+        ):
+            if bound is None:
+                continue
+            scored = sum(case.id not in quarantined and _has_metric(case, name) for case in cases)
+            if scored < MANY_ENOUGH:
+                raise SettingsError(
+                    f"gates.metrics.{name}.{key} needs {MANY_ENOUGH} cases with a score, and {scored} counting "
+                    f"case(s) can have one; run more cases or use {instead}"
+                )
 
 
 def _has_metric(case: Case, name: str) -> bool:

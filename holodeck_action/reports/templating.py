@@ -269,7 +269,8 @@ def actual(gate: Fields) -> str:
     """Return what a gate found: a rate or a mean with four digits behind the point, `unknown` for nothing."""
     if gate["actual"] is None:
         return "unknown"
-    return figure(gate["actual"]) if at_most(text_of(gate["name"])) else number(gate["actual"])
+    name = text_of(gate["name"])
+    return figure(gate["actual"]) if at_most(name) and not name.startswith("metrics.") else number(gate["actual"])
 
 
 def agreement(panel: Fields) -> str:

@@ -11,25 +11,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from holodeck_action.results.consumption import Latencies, Total
+from holodeck_action.results.metric_gates import Measured, Scores, metric_gates, reaches
 from holodeck_action.results.record import CustomSummary
-from holodeck_action.results.statistics import (
-    MANY_ENOUGH,
-    effective_sample_size,
-    mean_lower_bound,
-    quantile,
-    wilson_lower_bound,
-)
+from holodeck_action.results.statistics import effective_sample_size, quantile, wilson_lower_bound
 from holodeck_action.results.summary import summary_score
 from holodeck_action.results.verdict import GateState, GateVerdict, MetricSummary
 from holodeck_action.suite.policy import Gates
 
 _LOST_SHOWN = 3
-_P95, _P10 = 0.95, 0.10
+_P95 = 0.95
 _LATENCY = "p95_latency_ms"
-TOLERANCE = 1e-12
-"""Slack for sums of floats, so that a mean of 0.9 reaches a gate of 0.9."""
-
-Scores = tuple[tuple[float, float], ...]
 _NOTHING = Total(0.0, 0)
 _NO_TURN = Latencies((), 0)
 
@@ -104,13 +95,9 @@ def _judge(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
     if gates.p95_latency_ms is not None:
         yield _latency(gates.p95_latency_ms, inputs, tolerated=complete)
     for name in sorted(gates.metrics):
-        bounds = gates.metrics[name]
-        if bounds.min_mean is not None:
-            yield _mean(name, bounds.min_mean, inputs, tolerated=complete)
-        if bounds.min_lower_bound is not None:
-            yield _mean_lower_bound(name, bounds.min_lower_bound, inputs, tolerated=complete)
-        if bounds.min_p10 is not None:
-            yield _p10(name, bounds.min_p10, inputs, tolerated=complete)
+        summary = inputs.metrics.get(name)
+        missing = 0 if summary is None or complete else summary.errors
+        yield from metric_gates(gates.metrics[name], Measured(name, inputs.scores.get(name, ()), summary, missing))
     if gates.summary is not None:
         yield _summary(gates, inputs, tolerated=complete)
 
@@ -212,55 +199,6 @@ def _latency(limit: float, inputs: GateInputs, *, tolerated: bool) -> GateVerdic
     return GateVerdict(name, "passed" if settled else "undetermined", actual, limit, reason)
 
 
-def _mean_lower_bound(name: str, required: float, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
-    gate = f"metrics.{name}.min_lower_bound"
-    scores = inputs.scores.get(name, ())
-    bound = mean_lower_bound(scores)
-    if bound is None or len(scores) < MANY_ENOUGH:
-        reason = f"too few cases: {len(scores)} have a score, {MANY_ENOUGH} are needed"
-        return GateVerdict(gate, "undetermined", None, required, reason)
-    summary = inputs.metrics[name]
-    reason = f"95 % interval of the mean over {len(scores)} cases"
-    if summary.errors and not tolerated:
-        # No interval lies above its mean, and the mean can still reach this.
-        best = (summary.cases * (summary.mean or 0.0) + summary.errors) / (summary.cases + summary.errors)
-        state: GateState = "undetermined" if reaches(best, required) else "failed"
-        return GateVerdict(gate, state, bound, required, f"{reason}, {summary.errors} evaluation(s) missing")
-    return GateVerdict(gate, "passed" if reaches(bound, required) else "failed", bound, required, reason)
-
-
-def _p10(name: str, required: float, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
-    gate = f"metrics.{name}.min_p10"
-    scores = inputs.scores.get(name, ())
-    actual = quantile(scores, _P10)
-    if actual is None:
-        return GateVerdict(gate, "undetermined", None, required, f"{name} was evaluated on no case")
-    errors = inputs.metrics[name].errors
-    reason = f"at least 10 % of {len(scores)} case(s) score no higher"
-    if errors and not tolerated:
-        heaviest = max(weight for _, weight in scores)
-        best = quantile([*scores, *([(1.0, heaviest)] * errors)], _P10)
-        assert best is not None
-        state: GateState = "undetermined" if reaches(best, required) else "failed"
-        return GateVerdict(gate, state, actual, required, f"{reason}, {errors} evaluation(s) missing")
-    return GateVerdict(gate, "passed" if reaches(actual, required) else "failed", actual, required, reason)
-
-
-def _mean(name: str, required: float, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
-    gate = f"metrics.{name}.min_mean"
-    summary = inputs.metrics.get(name)
-    if summary is None or summary.mean is None:
-        return GateVerdict(gate, "undetermined", None, required, f"{name} was evaluated on no case")
-    reached = reaches(summary.mean, required)
-    reason = f"mean over {summary.cases} case(s)"
-    if summary.errors and not tolerated:
-        # With m scores missing of n + m, the mean can still reach (n·mean + m)/(n + m).
-        best = (summary.cases * summary.mean + summary.errors) / (summary.cases + summary.errors)
-        state: GateState = "undetermined" if reaches(best, required) else "failed"
-        return GateVerdict(gate, state, summary.mean, required, f"{reason}, {summary.errors} evaluation(s) missing")
-    return GateVerdict(gate, "passed" if reached else "failed", summary.mean, required, reason)
-
-
 def _summary(gates: Gates, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
     summary = gates.summary
     assert summary is not None
@@ -292,14 +230,11 @@ def _summary(gates: Gates, inputs: GateInputs, *, tolerated: bool) -> GateVerdic
 
 def at_most(name: str) -> bool:
     """Tell whether a gate of this name is an upper limit."""
-    return name.startswith("max_") or name == _LATENCY
+    # The name of a metric may begin with anything.
+    key = name.rpartition(".")[2] if name.startswith("metrics.") else name
+    return key.startswith("max_") or key == _LATENCY
 
 
 def figure(value: float) -> str:
     """Show a gate's number: with four significant digits, from a thousand on as a whole."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def reaches(actual: float, required: float) -> bool:
-    """Tell whether a rate or mean reaches what is required, rounding of sums forgiven."""
-    return actual >= required - TOLERANCE

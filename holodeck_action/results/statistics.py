@@ -60,6 +60,12 @@ def mean_lower_bound(values: Sequence[tuple[float, float]]) -> float | None:
     return max(0.0, mean - student_t_quantile(0.975, n - 1) * math.sqrt(squares / (n - 1)))
 
 
+def mean_upper_bound(values: Sequence[tuple[float, float]]) -> float | None:
+    """Return the upper end of the interval of `mean_lower_bound`: both are mirror images, x and 1 − x."""
+    low = mean_lower_bound([(1.0 - value, weight) for value, weight in values])
+    return None if low is None else 1.0 - low
+
+
 def quantile(values: Sequence[tuple[float, float]], share: float) -> float | None:
     """Return the smallest value of (value, weight) pairs that a share of the weight does not exceed; None when empty.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from holodeck_action.suite.cases import CaseEntry, FileInput
 from holodeck_action.suite.document import Document
 from holodeck_action.suite.errors import Problem, field_path, quoted
 from holodeck_action.suite.messages import did_you_mean
-from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.policy import BOUNDS_OF_METRICS, GateMetric, Policy
 from holodeck_action.suite.sources import read_bytes
 from holodeck_action.suite.tools import PromptTool
 from holodeck_action.suite.validation import Path as Where
@@ -25,10 +25,6 @@ Z = 1.959964
 """97.5 % quantile of the normal distribution, for 95 % intervals."""
 
 _EXTERNAL = "needs a vector database, which this version does not use: documents are searched in memory; remove it"
-LOW_IS_GOOD = (
-    "is better when lower, and these gates ask for high scores: give the metric a threshold, which is the highest "
-    "passing score, or use gates.summary, where it counts as 1 − score"
-)
 _BASELINE = "needs a baseline, which this version cannot compare with yet; remove it"
 
 
@@ -61,8 +57,8 @@ def unknown_labels(policy: Policy, labels: Iterable[str], document: Document) ->
     ]
 
 
-def bounds_on_minimized(policy: Policy, cases: Iterable[Case], document: Document) -> list[Problem]:
-    """Gates that ask for high scores of a metric whose low scores are good."""
+def bounds_against_polarity(policy: Policy, cases: Iterable[Case], document: Document) -> list[Problem]:
+    """Gates that ask for high scores of a metric whose low scores are good, or the other way round."""
     minimized = {
         spec.label
         for case in cases
@@ -71,10 +67,25 @@ def bounds_on_minimized(policy: Policy, cases: Iterable[Case], document: Documen
         if polarity_of(spec.config) == "minimize"
     }
     return [
-        _at(document, ("gates", "metrics", name), f"{quoted(name)} {LOW_IS_GOOD}", key=True)
-        for name in policy.gates.metrics
-        if name in minimized
+        _at(document, ("gates", "metrics", name, key), problem, key=True)
+        for name, bounds in policy.gates.metrics.items()
+        for key, problem in wrong_bounds(name, bounds, low_is_good=name in minimized)
     ]
+
+
+def wrong_bounds(name: str, bounds: GateMetric, *, low_is_good: bool) -> Iterator[tuple[str, str]]:
+    """Yield every bound on a metric that points the wrong way, with the way out.
+
+    Args:
+        name: the metric's.
+        bounds: those given.
+        low_is_good: its polarity; metrics of one name have one.
+    """
+    for below, above in BOUNDS_OF_METRICS:
+        if low_is_good and getattr(bounds, below) is not None:
+            yield below, f"{quoted(name)} is better when lower, and this asks for high scores: use {above}"
+        if not low_is_good and getattr(bounds, above) is not None:
+            yield above, f"{quoted(name)} is better when higher, and this asks for low scores: use {below}"
 
 
 def unreachable_lower_bound(policy: Policy, cases: Sequence[Case], document: Document) -> list[Problem]:

@@ -11,7 +11,7 @@ from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.cases import CaseEntry
 from holodeck_action.suite.checks import (
     bad_response_format,
-    bounds_on_minimized,
+    bounds_against_polarity,
     duplicate_tools,
     metrics_that_never_apply,
     missing_case_files,
@@ -329,7 +329,7 @@ class _Resolution:
         if not self._consistent:
             # What an unmatched overlay would have given is not known.
             return
-        sources.problems += bounds_on_minimized(self.policy, cases, document)
+        sources.problems += bounds_against_polarity(self.policy, cases, document)
         sources.problems += unreachable_lower_bound(self.policy, cases, document)
         problems, notices = metrics_that_never_apply(self.suite_specs, self._suite_fields, cases)
         sources.problems += problems

@@ -63,16 +63,26 @@ class Trials(FormatModel):
     stop_when_decided: Flag = True
 
 
+BOUNDS_OF_METRICS = (("min_mean", "max_mean"), ("min_lower_bound", "max_upper_bound"), ("min_p10", "max_p90"))
+"""On mean, interval of the mean, worst tenth: where high scores are good, and the mirror image where low ones are."""
+
+
 class GateMetric(FormatModel):
-    """Bounds on one metric over the whole suite."""
+    """Bounds on one metric over the whole suite: from below where high scores are good, from above where low ones are.
+
+    Which of both a metric is, is checked where the metrics are known.
+    """
 
     min_mean: UnitInterval | None = None
     min_lower_bound: UnitInterval | None = None
     min_p10: UnitInterval | None = None
+    max_mean: UnitInterval | None = None
+    max_upper_bound: UnitInterval | None = None
+    max_p90: UnitInterval | None = None
 
     @model_validator(mode="after")
     def _has_a_bound(self) -> GateMetric:
-        if self.min_mean is None and self.min_lower_bound is None and self.min_p10 is None:
+        if all(getattr(self, key) is None for pair in BOUNDS_OF_METRICS for key in pair):
             raise PydanticCustomError("min_mean", "is missing: give at least one bound, such as min_mean: 0.8")
         return self
 

@@ -13,7 +13,7 @@ from typing import Any
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.base import FLAG_TEXT, INTEGER_TEXT, NUMBER_TEXT
 from holodeck_action.suite.metrics import METRIC_TYPES
-from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.policy import BOUNDS_OF_METRICS, Policy
 
 Schema = dict[str, Any]
 
@@ -109,7 +109,7 @@ _RULES: dict[str, tuple[Schema, ...]] = {
             "then": _given("embedding_provider"),
         },
     ),
-    "GateMetric": (_any_of("min_mean", "min_lower_bound", "min_p10"),),
+    "GateMetric": (_any_of(*(key for pair in BOUNDS_OF_METRICS for key in pair)),),
     "GateSummary": ({"if": _is("method", "weighted_average"), "then": _given("weights"), "else": _absent("weights")},),
     "QuarantineEntry": (_pattern("expires", r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"),),
     "HttpTarget": (_pattern("url", r"^https?://[^\s/?#]\S*$"),),

@@ -258,14 +258,22 @@ def test_the_working_time_of_the_models_is_what_p95_judges(project: Project) -> 
         assert 250 < timing.model_ms <= timing.duration_ms
 
 
-def test_a_lower_bound_of_a_metric_needs_enough_cases(project: Project) -> None:
+@pytest.mark.parametrize(
+    ("metric", "key", "instead"),
+    [("equality", "min_lower_bound", "min_mean"), ("toxicity", "max_upper_bound", "max_mean")],
+)
+def test_an_end_of_a_mean_s_interval_needs_enough_cases(project: Project, metric: str, key: str, instead: str) -> None:
     project.numbered(9)
-    project.policy(target="recorded:answers.jsonl", gates={"metrics": {"equality": {"min_lower_bound": 0.5}}})
-    finished = project.run("run")
+    project.policy(
+        target="recorded:answers.jsonl",
+        metrics=[{"type": "toxicity"}] if metric == "toxicity" else [],
+        gates={"metrics": {metric: {key: 0.5}}},
+    )
+    finished = project.run("run", OPENAI_API_KEY=KEY)
     assert finished.code == 2
     assert (
-        "gates.metrics.equality.min_lower_bound needs 10 cases with a score, and 9 counting case(s) can have one"
-        in finished.stderr
+        f"gates.metrics.{metric}.{key} needs 10 cases with a score, and 9 counting case(s) can have one; run more "
+        f"cases or use {instead}" in finished.stderr
     )
 
 

@@ -15,6 +15,7 @@ from scipy import stats
 from holodeck_action.results.decide import decide
 from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.gates import figure
+from holodeck_action.results.metric_gates import Measured, Scores, metric_gates
 from holodeck_action.results.record import CaseRecord, Timing, TurnRecord, Usage
 from holodeck_action.results.statistics import (
     effective_sample_size,
@@ -23,8 +24,8 @@ from holodeck_action.results.statistics import (
     student_t_quantile,
     wilson_lower_bound,
 )
-from holodeck_action.results.verdict import GateVerdict
-from holodeck_action.suite.policy import Gates, QuarantineEntry
+from holodeck_action.results.verdict import GateVerdict, MetricSummary
+from holodeck_action.suite.policy import BOUNDS_OF_METRICS, GateMetric, Gates, QuarantineEntry
 from tests.results.records import case, case_of, evaluation, record, turn
 
 PAID = Usage(prompt_tokens=70, completion_tokens=30, cost_usd=0.01)
@@ -195,20 +196,81 @@ def test_p10_is_a_score_that_a_tenth_of_the_cases_has() -> None:
     assert bounds(*heavy, min_p10=0.9).state == "passed"
 
 
+def low_is_good(*scores: float, weight: float = 1.0) -> list[CaseRecord]:
+    return [case_of(turn(evaluation(score, 1.0, polarity="minimize")), weight=weight) for score in scores]
+
+
+def test_the_upper_bound_of_a_mean_is_student_s() -> None:
+    high = stats.t.interval(0.95, 9, loc=np.mean(SPREAD), scale=stats.sem(SPREAD))[1]
+    for limit, state in ((high + 1e-9, "passed"), (high - 1e-9, "failed")):
+        found = bounds(*low_is_good(*SPREAD), max_upper_bound=limit)
+        assert (found.state, found.actual) == (state, pytest.approx(high))
+
+
+def test_the_upper_bound_of_a_mean_of_zeros_is_wilson_s() -> None:
+    found = bounds(*low_is_good(*[0.0] * 10), max_upper_bound=0.2)
+    assert found.state == "failed"
+    assert found.actual == pytest.approx(stats.binomtest(0, 10).proportion_ci(method="wilson").high)
+    few = bounds(*low_is_good(*SPREAD[:9]), max_upper_bound=1)
+    assert (few.state, few.actual) == ("undetermined", None)
+
+
+def test_the_highest_mean_and_p90_count_from_the_other_end() -> None:
+    # The mean of 0.5, 0.55, … 0.95 is 0.725; a tenth of them scores 0.95.
+    for key, actual in (("max_mean", 0.725), ("max_p90", 0.95)):
+        for off, state in ((0, "passed"), (-0.001, "failed")):
+            found = bounds(*low_is_good(*SPREAD), **{key: actual + off})
+            assert (found.name, found.state, found.actual) == (f"metrics.bleu.{key}", state, pytest.approx(actual))
+    assert bounds(*low_is_good(0.9), *low_is_good(0.1, weight=20), max_p90=0.1).state == "passed"
+    assert bounds(*low_is_good(0.9), *low_is_good(0.1, weight=9), max_p90=0.1).state == "failed"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 64), st.integers(1, 4)), min_size=1, max_size=30),
+    st.integers(0, 64),
+    st.integers(0, 3),
+)
+def test_bounds_from_above_are_those_from_below_in_a_mirror(
+    scores: list[tuple[int, int]], limit: int, missing: int
+) -> None:
+    # 64ths: 1 − x is exact.
+    pairs = [(score / 64, float(weight)) for score, weight in scores]
+
+    def states(found: Scores, bound: float, side: int) -> list[str]:
+        mean = math.fsum(score * weight for score, weight in found) / math.fsum(weight for _, weight in found)
+        summary = MetricSummary(mean, len(found), None, 0, 0, missing, 0, 0)
+        given = GateMetric(**{pair[side]: bound for pair in BOUNDS_OF_METRICS})
+        return [gate.state for gate in metric_gates(given, Measured("m", found, summary, missing))]
+
+    below = states(tuple((1 - score, weight) for score, weight in pairs), 1 - limit / 64, 0)
+    assert states(tuple(pairs), limit / 64, 1) == below
+
+
 BROKEN = case_of(turn(evaluation(None, status="failed", error=ErrorInfo("E", "no judge", "x"))))
 
 
-@pytest.mark.parametrize(("bound", "low", "high"), [("min_lower_bound", 0.72, 0.8), ("min_p10", 0.5, 0.56)])
+@pytest.mark.parametrize(
+    ("bound", "low", "high"),
+    [
+        ("min_mean", 0.72, 0.76),
+        ("min_lower_bound", 0.72, 0.8),
+        ("min_p10", 0.5, 0.56),
+        # (10·0.725 + 0)/11 = 0.6591 is the least that a mean of 0.725 can become; 0.95 and 0.9 are left of eleven.
+        ("max_mean", 0.66, 0.65),
+        ("max_upper_bound", 0.66, 0.65),
+        ("max_p90", 0.9, 0.89),
+    ],
+)
 def test_a_missing_score_could_still_turn_a_bound(bound: str, low: float, high: float) -> None:
     for limit, state in ((low, "undetermined"), (high, "failed")):
         gates = Gates(min_pass_rate=None, metrics={"bleu": {bound: limit}})  # type: ignore[dict-item]
         verdict = decide(record(*scored(*SPREAD), BROKEN, gates=gates))
         assert {gate.name: gate.state for gate in verdict.gates}[f"metrics.bleu.{bound}"] == state
     # Tolerated, it is left out.
-    assert bounds(*scored(*SPREAD), BROKEN, **{bound: 0.5}).state == "passed"
+    assert bounds(*scored(*SPREAD), BROKEN, **{bound: 0.5 if bound[:3] == "min" else 0.95}).state == "passed"
 
 
-@pytest.mark.parametrize("bound", ["min_lower_bound", "min_p10"])
+@pytest.mark.parametrize("bound", [key for pair in BOUNDS_OF_METRICS for key in pair])
 def test_a_metric_that_was_evaluated_nowhere_decides_nothing(bound: str) -> None:
     assert bounds(BROKEN, **{bound: 0.0}).state == "undetermined"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -378,14 +379,59 @@ def test_facts_that_are_not_claimed_let_no_case_pass(runs: Runs) -> None:
     assert runs.project.verdict()["cases"][0]["outcome"] == "informational"
 
 
-def test_gates_for_high_scores_are_refused_where_low_ones_are_good(runs: Runs) -> None:
-    gate = {"metrics": {"toxicity": {"min_mean": 0.1}}}
-    runs.run([{"type": "toxicity", "threshold": 0.5}])
-    runs.project.policy(target="recorded:answers.jsonl", gates=gate)
+@pytest.mark.parametrize(
+    ("metric", "bounds", "sentence"),
+    [
+        ("toxicity", {"min_mean": 0.1}, '"toxicity" is better when lower, and this asks for high scores: use max_mean'),
+        ("toxicity", {"min_lower_bound": 0.1}, "asks for high scores: use max_upper_bound"),
+        ("toxicity", {"max_mean": 0.5, "min_p10": 0.1}, "asks for high scores: use max_p90"),
+        ("quality", {"max_mean": 0.9}, '"quality" is better when higher, and this asks for low scores: use min_mean'),
+        ("quality", {"max_upper_bound": 0.9}, "asks for low scores: use min_lower_bound"),
+        ("quality", {"max_p90": 0.9}, "asks for low scores: use min_p10"),
+    ],
+)
+def test_bounds_that_point_the_wrong_way_are_refused(
+    runs: Runs, metric: str, bounds: dict[str, float], sentence: str
+) -> None:
+    runs.run([{"type": metric, "threshold": 0.5}])
+    runs.project.policy(target="recorded:answers.jsonl", gates={"metrics": {metric: bounds}})
     for command in (["validate"], ["decide", "out/results.json", "--policy", "holodeck-action.yaml"]):
         finished = runs.project.run(*command, OPENAI_API_KEY=KEY)
         assert finished.code == 2, finished.stdout
-        assert "is better when lower, and these gates ask for high scores" in finished.stdout + finished.stderr
+        assert sentence in finished.stdout + finished.stderr
+        assert f"gates.metrics.{metric}.{[*bounds][-1]}: " in finished.stdout + finished.stderr
+
+
+def toxic(level: float) -> Answer:
+    told = {**SAID["toxicity"], "toxicity_categories": dict.fromkeys(CATEGORIES, 0.0), "overall_toxicity": level}
+    return Answer(json.dumps(told))
+
+
+# 0, 0.05, … 0.45: a mean of 0.225; 0.225 + t(0.975, 9)·0.0478714 = 0.225 + 2.262157·0.0478714; the highest of ten.
+LIMITS = {"max_mean": 0.225, "max_upper_bound": 0.333293, "max_p90": 0.45}
+
+
+def test_gates_on_toxicity_are_limits(runs: Runs) -> None:
+    runs.models.answer(lambda request: toxic(float(re.findall(r"level=(\d)", request.messages[-1].text)[-1]) / 20))
+    cases = [{"name": str(at), "input": "?"} for at in range(10)]
+    runs.project.suite(cases, [{"type": "toxicity", "threshold": 1.0}], model=runs.reference())
+    runs.project.answers([{"case": str(at), "response": f"level={at};"} for at in range(10)])
+    for off, code, state in ((-0.0001, 1, "failed"), (0.0001, 0, "passed")):
+        limits = {key: limit + off for key, limit in LIMITS.items()}
+        runs.project.policy(
+            target="recorded:answers.jsonl", gates={"min_pass_rate": 0, "metrics": {"toxicity": limits}}
+        )
+        finished, _ = runs.project.evaluate("--cache", "kept", OPENAI_API_KEY=KEY)
+        assert finished.code == code, finished.stdout + finished.stderr
+        gates = {gate["name"]: gate for gate in runs.project.verdict()["gates"]}
+        for key, limit in LIMITS.items():
+            gate = gates[f"metrics.toxicity.{key}"]
+            assert (gate["state"], gate["actual"]) == (state, pytest.approx(limit, abs=1e-5))
+        report = (runs.project.out / "report.md").read_text(encoding="utf-8")
+        assert f"`metrics.toxicity.max_mean` | 0.2250 | ≤ {limits['max_mean']:.4g}" in report
+
+
+def test_low_toxicity_counts_as_high_quality_in_the_summary(runs: Runs) -> None:
     finished, _ = runs.run(ALL[2:3], gates={"summary": {"method": "minimum", "min": 0.6}})
     assert finished.code == 0, finished.stdout + finished.stderr
     finished, _ = runs.run(ALL[2:3], gates={"summary": {"method": "minimum", "min": 0.61}})
