@@ -19,9 +19,9 @@ from holodeck_action.agents.knowledge.reranking import Reranker, candidates
 from holodeck_action.agents.knowledge.search import ChunkSearch, SearchRules
 from holodeck_action.agents.knowledge.sources import SourceFile, needs_reader, source_text
 from holodeck_action.agents.knowledge.vectors import VectorIndex
-from holodeck_action.agents.tools.base import ToolError, ToolResult
+from holodeck_action.agents.tools.base import ToolResult
 from holodeck_action.agents.tools.searching import (
-    QUERY_FAULTS,
+    asked_query,
     check_name,
     definition_of,
     file_timeout_s,
@@ -277,20 +277,13 @@ class HierarchicalSearch:
             ToolError: the query is blank or refused, or the first hit alone is larger than `max_bytes`.
             ModelCallError: a model did not answer: not the agent's fault, so no result that it should go on without.
         """
-        query = args["query"]
-        if not query.strip():
-            raise ToolError("the query is blank", "bad_arguments")
-        try:
+        with asked_query(args) as query:
             vector = None if self._embedder is None else (await self._embedder.embed([query]))[0]
             found = await asyncio.to_thread(self._search.find, query, vector)
             if self._reranker is None:
                 hits = [self._hit(place, score) for place, score in found[: self._top_k]]
                 return result_of(hits, max_bytes)
             return await self._reranked(self._reranker, query, found, max_bytes)
-        except ModelCallError as error:
-            if error.code not in QUERY_FAULTS:
-                raise
-            raise ToolError(error.message, error.code, shown="the query cannot be searched for; shorten it") from error
 
     async def _reranked(
         self, reranker: Reranker, query: str, found: Sequence[tuple[int, float]], max_bytes: int

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from holodeck_action.agents.base import TargetError
 from holodeck_action.agents.knowledge.embedding import at_tool
 from holodeck_action.agents.knowledge.sources import SourceFile, left_out, source_files
 from holodeck_action.agents.tools.base import ToolError, ToolResult
+from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.tools import ToolDefinition
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import Database, HierarchicalDocumentTool, VectorstoreTool
@@ -20,7 +22,7 @@ SearchEntry = VectorstoreTool | HierarchicalDocumentTool
 FILE_TIMEOUT_S = 30.0
 """Seconds for reading one file where `execution.file_timeout` does not say."""
 
-QUERY_FAULTS = ("bad_request", "context_length", "content_filter")
+_QUERY_FAULTS = ("bad_request", "context_length", "content_filter")
 """What is wrong with a query itself: the model's to see. Other trouble with a model call is the turn's."""
 
 _LONGEST_NAME = 64
@@ -110,6 +112,27 @@ def file_timeout_s(suite: Suite) -> float:
     execution = (suite.agent.execution, suite.project.execution)
     given = [setting.file_timeout for setting in execution if setting is not None and setting.file_timeout]
     return given[0] if given else FILE_TIMEOUT_S
+
+
+@contextmanager
+def asked_query(args: dict[str, Any]) -> Iterator[str]:
+    """Give the query of a call; what a model finds wrong with the query inside is told to who asked.
+
+    Args:
+        args: the call's arguments.
+
+    Raises:
+        ToolError: the query is blank (code `bad_arguments`), or a model refused it (the model's code).
+    """
+    query: str = args["query"]
+    if not query.strip():
+        raise ToolError("the query is blank", "bad_arguments")
+    try:
+        yield query
+    except ModelCallError as error:
+        if error.code not in _QUERY_FAULTS:
+            raise
+        raise ToolError(error.message, error.code, shown="the query cannot be searched for; shorten it") from error
 
 
 def result_of(hits: Sequence[dict[str, Any]], max_bytes: int, note: str = "") -> ToolResult:

@@ -15,9 +15,9 @@ from holodeck_action.agents.knowledge.embedding import at_tool, suite_embedder
 from holodeck_action.agents.knowledge.records import KINDS, RecordError, RecordLayout, read_records, shown_fields
 from holodeck_action.agents.knowledge.sources import SourceFile, needs_reader, source_text
 from holodeck_action.agents.knowledge.vectors import VectorIndex
-from holodeck_action.agents.tools.base import ToolError, ToolResult
+from holodeck_action.agents.tools.base import ToolResult
 from holodeck_action.agents.tools.searching import (
-    QUERY_FAULTS,
+    asked_query,
     check_name,
     definition_of,
     file_timeout_s,
@@ -190,15 +190,8 @@ class VectorSearch:
             ModelCallError: the query could not be embedded: not the model's fault, so no result that it should go on
                 without.
         """
-        query = args["query"]
-        if not query.strip():
-            raise ToolError("the query is blank", "bad_arguments")
-        try:
+        with asked_query(args) as query:
             row = await self._embedder.embed([query])
-        except ModelCallError as error:
-            if error.code not in QUERY_FAULTS:
-                raise
-            raise ToolError(error.message, error.code, shown="the query cannot be searched for; shorten it") from error
         found = await asyncio.to_thread(
             self._index.search, row[0], most=self._entry.top_k, least=self._entry.min_similarity_score
         )
