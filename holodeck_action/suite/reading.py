@@ -29,7 +29,7 @@ from yaml.reader import ReaderError
 from holodeck_action.suite.document import PACKED, SUBSTITUTED, UNSET, Document, MarkedList, MarkedMap
 from holodeck_action.suite.errors import Problem, field_path
 from holodeck_action.suite.marks import SourceMark
-from holodeck_action.suite.scalars import MERGE, NULLS, construct, resolve
+from holodeck_action.suite.scalars import MERGE, NULLS, SIGNS, construct, resolve
 from holodeck_action.suite.variables import substitute
 
 MAX_DEPTH = 100
@@ -38,7 +38,8 @@ MAX_ALIASED = 1_000_000
 _BREAK = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SCALAR_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null"))
-_COLLECTION_TAGS = frozenset((None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"))
+_UNTAGGED = (None, "!")
+_COLLECTION_TAGS = frozenset((*_UNTAGGED, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"))
 _NOTHING_STARTS_SO = "found character that cannot start any token"
 
 SECRET_KEY = re.compile(
@@ -197,6 +198,8 @@ class _Reader:
                 self.secrets.update(found.values)
         if mode == _WRITTEN and event.implicit[0]:
             return None if text in NULLS else text
+        if text in SIGNS and event.implicit[0] and event.tag in _UNTAGGED:
+            self.problems.append(self._problem(_start(event), f"{text} can only be a key: put it in quotes"))
         return self._resolved(event, text)
 
     def _is_model_key(self) -> bool:
@@ -209,9 +212,7 @@ class _Reader:
     def _resolved(self, event: Any, text: str) -> Any:
         tag = event.tag
         try:
-            if tag is None or tag == "!":
-                if event.implicit[0] and text == MERGE:
-                    self.problems.append(self._problem(_start(event), "<< can only be a key: put it in quotes"))
+            if tag in _UNTAGGED:
                 return resolve(text) if event.implicit[0] else text
             if tag in _SCALAR_TAGS:
                 return construct(tag, text)
@@ -259,7 +260,7 @@ class _Reader:
         if type(event) is ScalarEvent:
             text: str = event.value
             self._size += 1
-            if event.tag is None and event.implicit[0] and text == MERGE:
+            if text == MERGE and event.implicit[0] and event.tag in _UNTAGGED:
                 return _MERGE_KEY
             # Keys are never substituted.
             key = text if mode == _IDS else self._resolved(event, text)

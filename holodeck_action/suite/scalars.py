@@ -12,6 +12,8 @@ _TRUE = frozenset(("yes", "true", "on"))
 
 NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 MERGE = "<<"
+SIGNS = frozenset((MERGE, "="))
+"""What YAML 1.1 gives a meaning as a key; PyYAML's safe loader takes none of them unquoted as a value."""
 
 
 def resolve(text: str) -> Any:

@@ -18,7 +18,7 @@ class TextDates(yaml.CSafeLoader):
 
 
 TextDates.yaml_implicit_resolvers = {
-    first: [entry for entry in entries if entry[0] not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")]
+    first: [entry for entry in entries if entry[0] != "tag:yaml.org,2002:timestamp"]
     for first, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
@@ -28,7 +28,9 @@ SCALARS = (
     | st.integers(-(10**20), 10**20)
     | st.floats(allow_nan=False)
     | st.text(max_size=12)
-    | st.sampled_from(["yes", "~", "0x1F", "017", "1:30", "1_000", "1e5", "1.5e+3", ".inf", "2027-01-31", "<<", "a: b"])
+    | st.sampled_from(
+        ["yes", "~", "0x1F", "017", "1:30", "1_000", "1e5", "1.5e+3", ".inf", "2027-01-31", "<<", "=", "a: b"]
+    )
 )
 DATA = st.recursive(
     SCALARS,
@@ -36,7 +38,7 @@ DATA = st.recursive(
     max_leaves=12,
 )
 PLAIN_SCALARS = st.text("0123456789+-_.:xbeEinfaNAyestruoOFlL~", min_size=1, max_size=9)
-SNIPPETS = st.text("ab:- \n,[]{}&*#'\"|>!?0.~<%\t", max_size=24)
+SNIPPETS = st.text("ab:- \n,[]{}&*#'\"|>!?0.~<=%\t", max_size=24)
 
 
 def read(text: str) -> Any:
@@ -192,6 +194,9 @@ def test_what_is_not_one_yaml_document(text: str, expected: str) -> None:
         ("a: !!int x", "f.yaml:1:4: a: looks like of type int but cannot be read as one: put it in quotes"),
         (f"a: {'9' * 5000}", "f.yaml:1:4: a: looks like a number but cannot be read as one: put it in quotes"),
         ("a: {<<: 3}", 'f.yaml:1:9: a["<<"]: must be a mapping or a list of mappings, usually an alias'),
+        ("a: <<", "f.yaml:1:4: a: << can only be a key: put it in quotes"),
+        ("a: =", "f.yaml:1:4: a: = can only be a key: put it in quotes"),
+        ("- ! =", "f.yaml:1:3: [0]: = can only be a key: put it in quotes"),
         ("a: {<<: {b: 1}, <<: {c: 1}}", 'f.yaml:1:17: a["<<"]: stands twice in one mapping'),
     ],
 )
@@ -199,6 +204,26 @@ def test_what_is_yaml_but_means_nothing_clear(text: str, expected: str) -> None:
     document = read_yaml(text.encode(), file="f.yaml", environ={})
     assert document.readable
     assert [str(problem) for problem in document.problems] == [expected]
+
+
+@pytest.mark.parametrize("sign", ["<<", "="])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a: {0}", "- {0}", "{0}", "a: ! {0}", "a: &b {0}", "a: !!str {0}", "a: '{0}'", "a: {0}{0}", "a: {0} b"),
+        *("{0}: {{}}", "! {0}: {{}}", "'{0}': 1", "!!str {0}: 1", "{{{0}: {{a: 1}}}}"),
+    ],
+)
+def test_a_sign_that_means_something_as_a_key_is_read_where_the_safe_loader_reads_it(text: str, sign: str) -> None:
+    text = text.format(sign)
+    document = read_yaml(text.encode(), file="f.yaml", environ={})
+    try:
+        expected = yaml.safe_load(text)
+    except yaml.YAMLError:
+        assert [problem.message for problem in document.problems] == [f"{sign} can only be a key: put it in quotes"]
+    else:
+        assert not document.problems
+        assert same(document.root, expected)
 
 
 def test_all_problems_of_a_file_are_found() -> None:
