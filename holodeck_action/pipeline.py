@@ -263,8 +263,6 @@ async def _evaluate(
     told = ready.notices
     for notice in told:
         _note(ready.redactor.text(notice), output)
-    if ready.judges is not None and ready.reuse is None:
-        ready.judges.prepare()
     scorer = TurnScorer(
         suite,
         pool=pool,
@@ -325,6 +323,10 @@ async def _evaluate(
     return _Evaluated(record, stop.requested)
 
 
+def _nothing() -> None:
+    pass
+
+
 def _trials(ready: Opened, scorer: TurnScorer) -> Trials:
     """Return what runs the trials of a suite, or grades those of an earlier run."""
     item = ready.item
@@ -340,6 +342,8 @@ def _trials(ready: Opened, scorer: TurnScorer) -> Trials:
         item.suite.name,
         ready.files,
         gives_files=ready.own is not None,
+        # With kept verdicts there may be nothing to judge.
+        on_turn=_nothing if ready.judges is None or ready.reuse is not None else ready.judges.prepare,
     )
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 
 from holodeck_action.evaluators.azure import library as azure
 from holodeck_action.evaluators.azure.base import SUPPORTED_PROVIDERS
 from holodeck_action.evaluators.azure.metrics import EVALUATORS
 from holodeck_action.evaluators.deepeval import library as deepeval
-from holodeck_action.evaluators.errors import EvaluationError
+from holodeck_action.evaluators.importing import in_background
 from holodeck_action.llm.calls import Account
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelConfigError
@@ -19,11 +20,15 @@ from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import Keyless, ModelPlan
 from holodeck_action.suite.applicability import AZURE_TOP, judged_metrics, model_of
 from holodeck_action.suite.metric_base import MetricModel
-from holodeck_action.suite.metrics import StandardMetric
+from holodeck_action.suite.metrics import GEvalMetric, RagMetric, StandardMetric
 from holodeck_action.suite.notices import MIGRATION
 from holodeck_action.suite.panels import Panel, panel_of
+from holodeck_action.suite.preset_metrics import GradedPart
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import Suite
+
+_MOMENT_S = 0.05
+"""Seconds after the first turn in which its request leaves; who imports something new later waits for the other."""
 
 
 class Judges:
@@ -41,19 +46,31 @@ class Judges:
         self._environ = environ
         self._clients = clients
         self._models: dict[tuple[Account, str, str | None, str], JudgeModel] = {}
+        self._prepared = False
+        self._importing: Future[None] | None = None
 
     def prepare(self) -> None:
-        """Import what grades, before the agent's own packages are.
+        """Begin to import what grades, in a moment: once the agent's first requests have left.
 
-        Not beside them: both import the same packages, and two threads that do meet half-made ones.
+        Until then the agent's own packages are imported, and nobody imports beside that.
         """
-        kinds = {isinstance(config, StandardMetric) for config in judged_metrics(self._suite.cases).values()}
-        # Who grades with what cannot be imported meets the same error.
-        with suppress(EvaluationError):
-            if False in kinds:
-                deepeval.metrics()
-            if True in kinds:
-                azure.package()
+        if not self._prepared:
+            self._prepared = True
+            asyncio.get_running_loop().call_later(_MOMENT_S, self._begin)
+
+    async def ready(self) -> None:
+        """Wait until what grades is imported, before anybody's deadline runs; begin where nobody has.
+
+        What cannot be imported is the trouble of who needs it: nothing is raised.
+        """
+        importing = self._begin()
+        if not importing.done():
+            await asyncio.wrap_future(importing)
+
+    def _begin(self) -> Future[None]:
+        if self._importing is None:
+            self._importing = in_background(_libraries(judged_metrics(self._suite.cases).values()))
+        return self._importing
 
     def of(self, model: LLMProvider | None) -> JudgeModel:
         """Return the judge of a metric.
@@ -87,12 +104,27 @@ class Judges:
         return judge
 
 
+def _libraries(metrics: Collection[MetricModel]) -> list[Callable[[], object]]:
+    """Return what imports the libraries that metrics are graded with, each once."""
+    found: list[Callable[[], object]] = []
+    if any(map(_by_deepeval, metrics)):
+        found.append(deepeval.metrics)
+    if any(isinstance(config, StandardMetric) for config in metrics):
+        found.append(azure.package)
+    return found
+
+
+def _by_deepeval(config: MetricModel) -> bool:
+    return isinstance(config, GEvalMetric | RagMetric) or (isinstance(config, GradedPart) and config.scored)
+
+
 def problem_of(suite: Suite, config: MetricModel, environ: Mapping[str, str]) -> str | None:
     """Return why nobody can grade a judged metric, None when somebody can."""
     if isinstance(config, StandardMetric):
         return _azure_problem(suite, config, environ)
-    if importlib.util.find_spec("deepeval") is None or importlib.util.find_spec("pydantic_ai") is None:
-        return "needs packages that are not installed (pip install 'holodeck-action[agents,judges]')"
+    needed, extras = ("deepeval", "agents,judges") if _by_deepeval(config) else ("pydantic_ai", "agents")
+    if not _installed(needed) or not _installed("pydantic_ai"):
+        return f"needs packages that are not installed (pip install 'holodeck-action[{extras}]')"
     try:
         plans_of(suite, config, environ)
     except ModelConfigError as error:

@@ -24,7 +24,7 @@ from holodeck_action.evaluators.traced import EvaluationSpans, tools_checked
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
-from holodeck_action.suite.applicability import missing_static_inputs, skip_reason
+from holodeck_action.suite.applicability import missing_static_inputs, needs_judge, skip_reason
 from holodeck_action.suite.metrics import CodeMetric, CompositeMetric, ToolCorrectnessMetric, TrajectoryMetric
 from holodeck_action.suite.preset_metrics import AgentMetric, TrajectoryAccuracyMetric
 from holodeck_action.suite.values import Suite, Turn
@@ -89,6 +89,7 @@ class TurnScorer:
         threads: DaemonThreads | None = None,
         reuse: Reuse | None = None,
     ) -> None:
+        self._judges = judges
         self._reuse = reuse
         self._clock = clock
         self._new_id = new_id
@@ -143,13 +144,13 @@ class TurnScorer:
         self, metric: PlannedMetric, evaluator: BaseEvaluator, arguments: dict[str, Any], trial: int, traced: Span
     ) -> Done[EvaluationResult]:
         """Take the verdict of an earlier run, else ask and keep."""
-        if self._reuse is None:
-            return await _call(metric, evaluator, arguments, trial, traced)
-        kept = self._reuse.find(metric, arguments, trial)
+        kept = None if self._reuse is None else self._reuse.find(metric, arguments, trial)
         if kept is not None:
             return Done(kept.result, None, kept.duration_ms, kept.usage, cached=True)
+        if self._judges is not None and needs_judge(metric.spec.config):
+            await self._judges.ready()
         done = await _call(metric, evaluator, arguments, trial, traced)
-        if done.result is not None and done.duration_ms is not None:
+        if self._reuse is not None and done.result is not None and done.duration_ms is not None:
             self._reuse.keep(metric, arguments, trial, done.result, done.duration_ms, done.usage)
         return done
 

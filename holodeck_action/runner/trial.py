@@ -101,7 +101,8 @@ class TrialRunner:
     """Runs trials; shared by all cases of a run.
 
     `agent_name` is what traces call the agent. `files` reads the files of turns (None: no turn has any), whose texts
-    are read where the agent is given them (`gives_files`) or a metric looks at them.
+    are read where the agent is given them (`gives_files`) or a metric looks at them. `on_turn` is told of every turn
+    just before the agent is.
     """
 
     agent: Agent
@@ -112,6 +113,7 @@ class TrialRunner:
     agent_name: str = ""
     files: CaseFiles | None = None
     gives_files: bool = False
+    on_turn: Callable[[], None] = lambda: None
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
         """Run one trial of a case.
@@ -215,6 +217,7 @@ class TrialRunner:
         try:
             async with deadline:
                 texts = await self._texts(turn)
+                self.on_turn()
                 reply = await session.send(turn)
         except TimeoutError as error:
             if deadline.expired():

@@ -303,3 +303,5 @@ class GradedPart(JudgedMetric):
 
     type: Literal["part"] = "part"
     model: LLMProvider | None = None
+    scored: Flag = True
+    """Whether DeepEval asks; refusals and trajectories are questions of our own."""

@@ -21,6 +21,7 @@ from holodeck_action.suite.preset_metrics import (
     PresetParts,
     QueryTransformationMetric,
     RefusalMetric,
+    ScoredPart,
     SummarizationMetric,
 )
 
@@ -88,15 +89,18 @@ def _answer_inputs(parts: PresetParts, *, compares: bool = True) -> frozenset[st
 
 def graded_parts(config: PresetMetric) -> Iterator[tuple[str, GradedPart]]:
     """Yield who grades a preset: its own model or panel under no name, then the parts' own models under theirs."""
-    parts = _judged_parts(config)
-    if any(part.model is None for part in parts.values()):
-        yield "", GradedPart(model=config.model, judges=config.judges)
+    parts = judged_members(config)
+    shared = [part for part in parts.values() if part.model is None]
+    if shared:
+        scored = any(isinstance(part, ScoredPart) for part in shared)
+        yield "", GradedPart(model=config.model, judges=config.judges, scored=scored)
     for name, part in parts.items():
         if part.model is not None:
             yield name, graded_part(config, part)
 
 
-def _judged_parts(config: PresetMetric) -> dict[str, PresetPart]:
+def judged_members(config: PresetMetric) -> dict[str, PresetPart]:
+    """Return the enabled metrics of a preset that a model grades, by name."""
     if isinstance(config, GenerationMetric):
         return _of_generation(config.metrics)
     if isinstance(config, AgentMetric):
@@ -114,6 +118,8 @@ def _of_generation(parts: GenerationParts) -> dict[str, PresetPart]:
 
 def graded_part(config: PresetMetric, part: PresetPart) -> GradedPart:
     """Return who grades a part: its own model alone, else the preset's model or panel."""
+    scored = isinstance(part, ScoredPart)
     if part.model is not None:
-        return GradedPart(model=part.model, judges=Judges(models=(), fallback_models=(), min_successful_judges=1))
-    return GradedPart(model=config.model, judges=config.judges)
+        alone = Judges(models=(), fallback_models=(), min_successful_judges=1)
+        return GradedPart(model=part.model, judges=alone, scored=scored)
+    return GradedPart(model=config.model, judges=config.judges, scored=scored)

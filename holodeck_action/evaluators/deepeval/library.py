@@ -31,14 +31,18 @@ _SWITCHES = {
 }
 
 
-@cache
 def metrics() -> ModuleType:
-    """Return `deepeval.metrics`; the first call takes a second or two.
+    """Return `deepeval.metrics`; the first call takes a second or two, and what went wrong then goes wrong for good.
 
     Raises:
-        EvaluationError: the packages of the `judges` extra are not installed (code `not_installed`).
+        EvaluationError: the packages of the `judges` extra are not installed (code `not_installed`), or cannot be
+            imported (`not_importable`).
     """
-    return _imported("deepeval.metrics")
+    found = _imported()
+    if isinstance(found, EvaluationError):
+        # Each raise its own: tracebacks pile up on an error that is raised again.
+        raise EvaluationError(found.message, code=found.code) from found.__cause__
+    return found
 
 
 def module(name: str) -> ModuleType:
@@ -51,22 +55,37 @@ def module(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def _imported(name: str) -> ModuleType:
+@cache
+def _imported() -> ModuleType | EvaluationError:
     with hidden_environment(_SWITCHES), _without_anthropic():
         try:
-            found = importlib.import_module(name)
-        except ImportError as error:
-            raise EvaluationError(
-                f"metrics judged by a model need a package that is not installed ({error.name or error}); "
-                "install it with: pip install 'holodeck-action[agents,judges]'",
-                code="not_installed",
-            ) from error
-        settings: Any = importlib.import_module("deepeval.config.settings")
-        settings.get_settings()
+            found = importlib.import_module("deepeval.metrics")
+            settings: Any = importlib.import_module("deepeval.config.settings")
+            settings.get_settings()
+        # A package that ends the program would end it with its own exit code.
+        except (Exception, SystemExit) as error:  # noqa: BLE001
+            return _failed(error)
         seen = settings._settings_env_fingerprint
         # It would build its settings anew from the real environment, and hash that at every look.
         settings._calc_env_fingerprint = lambda: seen
         return found
+
+
+def _failed(error: BaseException) -> EvaluationError:
+    if isinstance(error, ImportError):
+        failed = EvaluationError(
+            f"metrics judged by a model need a package that is not installed ({error.name or error}); "
+            "install it with: pip install 'holodeck-action[agents,judges]'",
+            code="not_installed",
+        )
+    else:
+        failed = EvaluationError(
+            f"DeepEval, which judges the metric, cannot be imported: {type(error).__name__}: {error}; "
+            "install it anew with: pip install --force-reinstall 'holodeck-action[agents,judges]'",
+            code="not_importable",
+        )
+    failed.__cause__ = error
+    return failed
 
 
 class _WithoutAnthropic:
