@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from holodeck_action.llm.clients import BuiltModel, Clients, build_model
-from holodeck_action.llm.errors import call_error, filtered, malformed
+from holodeck_action.llm.endings import refusal_of
+from holodeck_action.llm.errors import call_error
 from holodeck_action.llm.output import NAME, asking_for, is_closed, is_strict
 from holodeck_action.llm.prices import cost_usd
 from holodeck_action.llm.providers import ModelPlan
@@ -115,24 +116,13 @@ class ChatModel:
         return self._answer(response)
 
     def _answer(self, response: ModelResponse) -> ChatAnswer:
-        details = response.provider_details or {}
-        text = response.text or ""
-        refusal = details.get("refusal")
-        refused = bool(refusal) or details.get("finish_reason") == "refusal"
-        if response.finish_reason == "content_filter" and not refused:
-            raise filtered(self.plan, details)
-        if self.plan.provider == "anthropic" and response.finish_reason is None and not details.get("finish_reason"):
-            # Its streams are joined here, and one that ends too early would pass for a whole answer.
-            raise malformed(self.plan, "it breaks off before its end")
-        if response.finish_reason == "error":
-            raise malformed(self.plan, "it ended with an error")
-        if not text and isinstance(refusal, str):
-            text = refusal
+        refusal = refusal_of(response, self.plan)
+        text = response.text or refusal or ""
         calls = tuple(
             ToolCall(call.tool_call_id, call.tool_name, "{}" if call.args is None else call.args)
             for call in response.tool_calls
         )
-        truncated = response.finish_reason == "length"
+        truncated, refused = response.finish_reason == "length", refusal is not None
         return ChatAnswer(text, response, self._usage(response), calls, truncated, refused, bool(self._told))
 
     def _with_schema(self, messages: Sequence[ModelMessage]) -> Sequence[ModelMessage]:

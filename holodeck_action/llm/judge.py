@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from holodeck_action.llm.clients import BuiltModel, Clients, build_model
-from holodeck_action.llm.errors import ModelCallError, call_error, filtered, malformed
+from holodeck_action.llm.endings import refusal_of
+from holodeck_action.llm.errors import ModelCallError, call_error, malformed
 from holodeck_action.llm.providers import REASONING, ModelPlan, resolve_model
 from holodeck_action.suite.providers import LLMProvider
 
@@ -171,24 +172,20 @@ class JudgeModel:
         return bool(profile.get("supports_json_schema_output"))
 
     def _answer(self, response: ModelResponse, structured: bool) -> JudgeAnswer:
-        details = response.provider_details or {}
-        refusal = details.get("refusal")
-        if refusal or details.get("finish_reason") == "refusal":
-            said = refusal if isinstance(refusal, str) else response.text or "it declined"
+        refusal = refusal_of(response, self.plan)
+        if refusal is not None:
             raise ModelCallError(
-                f"{self.plan.shown} refused to judge: {said[:200]}",
+                f"{self.plan.shown} refused to judge: {(refusal or 'it declined')[:200]}",
                 "refused",
                 {"provider": self.plan.provider, "model": self.plan.name},
             )
-        if response.finish_reason == "content_filter":
-            raise filtered(self.plan, details)
         text = response.text or ""
         if not text.strip():
             raise malformed(self.plan, "it is empty")
         return JudgeAnswer(
             text=text,
             structured=structured,
-            tokens=_tokens(details.get("logprobs")),
+            tokens=_tokens((response.provider_details or {}).get("logprobs")),
             model=response.model_name or self.plan.name,
             truncated=response.finish_reason == "length",
         )

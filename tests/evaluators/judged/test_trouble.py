@@ -283,6 +283,36 @@ def test_a_judge_that_does_not_answer_is_an_error(models: FakeModels, trouble: R
         assert (error.context["cause"], error.context["model"]) == (cause, "gpt-4o")
 
 
+def test_a_stream_without_an_end_is_no_verdict(models: FakeModels) -> None:
+    """Every event of it is whole, and so is the verdict in it; only what says why the model stopped is missing."""
+    opening = {"id": "m", "type": "message", "role": "assistant", "model": "claude", "content": [], "stop_reason": None}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**opening, "usage": {"input_tokens": 9, "output_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": scored(8)}},
+        {"type": "content_block_stop", "index": 0},
+    ]
+    stopped = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}}
+    config = DeepEvalModelConfig(
+        provider="anthropic", model_name="claude-haiku-4-5", api_key=KEY, endpoint=models.anthropic_url
+    )
+
+    def evaluated(*ends: dict[str, Any]) -> EvaluationResult:
+        body = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in (*events, *ends))
+        models.answer(lambda _: Fault(status=200, body=body, headers={"content-type": "text/event-stream"}))
+
+        async def main() -> EvaluationResult:
+            async with opened(WireSettings(max_retries=0)) as wire:
+                return await geval(JudgeModel(config.plan({}), wire)).evaluate(**TRUTH.case)
+
+        return asyncio.run(main())
+
+    assert evaluated(stopped, {"type": "message_stop"}).score == 0.8
+    with pytest.raises(EvaluationError, match="it breaks off before its end") as caught:
+        evaluated({"type": "message_stop"})
+    assert (caught.value.code, caught.value.context["cause"]) == ("retries_exhausted", "bad_reply")
+
+
 def test_words_that_deepeval_listens_for_hide_no_error(models: FakeModels) -> None:
     """DeepEval replaces every error that holds such words by one of its own."""
     body = {"error": {"message": "the input is too long today", "type": "invalid_request_error", "code": None}}
