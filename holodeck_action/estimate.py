@@ -9,30 +9,15 @@ from pathlib import Path
 
 from holodeck_action.agents.own import instructions_of
 from holodeck_action.agents.registry import describe
+from holodeck_action.judging_estimate import JudgingEstimate, estimate_judges
 from holodeck_action.llm.budget import COMPLETION_GUESS, IMAGE_TOKENS, dollars, text_tokens
-from holodeck_action.llm.prices import cost_usd
 from holodeck_action.preflight import Prepared
+from holodeck_action.reckoning import Span, fewest_trials, list_price, noun
 from holodeck_action.reports.plain import one_line
 from holodeck_action.settings import Flags
-from holodeck_action.suite.applicability import needs_judge, skip_reason
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.targets import ModelTarget
 from holodeck_action.suite.values import Case, Turn
-
-_PER_UNIT = 1_000
-"""Tokens at which the price of one is looked up: some models charge more for long prompts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The least and the most of something, without calls of tools, which nobody can foretell."""
-
-    low: int
-    high: int
-
-    def __str__(self) -> str:
-        """Show both, or the one that they are."""
-        return f"{self.low:,}" if self.low == self.high else f"{self.low:,} to {self.high:,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +61,7 @@ def estimate_suite(item: Prepared) -> Estimate:
         empty = _prompt_tokens(case, fixed, item.suite.folder)
         # Before the k-th turn of a conversation k answers are in it.
         answers = most * (turns * (turns - 1) // 2)
-        for end, (times, tokens) in enumerate(((_fewest(item, case), empty), (case.repeat, empty + answers))):
+        for end, (times, tokens) in enumerate(((fewest_trials(item, case), empty), (case.repeat, empty + answers))):
             trials[end] += times
             calls[end] += times * turns
             prompts[end] += times * tokens
@@ -86,21 +71,9 @@ def estimate_suite(item: Prepared) -> Estimate:
         calls=Span(*calls),
         prompt_tokens=Span(*prompts),
         max_tokens=most,
-        low_usd=_cost(agent.model, prompts[0], 0),
-        high_usd=_cost(agent.model, prompts[1], calls[1] * most),
+        low_usd=list_price(agent.model, prompts[0], 0),
+        high_usd=list_price(agent.model, prompts[1], calls[1] * most),
     )
-
-
-def judged_evaluations(item: Prepared) -> Span:
-    """Return how many evaluations of a suite need a judge."""
-    low = high = 0
-    for case in item.cases:
-        count = sum(
-            needs_judge(spec.config) and skip_reason(spec, turn) is None for turn in case.turns for spec in turn.metrics
-        )
-        low += _fewest(item, case) * count
-        high += case.repeat * count
-    return Span(low, high)
 
 
 def plan_lines(prepared: Sequence[Prepared], flags: Flags) -> Iterator[str]:
@@ -109,17 +82,19 @@ def plan_lines(prepared: Sequence[Prepared], flags: Flags) -> Iterator[str]:
     Raises:
         TargetError: instructions cannot be read.
     """
-    estimates: list[Estimate] = []
+    needed: list[_Least] = []
     for item in prepared:
         found = estimate_suite(item) if asks_model(item) else None
-        yield f"plan: {one_line(item.place, 200)}: {_suite_line(item, found)}{_judges_words(item)}"
-        if found is not None:
-            estimates.append(found)
+        judging = estimate_judges(item) if item.settings.calls.mode != "replay" else None
+        yield f"plan: {one_line(item.place, 200)}: {_suite_line(item, found, judging)}"
+        if found is not None or judging is not None:
+            least = _least(found, judging)
+            needed.append(least)
             settings = item.settings
             yield from _budget_lines(
-                f"of {one_line(item.place, 200)}", settings.max_cost_usd, settings.max_tokens, [found]
+                f"of {one_line(item.place, 200)}", settings.max_cost_usd, settings.max_tokens, [least]
             )
-    yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, estimates)
+    yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed)
 
 
 def asks_model(item: Prepared) -> bool:
@@ -129,29 +104,45 @@ def asks_model(item: Prepared) -> bool:
 
 def price_known(model: LLMProvider) -> bool:
     """Tell whether a model has a list price."""
-    return _cost(model, _PER_UNIT, _PER_UNIT) is not None
+    return list_price(model, 1, 1) is not None
 
 
-def _judges_words(item: Prepared) -> str:
-    judged = judged_evaluations(item)
-    if not judged.high or item.settings.calls.mode == "replay":
-        return ""
-    return f"; {judged} {_noun(judged.high, 'evaluation')} by judges, whose calls are not reckoned"
+@dataclass(frozen=True, slots=True)
+class _Least:
+    """The least that a suite's model and judges take; dollars as far as their prices are known."""
+
+    usd: float
+    tokens: int
 
 
-def _suite_line(item: Prepared, found: Estimate | None) -> str:
-    cases = f"{len(item.cases):,} {_noun(len(item.cases), 'case')}"
+def _least(found: Estimate | None, judging: JudgingEstimate | None) -> _Least:
+    judges = () if judging is None else judging.judges
+    usd = math.fsum(judge.low_usd or 0.0 for judge in judges)
+    tokens = sum(judge.prompt_tokens.low for judge in judges)
+    return (
+        _Least(usd, tokens) if found is None else _Least(usd + (found.low_usd or 0.0), tokens + found.prompt_tokens.low)
+    )
+
+
+def _suite_line(item: Prepared, found: Estimate | None, judging: JudgingEstimate | None) -> str:
+    line = _model_words(item, found, judging) + ("" if judging is None else f"; {judging}")
+    asked = found is not None or judging is not None
+    return f"{line}; what is in the cache costs nothing" if asked and item.settings.calls.cache is not None else line
+
+
+def _model_words(item: Prepared, found: Estimate | None, judging: JudgingEstimate | None) -> str:
+    cases = f"{len(item.cases):,} {noun(len(item.cases), 'case')}"
     if found is None:
         if isinstance(item.target, ModelTarget):
             return (
                 f"{cases}, no model calls: answers are replayed from {one_line(str(item.settings.calls.folder), 200)}"
             )
-        calls = "" if judged_evaluations(item).high else "no model calls: "
+        calls = "no model calls: " if judging is None else ""
         return f"{cases}, {calls}{one_line(describe(item.target), 200)} answers"
     model = item.suite.agent.model
     line = (
-        f"{cases}, {found.trials} {_noun(found.trials.high, 'trial')}: at least {found.calls.low:,} "
-        f"{_noun(found.calls.low, 'call')} of {model.provider}/{one_line(model.name, 80)}, "
+        f"{cases}, {found.trials} {noun(found.trials.high, 'trial')}: at least {found.calls.low:,} "
+        f"{noun(found.calls.low, 'call')} of {model.provider}/{one_line(model.name, 80)}, "
         f"about {found.prompt_tokens} prompt tokens, "
     )
     if found.low_usd is None or found.high_usd is None:
@@ -161,18 +152,18 @@ def _suite_line(item: Prepared, found: Estimate | None) -> str:
             f"from {dollars(found.low_usd)} (answers empty, no calls of tools) "
             f"to {dollars(found.high_usd)} (answers of {found.max_tokens:,} tokens)"
         )
-    return line if item.settings.calls.cache is None else f"{line}; what is in the cache costs nothing"
+    return line
 
 
-def _budget_lines(whose: str, usd: float | None, tokens: int | None, found: Sequence[Estimate]) -> Iterator[str]:
+def _budget_lines(whose: str, usd: float | None, tokens: int | None, needed: Sequence[_Least]) -> Iterator[str]:
     if usd is not None:
-        yield f"budget {whose}: {dollars(usd)}{_too_low(usd, [item.low_usd for item in found])}"
+        yield f"budget {whose}: {dollars(usd)}{_too_low(usd, [least.usd for least in needed])}"
     if tokens is not None:
-        yield f"budget {whose}: {tokens:,} tokens{_too_low(tokens, [item.prompt_tokens.low for item in found])}"
+        yield f"budget {whose}: {tokens:,} tokens{_too_low(tokens, [least.tokens for least in needed])}"
 
 
-def _too_low(limit: float, needed: Sequence[float | None]) -> str:
-    least = math.fsum(amount or 0.0 for amount in needed)
+def _too_low(limit: float, needed: Sequence[float]) -> str:
+    least = math.fsum(needed)
     return ", less than the least of the plan: the run will stop early" if limit < least else ""
 
 
@@ -188,25 +179,3 @@ def _prompt_tokens(case: Case, fixed: int, folder: Path) -> int:
 def _file_tokens(turn: Turn) -> int:
     """Return the tokens of a turn's images; the texts of other files are not read yet."""
     return IMAGE_TOKENS * sum(file.type == "image" for file in turn.files)
-
-
-def _fewest(item: Prepared, case: Case) -> int:
-    """Return how many trials the case takes at least."""
-    if not item.settings.stop_when_decided:
-        return case.repeat
-    return min(case.min_pass, case.repeat - case.min_pass + 1)
-
-
-def _cost(model: LLMProvider, prompt: int, completion: int) -> float | None:
-    parts = [
-        cost_usd(model.provider, model.name, prompt_tokens=sent, completion_tokens=_PER_UNIT - sent)
-        for sent in (_PER_UNIT, 0)
-    ]
-    costs = [
-        part * count / _PER_UNIT for part, count in zip(parts, (prompt, completion), strict=True) if part is not None
-    ]
-    return math.fsum(costs) if len(costs) == len(parts) else None
-
-
-def _noun(count: int, noun: str) -> str:
-    return noun if count == 1 else f"{noun}s"

@@ -338,17 +338,82 @@ def test_what_asks_no_model_says_so(project: Project, models: FakeModels) -> Non
     assert (replayed.code, "no model calls: answers are replayed from " in replayed.stdout) == (0, True)
 
 
-def test_evaluations_by_judges_are_counted_in_the_plan(project: Project) -> None:
+def judged_by(project: Project, metrics: list[dict[str, Any]], **policy: Any) -> str:
+    """The plan for two cases `what is 0?` with recorded answers, and at most three trials."""
     project.numbered(2)
-    judge = {"provider": "openai", "name": "gpt-4o-mini", "endpoint": "http://127.0.0.1:9/v1"}
-    tone = {"type": "geval", "name": "Tone", "criteria": "polite", "model": judge}
-    project.policy(target="recorded:answers.jsonl", metrics=[tone], trials={"repeat": 3, "min_pass": 1})
-    finished = project.run("run", "--dry-run")
-    assert (finished.code, finished.stdout) == (
-        0,
-        "plan: agent.yaml: 2 cases, recorded:answers.jsonl answers; 2 to 6 evaluations by judges, whose calls are not "
-        "reckoned\n",
+    trials = {"repeat": 3, "min_pass": 1}
+    project.policy(target="recorded:answers.jsonl", metrics=metrics, trials=trials, **policy)
+    finished = project.run("run", "--dry-run", OPENAI_API_KEY=KEY)
+    assert finished.code == 0, finished.stderr
+    return finished.stdout
+
+
+def judge(name: str, provider: str = "openai", **more: Any) -> dict[str, Any]:
+    return {"provider": provider, "name": name, "endpoint": "http://127.0.0.1:9/v1", **more}
+
+
+RELEVANCY = {"type": "rag", "metric_type": "answer_relevancy"}
+
+
+def test_the_plan_counts_the_calls_of_judges(project: Project) -> None:
+    metrics = [{**RELEVANCY, "model": judge("gpt-4o-mini", max_tokens=500)}]
+    # 3 calls for each of 2 to 6 answers. A call: 300 tokens, 3 for the question and 1 for the expected answer, and at
+    # most 1000 for the answer, at $0.15 a million; a verdict at most 500 at $0.60.
+    # 6 · 304 · 0.15 / 10⁶ = 0.0002736, and 18 · (1304 · 0.15 + 500 · 0.60) / 10⁶ = 0.0089208.
+    assert judged_by(project, metrics) == (
+        "plan: agent.yaml: 2 cases, recorded:answers.jsonl answers; 2 to 6 evaluations by judges: about 6 to 18 calls "
+        "of openai/gpt-4o-mini, from $0.000274 (verdicts empty) to $0.008921 (verdicts of 500 tokens)\n"
     )
+
+
+def test_the_plan_counts_every_judge_of_a_panel(project: Project) -> None:
+    tone = {"type": "geval", "name": "Tone", "criteria": "polite"}
+    alone = {"type": "geval", "name": "Alone", "criteria": "c", "evaluation_steps": ["s"], "model": judge("gpt-4o")}
+    alone["judges"] = {"models": [], "fallback_models": []}
+    panel = {
+        "models": [judge("gpt-4o"), judge("gpt-4o"), judge("gpt-4o-mini")],
+        "fallback_models": [judge("gpt-4.1")],
+    }
+    plan = judged_by(project, [tone, RELEVANCY, alone], judges=panel, budget={"max_cost_usd": 0.01})
+    # Of 2 to 6 answers: gpt-4o is asked twice for each of 1 + 3 calls and once alone, gpt-4o-mini once for each of the
+    # four; both write the steps of Tone once, which takes 300 tokens.
+    found = re.search(
+        r"; 6 to 18 evaluations by judges: about 19 to 55 calls of openai/gpt-4o and 9 to 25 calls of "
+        r"openai/gpt-4o-mini, from \$([\d.]+) \(verdicts empty\) to \$([\d.]+) \(verdicts of 4,096 tokens\); fallback "
+        r"models come on top where a judge gives no verdict\nbudget of agent.yaml: \$0.01, less than the least of the ",
+        plan,
+    )
+    assert found is not None, plan
+    least = (18 * 304 + 300) * 2.5e-6 + (8 * 304 + 300) * 0.15e-6
+    most = (54 * 1304 + 300) * 2.5e-6 + 55 * 4096 * 10e-6 + (24 * 1304 + 300) * 0.15e-6 + 25 * 4096 * 0.60e-6
+    assert [float(price) for price in found.groups()] == [pytest.approx(least, abs=1e-4), pytest.approx(most, abs=0.01)]
+
+
+def test_the_plan_counts_the_parts_of_presets_and_composites(project: Project) -> None:
+    own = {"completeness": {"model": judge("o3", max_tokens=9)}, "redundancy": {"criteria": "brief"}}
+    preset = {"type": "generation", "model": judge("llama3", "ollama"), "metrics": own}
+    parts = [preset, {"type": "refusal", "expect": "as_expected_output"}, {"type": "length", "max_words": 9}]
+    plan = judged_by(project, [{"type": "composite", "metrics": parts}], judges={"models": [judge("gpt-4o")] * 2})
+    # The panel of the policy file takes refusal, groundedness and redundancy, whose steps it writes, and the two calls
+    # of the other refusal; completeness has its own model.
+    assert "2 to 6 evaluations by judges: about 21 to 61 calls of openai/gpt-4o and 2 to 6 calls of openai/o3" in plan
+
+
+def test_a_judge_without_a_price_is_named_in_the_plan(project: Project) -> None:
+    models = {"models": [judge("gpt-4o", max_tokens=10), judge("llama3", "ollama", max_tokens=20)]}
+    plan = judged_by(project, [RELEVANCY], judges=models)
+    assert "6 to 18 calls of ollama/llama3 and 6 to 18 calls of openai/gpt-4o, from $" in plan
+    assert plan.endswith("(verdicts of 10 to 20 tokens) and the unknown price of ollama/llama3\n")
+    plan = judged_by(project, [{**RELEVANCY, "model": judge("llama3", "ollama")}])
+    assert plan.endswith("6 to 18 calls of ollama/llama3, price unknown\n")
+
+
+def test_judges_that_are_replayed_cost_nothing(project: Project, models: FakeModels) -> None:
+    project.numbered(2)
+    project.policy(target="recorded:answers.jsonl", metrics=[{**RELEVANCY, "model": judge("gpt-4o")}])
+    project.write("tape/.keep", "")
+    finished = project.run("run", "--dry-run", "--replay", "tape")
+    assert finished.stdout == "plan: agent.yaml: 2 cases, no model calls: recorded:answers.jsonl answers\n"
 
 
 def test_a_price_that_is_not_known_is_said_to_be_so(project: Project, models: FakeModels) -> None:
