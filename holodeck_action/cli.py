@@ -301,9 +301,9 @@ def init(folder: Path, force: bool) -> int:
 
 
 @cli.command()
-@click.argument("document", type=click.Choice(["agent", "policy", "results", "verdict", "report"]))
+@click.argument("document", type=click.Choice(["agent", "policy", "results", "verdict", "report", "judge-card"]))
 def schema(document: str) -> int:
-    """Print the JSON Schema of a DOCUMENT: agent.yaml, the policy file, results.json, verdict.json or a JSON report."""
+    """Print the JSON Schema of a DOCUMENT: agent.yaml, the policy file, or a file that a command writes."""
     import json
 
     from holodeck_action.results.schema import result_schema

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,8 @@ from holodeck_action.agents.base import Agent, TargetError
 from holodeck_action.agents.registry import build_agent
 from holodeck_action.agents.tools.mcp_settings import server_secrets
 from holodeck_action.preflight import ConfigurationError, Prepared
+from holodeck_action.results.consumption import reused_of
+from holodeck_action.results.record import Record
 from holodeck_action.results.redaction import Redactor, environment_secrets
 from holodeck_action.runner.identity import run_identity
 from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
@@ -65,6 +67,17 @@ class Opened:
             *(() if self.wire is None else self.wire.notices),
             *(() if self.reuse is None else self.reuse.notices),
         )
+
+    def completed(self, record: Record) -> Record:
+        """Return a record with what the calls of models came to, how metrics were judged, and what judge cards tell."""
+        if self.wire is not None:
+            calls = replace(self.wire.model_calls, reused=reused_of(record))
+            record = replace(record, run=replace(record.run, model_calls=calls))
+        if self.judges is None:
+            return record
+        from holodeck_action.evaluators.configurations import with_cards
+
+        return with_cards(record, self.item.suite, self.item.cards, model_environment(self.item), self.redactor)
 
 
 def budget_of(max_cost_usd: float | None, max_tokens: int | None) -> Budget | None:
@@ -196,12 +209,18 @@ def _wire(item: Prepared, redactor: Redactor, budgets: Sequence[Budget]) -> Wire
     )
 
 
+def model_environment(item: Prepared) -> Mapping[str, str]:
+    """Return where keys and addresses are that model references leave out; what is only replayed needs no key."""
+    from holodeck_action.agents.own import environment_of
+
+    return environment_of(item.environ, replayed=item.settings.calls.mode == "replay")
+
+
 def _own_agent(item: Prepared, redactor: Redactor, wire: Wire, files: CaseFiles | None) -> OwnAgent:
-    from holodeck_action.agents.own import Limits, build_own, environment_of
+    from holodeck_action.agents.own import Limits, build_own
 
     limits = Limits(item.settings.turn_timeout_s, item.settings.max_response_bytes)
-    environ = environment_of(item.environ, replayed=item.settings.calls.mode == "replay")
-    return build_own(item.suite, environ, limits, wire, redactor, files)
+    return build_own(item.suite, model_environment(item), limits, wire, redactor, files)
 
 
 def _judges(item: Prepared, wire: Wire) -> Judges:
@@ -210,10 +229,10 @@ def _judges(item: Prepared, wire: Wire) -> Judges:
     Raises:
         TargetError: a budget in US dollars is to hold for a judge whose price is not known.
     """
-    from holodeck_action.agents.own import check_price, environment_of
+    from holodeck_action.agents.own import check_price
     from holodeck_action.evaluators.judges import Judges, plans_of
 
-    environ = environment_of(item.environ, replayed=item.settings.calls.mode == "replay")
+    environ = model_environment(item)
     if wire.limits_cost:
         for config in judged_metrics(item.cases).values():
             for plan in plans_of(item.suite, config, environ):
@@ -226,13 +245,11 @@ def _reuse(item: Prepared, redactor: Redactor, judges: Judges) -> Reuse | None:
     calls = item.settings.calls
     if calls.mode != "live" or calls.cache is None:
         return None
-    from holodeck_action.agents.own import environment_of
     from holodeck_action.evaluators.reuse import Reuse
     from holodeck_action.evaluators.verdict_cache import VerdictCache
 
-    environ = environment_of(item.environ, replayed=False)
     cache = VerdictCache(calls.cache / "verdicts", redactor, calls.ttl_s, lambda: datetime.now(UTC))
-    return Reuse(item.suite, environ, cache, redactor, judges.prepare)
+    return Reuse(item.suite, model_environment(item), cache, redactor, judges.prepare)
 
 
 async def close_all(suites: Sequence[Opened]) -> None:

@@ -23,7 +23,6 @@ from holodeck_action.reports.files import JUNIT_FILE, REPORT_FILE, write_reports
 from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.progress import progress_for
 from holodeck_action.reports.terminal import show
-from holodeck_action.results.consumption import reused_of
 from holodeck_action.results.decide import decide
 from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE, write_combined, write_record, write_verdict
 from holodeck_action.results.record import Record
@@ -317,10 +316,7 @@ async def _evaluate(
     for notice in ready.notices:
         if notice not in told:
             _note(ready.redactor.text(notice), output)
-    if ready.wire is not None:
-        calls = replace(ready.wire.model_calls, reused=reused_of(record))
-        record = replace(record, run=replace(record.run, model_calls=calls))
-    return _Evaluated(record, stop.requested)
+    return _Evaluated(ready.completed(record), stop.requested)
 
 
 def _nothing() -> None:

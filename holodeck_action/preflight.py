@@ -7,13 +7,14 @@ import glob
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holodeck_action.agents.base import TargetError
 from holodeck_action.agents.registry import build_agent, describe
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, read_template
+from holodeck_action.results.cards import suite_cards
 from holodeck_action.results.files import RecordError, read_record
 from holodeck_action.results.redaction import Redactor, environment_secrets
 from holodeck_action.results.storable import storable_text
@@ -37,6 +38,7 @@ from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.pool import WorkerPool
 
 if TYPE_CHECKING:
+    from holodeck_action.results.judge_card import JudgeCard
     from holodeck_action.runner.stored import StoredRun
 
 
@@ -64,10 +66,11 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A valid suite; `environ` is the job's environment with what an env file adds."""
+    """A valid suite; `environ` is the job's environment with what an env file adds, `cards` are its judge cards."""
 
     suite: Suite
     environ: Mapping[str, str]
+    cards: Mapping[str, JudgeCard] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class Prepared:
 
     `environ` is what its agent and its code see. `shown` is its folder as the reader would type it, empty for the
     current one. `target_folder` is what a relative path in the target is relative to. `stored` holds answers of an
-    earlier run, which are graded in the place of new ones.
+    earlier run, which are graded in the place of new ones. `cards` are the judge cards by metric.
     """
 
     suite: Suite
@@ -87,6 +90,7 @@ class Prepared:
     target: AnyTarget
     target_folder: Path
     stored: StoredRun | None = None
+    cards: Mapping[str, JudgeCard] = field(default_factory=dict)
 
     @property
     def place(self) -> str:
@@ -143,6 +147,7 @@ def load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool =
                 allow_empty=allow_empty,
                 notices=found.notices,
             )
+            cards = suite_cards(suite)
             references = graders(suite)
             wrong = asyncio.run(_check_callables(suite, references, found.variables)) if references else {}
         except SuiteError as error:
@@ -152,7 +157,7 @@ def load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool =
             _line(Problem(mark, "gates.summary.function" if mark == suite.summary_mark else "grader", message), shown)
             for mark, message in ((references[reference], message) for reference, message in wrong.items())
         ]
-        suites.append(Loaded(suite, found.variables))
+        suites.append(Loaded(suite, found.variables, cards))
     if lines:
         raise ConfigurationError(lines)
     return tuple(suites)
@@ -180,7 +185,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
             lines.append(f"{suite_place(suite, around.cwd)}: {error}")
             continue
         lines += judge_problems(suite, cases, settings, loaded.environ, shown)
-        prepared.append(Prepared(suite, loaded.environ, shown, settings, cases, target, folder))
+        prepared.append(Prepared(suite, loaded.environ, shown, settings, cases, target, folder, cards=loaded.cards))
     if lines:
         raise ConfigurationError(lines)
     return tuple(prepared)

@@ -74,4 +74,5 @@ def prepare_stored(
         target=RecordedTarget(path=str(results)),
         target_folder=around.cwd,
         stored=stored,
+        cards=loaded.cards,
     )

@@ -14,7 +14,7 @@ from holodeck_action.calibration.card import NO_THRESHOLD
 from holodeck_action.calibration.labels import LabelError, LabelledAnswer, Labels
 from holodeck_action.calibration.matching import Compared, Matched
 from holodeck_action.evaluators.scoring import TurnScorer
-from holodeck_action.opening import Opened, open_all
+from holodeck_action.opening import Opened, model_environment, open_all
 from holodeck_action.preflight import (
     ConfigurationError,
     Loaded,
@@ -25,6 +25,8 @@ from holodeck_action.preflight import (
     suite_place,
 )
 from holodeck_action.reports.plain import one_line
+from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.judge_card import Configuration
 from holodeck_action.results.record import (
     SCHEMA_VERSION,
     Provenance,
@@ -61,10 +63,14 @@ _FILE = FileInput(path="labels", type="text")
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of judging: what there is to compare, and why judging ended early (None: it did not)."""
+    """What came of judging: what there is to compare, and why judging ended early (None: it did not).
+
+    `configuration` is what decided the scores; None where no model grades.
+    """
 
     matched: Matched
     stopped: str | None
+    configuration: Configuration | None
 
 
 def prepare_labelled(
@@ -158,7 +164,18 @@ def judge_labelled(
         (turn,) = trial.turns
         (evaluation,) = turn.evaluations
         compared.append(Compared(row, row.case or case.id, evaluation))
-    return Answered(Matched(metric, tuple(compared), tuple(item.evaluation for item in compared)), stopped)
+    evaluations = tuple(item.evaluation for item in compared)
+    return Answered(Matched(metric, tuple(compared), evaluations), stopped, _configuration(opened, evaluations))
+
+
+def _configuration(opened: Opened, evaluations: Sequence[Evaluation]) -> Configuration | None:
+    if opened.judges is None:
+        return None
+    from holodeck_action.evaluators.configurations import configuration_of, version_of
+
+    (spec,) = opened.item.cases[0].turns[0].metrics
+    environ = model_environment(opened.item)
+    return configuration_of(opened.item.suite, spec, version_of(evaluations), environ, opened.redactor)
 
 
 async def _judge(opened: Opened, clock: Clock) -> list[TrialRecord]:

@@ -1,24 +1,29 @@
-"""The judge card: what a judge's verdicts are worth, measured against the labels of humans."""
+"""Judge cards made: what a judge says, measured against the labels of humans."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-from pydantic import TypeAdapter
 
 from holodeck_action import __version__
 from holodeck_action.calibration.labels import LabelError, Labels
 from holodeck_action.calibration.matching import Compared, Matched, judges_of
 from holodeck_action.results.agreement import krippendorff_alpha
+from holodeck_action.results.estimates import Confusion, Estimate
 from holodeck_action.results.evaluation import Criteria, Evaluation
 from holodeck_action.results.judge import judge_evaluation
+from holodeck_action.results.judge_card import (
+    CARD_VERSION,
+    Agreement,
+    Configuration,
+    Disagreement,
+    Humans,
+    JudgeCard,
+    Missing,
+    PassRates,
+    Scores,
+)
 from holodeck_action.results.reliability import (
-    Confusion,
-    Estimate,
     alpha_of_pairs,
     cohen_kappa,
     confusion_of,
@@ -30,151 +35,7 @@ from holodeck_action.results.reliability import (
 )
 from holodeck_action.results.statistics import MANY_ENOUGH
 
-CARD_VERSION = 1
 NO_THRESHOLD = "has no threshold that makes a verdict of a score; give one with --threshold"
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How two raters agree on verdicts: share of equal ones, Cohen's κ and Krippendorff's nominal α, over n answers."""
-
-    n: int
-    agreement: Estimate
-    kappa: Estimate
-    alpha: Estimate
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """How the judge's scores follow the humans': correlations, Krippendorff's interval α, mean absolute error."""
-
-    n: int
-    pearson: float | None
-    spearman: float | None
-    alpha: Estimate
-    mean_absolute_error: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Humans:
-    """How the humans agree with each other, which is the most that can be asked of a judge.
-
-    `first_two` compares the first two of them over the answers that both labelled; `alpha` is Krippendorff's of all.
-    """
-
-    raters: int
-    first_two: Agreement
-    alpha: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class PassRates:
-    """Shares of answers that pass.
-
-    `human` and `judge` are those of the labelled answers; `judged` is how many answers the judge graded in all,
-    `of_judged` the share of them that it passes, and `corrected` what humans would pass of them. `corrected` has no
-    value where all judged answers are labelled: `human` is the rate then.
-    """
-
-    human: Estimate
-    judge: Estimate
-    judged: int
-    of_judged: Estimate
-    corrected: Estimate
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """A labelled answer that the judge could not grade, and why."""
-
-    line: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Disagreement:
-    """A labelled answer on which human and judge differ; verdicts are True for a pass."""
-
-    line: int
-    human: bool
-    judge: bool
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeCard:
-    """What a judge's verdicts are worth. It holds no text of cases or answers.
-
-    Attributes:
-        schema_version: of this document.
-        metric: the metric's name.
-        judges: the models that graded.
-        configuration: digest of what decides a score: metric, settings, version, judges; see `configuration_of`.
-        threshold: what decides whether a score passes; None where verdicts come without one, or it differs by case.
-        source: `live`, or the digest of the record that held the verdicts.
-        labels: SHA-256 of the file of labels.
-        n: labelled answers that were compared.
-        verdicts: answers by what both said.
-        judge: how the judge agrees with the first human.
-        sensitivity: share of the answers the human passes that the judge passes.
-        specificity: share of the answers the human fails that the judge fails.
-        pass_rates: shares of answers that pass.
-        scores: where the labels are scores.
-        humans: where several humans labelled.
-        missing: labelled answers without a verdict of the judge.
-        disagreements: in the order of the file.
-        notices: what the reader should know, each one sentence.
-        tool_version: version of holodeck-action.
-        created_at: ISO 8601, UTC.
-    """
-
-    schema_version: int
-    metric: str
-    judges: tuple[str, ...]
-    configuration: str
-    threshold: float | None
-    source: str
-    labels: str
-    n: int
-    verdicts: Confusion
-    judge: Agreement
-    sensitivity: Estimate
-    specificity: Estimate
-    pass_rates: PassRates
-    scores: Scores | None
-    humans: Humans | None
-    missing: tuple[Missing, ...]
-    disagreements: tuple[Disagreement, ...]
-    notices: tuple[str, ...]
-    tool_version: str
-    created_at: str
-
-
-CARD: TypeAdapter[JudgeCard] = TypeAdapter(JudgeCard)
-
-
-def card_json(card: JudgeCard) -> bytes:
-    """Return the content of judge-card.json."""
-    return CARD.dump_json(card, indent=1) + b"\n"
-
-
-def configuration_of(evaluations: Sequence[Evaluation]) -> str:
-    """Return a digest of what decides the scores of a metric; thresholds only decide what becomes of scores.
-
-    The settings of the models that grade, but for their names, are not known to a record and take no part.
-    """
-    first = evaluations[0]
-    criteria = first.criteria
-    described: dict[str, Any] = {
-        "kind": criteria.kind,
-        "metric": criteria.metric,
-        "settings": criteria.settings,
-        "pass_values": criteria.pass_values,
-        "polarity": criteria.polarity,
-        "version": first.evaluator_version,
-        "judges": sorted(frozenset().union(*map(judges_of, evaluations))),
-    }
-    text = json.dumps(described, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +52,15 @@ class _Judged:
         return self.humans[0]
 
 
-def make_card(labels: Labels, matched: Matched, threshold: float | None, *, source: str, created_at: str) -> JudgeCard:
+def make_card(
+    labels: Labels,
+    matched: Matched,
+    threshold: float | None,
+    *,
+    configuration: Configuration | None,
+    source: str,
+    created_at: str,
+) -> JudgeCard:
     """Measure a judge.
 
     Args:
@@ -199,6 +68,7 @@ def make_card(labels: Labels, matched: Matched, threshold: float | None, *, sour
         matched: what the judge says of the same answers.
         threshold: lowest passing score (highest, where low scores are good) for humans and judge in place of the
             metric's own; None for the metric's own.
+        configuration: see `JudgeCard`.
         source: see `JudgeCard`.
         created_at: see `JudgeCard`.
 
@@ -230,7 +100,7 @@ def make_card(labels: Labels, matched: Matched, threshold: float | None, *, sour
         schema_version=CARD_VERSION,
         metric=matched.metric,
         judges=tuple(sorted(frozenset().union(*map(judges_of, evaluations)))),
-        configuration=configuration_of(evaluations),
+        configuration=configuration,
         threshold=next(iter(thresholds)) if len(thresholds) == 1 else None,
         source=source,
         labels=labels.digest,

@@ -9,19 +9,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from holodeck_action.calibration.card import JudgeCard, card_json, make_card
+from holodeck_action.calibration.card import make_card
 from holodeck_action.calibration.labels import LabelError, Labels, read_labels
 from holodeck_action.calibration.matching import match_record
 from holodeck_action.calibration.showing import console_lines, markdown_lines
 from holodeck_action.preflight import ConfigurationError, Loaded, Surroundings, writable_folder
 from holodeck_action.results.canonical import record_digest
+from holodeck_action.results.estimates import Estimate
 from holodeck_action.results.files import RecordError, read_record, write_atomically
-from holodeck_action.results.reliability import Estimate
+from holodeck_action.results.judge_card import CARD_FILE, JudgeCard, card_json
 from holodeck_action.results.verdict import EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_VIOLATED
 from holodeck_action.runner.trial import Clock
 from holodeck_action.settings import Flags
 
-CARD_FILE = "judge-card.json"
 LIVE = "live"
 """Source of a card whose verdicts were asked for."""
 
@@ -114,7 +114,14 @@ def calibrate_record(asked: Calibration, results: Path, cwd: Path, stdout: TextI
     try:
         record = read_record(cwd / results)
         matched = match_record(labels, record, asked.metric, str(results))
-        card = make_card(labels, matched, asked.threshold, source=record_digest(record), created_at=_now().isoformat())
+        card = make_card(
+            labels,
+            matched,
+            asked.threshold,
+            configuration=record.configurations.get(matched.metric),
+            source=record_digest(record),
+            created_at=_now().isoformat(),
+        )
     except RecordError as error:
         raise ConfigurationError([str(error).replace(str(cwd / results), str(results), 1)]) from error
     except LabelError as error:
@@ -165,7 +172,14 @@ def calibrate_live(
     budget = budget_of(flags.max_cost_usd, flags.max_tokens)
     answered = judge_labelled(labels, metric, prepared, budget, Clock(_now, time.monotonic), stderr)
     try:
-        card = make_card(labels, answered.matched, asked.threshold, source=LIVE, created_at=_now().isoformat())
+        card = make_card(
+            labels,
+            answered.matched,
+            asked.threshold,
+            configuration=answered.configuration,
+            source=LIVE,
+            created_at=_now().isoformat(),
+        )
     except LabelError as error:
         raise ConfigurationError(error.problems) from error
     return _conclude(asked, card, answered.stopped, around.cwd, stdout, stderr)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holodeck_action.calibration.card import Agreement, JudgeCard
 from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.untrusted import inline_code
-from holodeck_action.results.reliability import Estimate
+from holodeck_action.reports.wording import estimate_text
+from holodeck_action.results.judge_card import Agreement, JudgeCard
 
 _MOST_LINES = 20
 
@@ -74,18 +74,18 @@ def _table(card: JudgeCard) -> Sequence[tuple[str, tuple[int, int]]]:
 
 def _numbers(card: JudgeCard) -> Iterator[tuple[str, str]]:
     yield from _agreement("", card.judge)
-    yield "sensitivity", shown(card.sensitivity)
-    yield "specificity", shown(card.specificity)
+    yield "sensitivity", estimate_text(card.sensitivity)
+    yield "specificity", estimate_text(card.specificity)
     rates = card.pass_rates
-    yield "pass rate, human", shown(rates.human)
-    yield "pass rate, judge", shown(rates.judge)
+    yield "pass rate, human", estimate_text(rates.human)
+    yield "pass rate, judge", estimate_text(rates.judge)
     if rates.judged > card.n:
-        yield f"pass rate, judge, all {rates.judged} answers", shown(rates.of_judged)
-        yield "corrected pass rate of these", shown(rates.corrected)
+        yield f"pass rate, judge, all {rates.judged} answers", estimate_text(rates.of_judged)
+        yield "corrected pass rate of these", estimate_text(rates.corrected)
     if card.scores is not None:
         yield "Pearson's r of scores", _plain(card.scores.pearson)
         yield "Spearman's ρ of scores", _plain(card.scores.spearman)
-        yield "Krippendorff's α of scores", shown(card.scores.alpha)
+        yield "Krippendorff's α of scores", estimate_text(card.scores.alpha)
         yield "mean absolute error of scores", _plain(card.scores.mean_absolute_error)
     if card.humans is not None:
         yield from _agreement(f"humans 1 and 2 ({card.humans.first_two.n} answers): ", card.humans.first_two)
@@ -94,9 +94,9 @@ def _numbers(card: JudgeCard) -> Iterator[tuple[str, str]]:
 
 
 def _agreement(whose: str, found: Agreement) -> Iterator[tuple[str, str]]:
-    yield f"{whose}agreement", shown(found.agreement)
-    yield f"{whose}Cohen's κ", shown(found.kappa)
-    yield f"{whose}Krippendorff's α", shown(found.alpha)
+    yield f"{whose}agreement", estimate_text(found.agreement)
+    yield f"{whose}Cohen's κ", estimate_text(found.kappa)
+    yield f"{whose}Krippendorff's α", estimate_text(found.alpha)
 
 
 def _remarks(card: JudgeCard) -> Iterator[tuple[str, str]]:
@@ -114,14 +114,6 @@ def _remarks(card: JudgeCard) -> Iterator[tuple[str, str]]:
         yield f"{len(card.missing) - _MOST_LINES} more answers were not judged", ""
     for notice in card.notices:
         yield f"note: {notice}", ""
-
-
-def shown(estimate: Estimate) -> str:
-    """Return an estimate with its interval; a dash for what is not known."""
-    interval = ""
-    if estimate.low is not None and estimate.high is not None:
-        interval = f" [{estimate.low:.3f}, {estimate.high:.3f}]"
-    return _plain(estimate.value) + interval
 
 
 def _plain(value: float | None) -> str:

@@ -163,7 +163,7 @@ class Reuse:
         declared = declared_names(reusable.evaluator.PARAM_SPEC)
         # The parts of a preset read more than one kind of input: all of them count.
         read = {name: _plain(value) for name, value in inputs.items() if name in declared or not reusable.plain}
-        return _digest(
+        return digest_of(
             {
                 "metric": reusable.identity,
                 "inputs": self._redactor.value(read),
@@ -197,13 +197,13 @@ class Reuse:
         described = {
             "format": FORMAT,
             "program": __version__,
-            "library": _library(config),
+            "library": library_of(config),
             "metric_version": evaluator.VERSION,
             "config": dumped,
             "parts": parts,
         }
         threshold = effective_threshold(config)
-        return Reusable(_digest(self._redactor.value(described)), evaluator, threshold, plain, written_steps)
+        return Reusable(digest_of(self._redactor.value(described)), evaluator, threshold, plain, written_steps)
 
     def _part(self, name: str, config: MetricModel) -> dict[str, Any]:
         """Return who grades a metric, or a part of it.
@@ -214,12 +214,12 @@ class Reuse:
         panel = panel_of(self._suite.policy.judges, config)
         return {
             "name": name,
-            "judges": [_judge(plan) for plan in plans_of(self._suite, config, self._environ)],
+            "judges": [judge_identity(plan) for plan in plans_of(self._suite, config, self._environ)],
             "panel": None if panel is None else [len(panel.models), panel.aggregation, panel.min_successful],
         }
 
 
-def _judge(plan: ModelPlan) -> dict[str, Any]:
+def judge_identity(plan: ModelPlan) -> dict[str, Any]:
     """Return what tells two judges apart, as the wire's keys do: port and scheme change no answer."""
     address = urlsplit(plan.account.base_url)
     host = address.hostname or ""
@@ -241,7 +241,7 @@ def _version(package: str) -> str:
         return ""
 
 
-def _library(config: AnyMetric) -> str:
+def library_of(config: AnyMetric) -> str:
     """Return name and version of the library whose prompts the judges are asked."""
     package = "azure-ai-evaluation" if isinstance(config, StandardMetric) else "deepeval"
     return f"{package} {_version(package)}"
@@ -268,7 +268,8 @@ def _writes_steps(dumped: Any) -> bool:
     return isinstance(dumped, list) and any(map(_writes_steps, dumped))
 
 
-def _digest(value: Any) -> str:
+def digest_of(value: Any) -> str:
+    """Return the SHA-256 of a value as JSON, in hex."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holodeck_action.reports.plain import one_line
-from holodeck_action.reports.wording import VERDICTS, call_text, calls_text, counts_text, panel_text, place
+from holodeck_action.reports.wording import VERDICTS, call_text, calls_text, card_text, counts_text, panel_text, place
 from holodeck_action.results.gates import figure
 from holodeck_action.results.verdict import GateVerdict
 from holodeck_action.results.views import CaseView, MetricView, Report, TurnView
@@ -39,6 +39,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield ""
         yield from _metrics(report.metrics)
         yield from panel_lines(report)
+        yield from card_lines(report)
     yield ""
     for gate in report.gates:
         yield gate_text(gate)
@@ -51,6 +52,12 @@ def panel_lines(report: Report) -> Iterator[str]:
     """Yield a line on every panel of judges: how they agreed."""
     for panel in report.panels:
         yield f"{one_line(panel.metric, 60)}: {panel_text(panel)}"
+
+
+def card_lines(report: Report) -> Iterator[str]:
+    """Yield a line on every judge card: what the judge was measured to be worth."""
+    for card in report.cards:
+        yield f"{one_line(card.metric, 60)}: {one_line(card_text(card), 1000)}"
 
 
 def calls_lines(report: Report) -> Iterator[str]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from holodeck_action.reports import untrusted
 from holodeck_action.reports.plain import lines_of, one_line
-from holodeck_action.reports.wording import SIGNS, WORDS, calls_text, panel_text, usd_text
+from holodeck_action.reports.wording import SIGNS, WORDS, calls_text, estimate_text, panel_text, usd_text
+from holodeck_action.results.estimates import Estimate
 from holodeck_action.results.gates import at_most, figure
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.verdict import PanelSummary
@@ -188,6 +189,7 @@ def _environment(
     environment.filters.update(
         number=number, signed=signed, percent=percent, seconds=seconds, usd=usd, sign=sign, word=word, place=place,
         required=required, actual=actual, call=call, calls=calls, agreement=agreement,
+        estimate=estimate,
     )  # fmt: skip
     return environment
 
@@ -276,6 +278,11 @@ def actual(gate: Fields) -> str:
 def agreement(panel: Fields) -> str:
     """Return how the judges of a panel agreed, in one line."""
     return panel_text(PanelSummary(**{name: panel[name] for name in PanelSummary.__dataclass_fields__}))
+
+
+def estimate(found: Fields) -> str:
+    """Return a number with its interval, such as `0.850 [0.640, 0.948]`, `–` for none."""
+    return estimate_text(Estimate(found["value"], found["low"], found["high"]))
 
 
 def calls(model_calls: Fields) -> str:

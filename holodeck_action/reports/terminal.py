@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action.reports.console import (
     calls_lines,
+    card_lines,
     case_lines,
     conclusion,
     console_report,
@@ -64,7 +65,7 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     if report.metrics:
         yield Text("")
         yield _metrics(report)
-        for line in panel_lines(report):
+        for line in (*panel_lines(report), *card_lines(report)):
             yield Text(line, style="dim")
     yield Text("")
     for gate in report.gates:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from holodeck_action.results.estimates import Estimate
+from holodeck_action.results.judge_card import CardSummary
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.verdict import Counts, PanelSummary, VerdictOutcome
 from holodeck_action.results.views import ToolCallView
@@ -78,6 +80,35 @@ def panel_text(panel: PanelSummary) -> str:
     if panel.missing:
         parts.append(f"{panel.missing:,} missing")
     return ", ".join(parts)
+
+
+def estimate_text(estimate: Estimate, digits: int = 3) -> str:
+    """Return a number with its interval; a dash for what is not known."""
+    if estimate.value is None:
+        return "–"
+    interval = ""
+    if estimate.low is not None and estimate.high is not None:
+        interval = f" [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"
+    return f"{estimate.value:.{digits}f}{interval}"
+
+
+def card_text(card: CardSummary) -> str:
+    """Return what a judge card tells, without the metric's name; a stale one's holds text that is not ours."""
+    head = f"judge card of {card.made_on}"
+    if card.stale:
+        return f"{head} is stale and corrects nothing. Not as when it was made: {'; '.join(card.stale)}"
+    missing = f" ({card.missing:,} more not judged)" if card.missing else ""
+    parts = [
+        f"{card.labels:,} {'label' if card.labels == 1 else 'labels'}{missing}",
+        f"agreement {estimate_text(card.agreement)}",
+        f"κ {estimate_text(card.kappa)}",
+        f"α {estimate_text(card.alpha)}",
+        f"sensitivity {estimate_text(card.sensitivity)}",
+        f"specificity {estimate_text(card.specificity)}",
+        f"passes {estimate_text(card.pass_rate)} of {card.judged:,} answers",
+        f"corrected {estimate_text(card.corrected)}",
+    ]
+    return f"{head}: {', '.join(parts)}"
 
 
 def usd_text(value: float) -> str:

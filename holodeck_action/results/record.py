@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
+from holodeck_action.results.judge_card import CardSummary, Configuration
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.policy import Gates, QuarantineEntry
 
@@ -228,7 +229,8 @@ class Record:
 
     `stopped` says why the run ended before its plan was done (signal, deadline); None for a run that ended by itself.
     `stop_when_decided` tells which trials count (statistics reference, Trials). `summary` is None where no callable of
-    the suite summarises it.
+    the suite summarises it. `configurations` says what decided the scores of the metrics that models graded, by name;
+    `cards` what their judge cards tell, in order of name.
     """
 
     schema_version: int
@@ -242,3 +244,5 @@ class Record:
     stopped: str | None = None
     notices: tuple[str, ...] = ()
     summary: CustomSummary | None = None
+    configurations: Mapping[str, Configuration] = field(default_factory=dict)
+    cards: tuple[CardSummary, ...] = ()

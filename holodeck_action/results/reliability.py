@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 
 from holodeck_action.results.agreement import krippendorff_alpha
+from holodeck_action.results.estimates import NOTHING, Confusion, Estimate
 from holodeck_action.results.statistics import MANY_ENOUGH, Z_95, quantile, wilson_lower_bound
 
 RESAMPLES = 2000
@@ -21,60 +21,6 @@ SEED = 20_140_131
 
 Pair = tuple[float, float]
 """Values that two raters gave to one answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A number with its two-sided 95 % interval; None where the labels cannot tell it."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-
-
-NOTHING = Estimate(None)
-
-
-@dataclass(frozen=True, slots=True)
-class Confusion:
-    """Answers by what the humans and the judge said.
-
-    Attributes:
-        true_pass: both say pass.
-        false_pass: the judge passes what the humans fail.
-        false_fail: the judge fails what the humans pass.
-        true_fail: both say fail.
-    """
-
-    true_pass: int
-    false_pass: int
-    false_fail: int
-    true_fail: int
-
-    @property
-    def n(self) -> int:
-        """All answers."""
-        return self.true_pass + self.false_pass + self.false_fail + self.true_fail
-
-    @property
-    def human_passes(self) -> int:
-        """Answers that the humans pass."""
-        return self.true_pass + self.false_fail
-
-    @property
-    def judge_passes(self) -> int:
-        """Answers that the judge passes."""
-        return self.true_pass + self.false_pass
-
-    @property
-    def human_fails(self) -> int:
-        """Answers that the humans fail."""
-        return self.false_pass + self.true_fail
-
-    @property
-    def agreed(self) -> int:
-        """Answers on which they say the same."""
-        return self.true_pass + self.true_fail
 
 
 def confusion_of(verdicts: Iterable[tuple[bool, bool]]) -> Confusion:

@@ -75,6 +75,7 @@ def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
         ),
         run=RunView(record.run.started_at, record.run.duration_ms, record.run.model_calls),
         panels=verdict.panels,
+        cards=record.cards,
     )
 
 

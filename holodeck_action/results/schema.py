@@ -6,13 +6,14 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from holodeck_action.results.judge_card import JudgeCard
 from holodeck_action.results.record import Record
 from holodeck_action.results.verdict import Verdict
 from holodeck_action.results.views import Report
 
 
 def result_schema(document: str) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a file: `results`, `verdict` or `report`."""
-    documents: dict[str, Any] = {"results": Record, "verdict": Verdict, "report": Report}
+    """Return the JSON Schema (draft 2020-12) of a file: `results`, `verdict`, `report` or `judge-card`."""
+    documents: dict[str, Any] = {"results": Record, "verdict": Verdict, "report": Report, "judge-card": JudgeCard}
     made = TypeAdapter(documents[document]).json_schema(mode="serialization")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"{document}.json", **made}

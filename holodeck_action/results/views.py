@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.judge_card import CardSummary
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.verdict import Counts, GateVerdict, Outcome, PanelSummary, TrialVerdict, VerdictOutcome
 from holodeck_action.suite.marks import SourceMark
@@ -191,6 +192,7 @@ class Report:
     provenance: ReportProvenance
     run: RunView | None
     panels: tuple[PanelSummary, ...]
+    cards: tuple[CardSummary, ...]
 
 
 REPORT: TypeAdapter[Report] = TypeAdapter(Report)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from holodeck_action.suite.base import FormatModel, Integer
+from holodeck_action.suite.base import FormatModel, Integer, NonBlank
 from holodeck_action.suite.providers import LLMProvider
 
 Aggregation = Literal["majority_vote", "median", "mean", "min", "max"]
@@ -27,3 +27,10 @@ class Judges(FormatModel):
     """Judges asked at once about one answer; all when absent."""
     fallback_models: tuple[LLMProvider, ...] = ()
     """Asked one after the other in the place of a judge that gives no verdict."""
+
+
+class SuiteJudges(Judges):
+    """`judges` of the policy file: the panel of all metrics, and what judges were measured to be worth."""
+
+    cards: tuple[NonBlank, ...] = ()
+    """Judge cards that `calibrate` made, one for a metric: paths inside the suite's folder."""

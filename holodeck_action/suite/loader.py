@@ -105,6 +105,7 @@ def load_suite(
             for index, tool in enumerate(agent.tools or ())
         },
         summary_mark=_summary_mark(sources, policy),
+        card_marks=_card_marks(sources, policy),
     )
 
 
@@ -113,6 +114,13 @@ def _summary_mark(sources: Sources, policy: Policy) -> SourceMark | None:
         return None
     place = ("gates", "summary", "function")
     return sources.policy.mark(*position_of(sources.policy, sources.policy.root, place))
+
+
+def _card_marks(sources: Sources, policy: Policy) -> tuple[SourceMark, ...]:
+    if sources.policy is None:
+        return ()
+    places = (("judges", "cards", index) for index in range(len(policy.judges.cards)))
+    return tuple(sources.policy.mark(*position_of(sources.policy, sources.policy.root, place)) for place in places)
 
 
 def load_policy(path: Path, *, environ: Mapping[str, str]) -> Policy:

@@ -20,7 +20,7 @@ from holodeck_action.suite.base import (
     WrittenText,
 )
 from holodeck_action.suite.cases import TrajectoryEntry
-from holodeck_action.suite.judging import Judges
+from holodeck_action.suite.judging import SuiteJudges
 from holodeck_action.suite.metrics import CaseMetric, SuiteMetric
 from holodeck_action.suite.targets import Target
 
@@ -198,8 +198,8 @@ class Policy(FormatModel):
     """Added to `evaluations.metrics`."""
     cases: Annotated[dict[str, CaseOverlay], NoneAs({})] = Field(default_factory=dict)
     """Additions by case name or id."""
-    judges: Annotated[Judges, NoneAs({})] = Field(default_factory=Judges)
-    """Default panel of the metrics that a model grades."""
+    judges: Annotated[SuiteJudges, NoneAs({})] = Field(default_factory=SuiteJudges)
+    """Default panel of the metrics that a model grades, and the judge cards."""
     trials: Annotated[Trials, NoneAs({})] = Field(default_factory=Trials)
     gates: Annotated[Gates, NoneAs({})] = Field(default_factory=Gates)
     baseline: Annotated[Baseline, NoneAs({})] = Field(default_factory=Baseline)

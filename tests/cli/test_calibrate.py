@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterator
@@ -12,62 +10,9 @@ from typing import Any
 import pytest
 
 from holodeck_action.results.reliability import Confusion, cohen_kappa, corrected_rate, wilson
-from tests.cli.project import Finished, Project
-from tests.llm.models import Answer, FakeModels, Fault, Request
-
-KEY = "sk-planted-calibrate-23"
-STEPS = ["Read the answer.", "Compare it with the criteria."]
-GEVAL = {"type": "geval", "name": "quality", "criteria": "Is it good?", "evaluation_steps": STEPS}
-QUESTIONED = {**GEVAL, "evaluation_params": ["input", "actual_output"]}
-NUMBER = re.compile(r"answer-(\d+)-end")
-
-
-class Bench:
-    """A server whose judge gives every answer its scripted score (0 to 10), and labels beside it."""
-
-    def __init__(self, models: FakeModels, project: Project) -> None:
-        self.models = models
-        self.project = project
-        self.scores: dict[int, int] = {}
-        models.answer(self)
-
-    def __call__(self, request: Request) -> Any:
-        number = int(NUMBER.findall(request.text)[-1])
-        return Answer(json.dumps({"reason": "graded", "score": self.scores[number]}))
-
-    def model(self, name: str = "judge") -> dict[str, Any]:
-        return {"provider": "openai", "name": name, "endpoint": self.models.openai_url}
-
-    def suite(self, count: int, *metrics: dict[str, Any], **fields: Any) -> None:
-        cases = [
-            {"name": f"case {n}", "input": f"question {n}", "ground_truth": f"truth {n}", **fields}
-            for n in range(count)
-        ]
-        self.project.suite(cases, [*metrics] or [GEVAL], model=self.model())
-        self.project.answers([{"case": f"case {n}", "response": f"answer-{n}-end"} for n in range(count)])
-        self.project.policy(target="recorded:answers.jsonl")
-
-    def labels(self, rows: list[dict[str, Any]]) -> None:
-        self.project.write("labels.csv", sheet(rows))
-
-    def calibrate(self, *flags: str, **environ: str) -> Finished:
-        finished = self.project.run("calibrate", "labels.csv", *flags, **{"OPENAI_API_KEY": KEY, **environ})
-        assert KEY not in finished.stdout + finished.stderr
-        return finished
-
-    def card(self, *flags: str, code: int = 0, **environ: str) -> dict[str, Any]:
-        finished = self.calibrate("--format", "json", *flags, **environ)
-        assert finished.code == code, finished.stdout + finished.stderr
-        loaded: dict[str, Any] = json.loads(finished.stdout)
-        return loaded
-
-
-def sheet(rows: list[dict[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+from tests.cli.labelling import GEVAL, KEY, QUESTIONED, Bench
+from tests.cli.project import Project
+from tests.llm.models import FakeModels, Fault
 
 
 @pytest.fixture
@@ -432,13 +377,16 @@ def test_metrics_and_options_that_do_not_fit_are_refused(bench: Bench) -> None:
     assert (bleu["judges"], bleu["verdicts"]["false_fail"]) == ([], 1)
 
 
-def test_another_configuration_has_another_digest(bench: Bench) -> None:
+def test_another_configuration_is_told_apart(bench: Bench) -> None:
     bench.scores = {0: 9}
     bench.labels([{"input": "q", "response": "answer-0-end", "label": "pass"}])
-    digests = []
+    found = []
     for metric in (GEVAL, GEVAL, {**GEVAL, "criteria": "Is it kind?"}, {**GEVAL, "model": bench.model("other")}):
         bench.suite(1, metric)
-        digests.append(bench.card()["configuration"])
+        found.append(bench.card()["configuration"])
     bench.suite(1, {**GEVAL, "threshold": 0.7})
-    digests.append(bench.card()["configuration"])
-    assert [digests.index(digest) for digest in digests] == [0, 0, 2, 3, 0]
+    found.append(bench.card()["configuration"])
+    assert [found.index(configuration) for configuration in found] == [0, 0, 2, 3, 0]
+    assert {name for name in found[0] if found[0][name] != found[2][name]} == {"metric"}
+    assert {name for name in found[0] if found[0][name] != found[3][name]} == {"judges"}
+    assert found[3]["judges"] == ["openai/other"]

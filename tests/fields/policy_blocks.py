@@ -27,6 +27,12 @@ BLOCKS = (
         },
     ),
     policy(
+        "SuiteJudges",
+        "judges: %s",
+        "judges",
+        {"cards": Values(("[a.json]", "[a.json, b.json]"), "a.json", "must be a list")},
+    ),
+    policy(
         "Baseline",
         "baseline: %s",
         "baseline",

@@ -166,6 +166,7 @@ def test_template(project: Project) -> None:
         ("results", "provenance"),
         ("verdict", "pass_rate"),
         ("report", "attention"),
+        ("judge-card", "disagreements"),
     ],
 )
 def test_schema(project: Project, document: str, holds: str) -> None:
