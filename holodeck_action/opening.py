@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -198,15 +196,7 @@ def _wire(item: Prepared, redactor: Redactor, budgets: Sequence[Budget]) -> Wire
 
     calls = item.settings.calls
     settings = WireSettings(calls.mode, calls.folder, calls.cache, calls.ttl_s, max_in_flight=item.settings.concurrency)
-    return Wire(
-        settings,
-        monotonic=time.monotonic,
-        pause=asyncio.sleep,
-        uniform=random.uniform,
-        redactor=redactor,
-        price=list_price,
-        budgets=budgets,
-    )
+    return Wire(settings, redactor=redactor, price=list_price, budgets=budgets)
 
 
 def model_environment(item: Prepared) -> Mapping[str, str]:

@@ -234,9 +234,7 @@ def check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
     except ModelConfigError as error:
         raise TargetError(str(error)) from error
     redactor = Redactor(())
-    wire = Wire(
-        WireSettings(), monotonic=time.monotonic, pause=asyncio.sleep, uniform=lambda low, _: low, redactor=redactor
-    )
+    wire = Wire(WireSettings(), redactor=redactor)
 
     async def close(agent: OwnAgent) -> None:
         await agent.close()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import random
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
@@ -35,7 +32,7 @@ async def own_judge(planned: Callable[[Mapping[str, str]], ModelPlan]) -> AsyncI
         plan = planned(os.environ)
     except ModelConfigError as error:
         raise EvaluationError(str(error), code="no_judge") from error
-    wire = Wire(WireSettings(max_retries=0), monotonic=time.monotonic, pause=asyncio.sleep, uniform=random.uniform)
+    wire = Wire(WireSettings(max_retries=0))
     try:
         yield JudgeModel(plan, wire)
     finally:

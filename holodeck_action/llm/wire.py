@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import ssl
+import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,9 +104,9 @@ class Wire:
         self,
         settings: WireSettings,
         *,
-        monotonic: Callable[[], float],
-        pause: Callable[[float], Awaitable[None]],
-        uniform: Callable[[float, float], float],
+        monotonic: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        uniform: Callable[[float, float], float] = random.uniform,
         network: httpx2.AsyncBaseTransport | None = None,
         redactor: Redactor | None = None,
         price: Price = lambda account, model, tokens: None,

@@ -122,7 +122,7 @@ def opened(project: Project, models: FakeModels, *queries: str, max_bytes: int =
     environ = {"OPENAI_API_KEY": KEY}
     plan = resolve_model(suite.agent.model, environ)
 
-    wire = wiring.Wire(wiring.WireSettings(max_retries=0), **_effects())
+    wire = wiring.Wire(wiring.WireSettings(max_retries=0))
     toolkit = HierarchicalDocuments(suite, plan, environ, wire)
 
     async def search() -> list[ToolResult]:
@@ -137,11 +137,6 @@ def opened(project: Project, models: FakeModels, *queries: str, max_bytes: int =
             await wire.close()
 
     return Opened(run(search()), toolkit.notices)
-
-
-def _effects() -> dict[str, Any]:
-    clock = wiring.Clock()
-    return {"monotonic": clock.monotonic, "pause": clock.pause, "uniform": lambda low, high: low}
 
 
 def chats(models: FakeModels, beginning: str = "") -> list[Request]:
@@ -556,7 +551,7 @@ def test_a_tool_can_be_closed_before_and_while_it_opens(project: Project, models
     suite = load_suite(project.folder / "agent.yaml", environ={}, home=None)
     environ = {"OPENAI_API_KEY": KEY}
     models.hold()
-    wire = wiring.Wire(wiring.WireSettings(), **_effects())
+    wire = wiring.Wire(wiring.WireSettings())
     toolkit = HierarchicalDocuments(suite, resolve_model(suite.agent.model, environ), environ, wire)
 
     async def cancelled() -> None:

@@ -48,13 +48,7 @@ class PlainClients:
 
 def live_wire() -> Wire:
     """The wire of a run that tries nothing again, so that a test meets each error once."""
-    return Wire(
-        WireSettings(max_retries=0),
-        monotonic=time.monotonic,
-        pause=asyncio.sleep,
-        uniform=lambda low, high: low,
-        price=list_price,
-    )
+    return Wire(WireSettings(max_retries=0), price=list_price)
 
 
 @pytest.fixture
