@@ -12,6 +12,7 @@ from typing import Any, final
 
 from holodeck_action.evaluators.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
 from holodeck_action.evaluators.errors import DeepEvalError, EvaluationError
+from holodeck_action.evaluators.traced import judge_span, judged
 from holodeck_action.evaluators.voting import JudgeVerdict, combine, share_for, spread_of, told
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.errors import ModelCallError
@@ -123,15 +124,17 @@ class PanelEvaluator(BaseEvaluator):
             failures: list[tuple[Juror, Exception]] = []
             for at, juror in enumerate(seat):
                 limit = None if end is None else (end - time.monotonic()) / (rounds * (len(seat) - at))
-                try:
-                    result = await _asked(juror, limit, given)
-                    return _found(juror, result, failures)
-                except EvaluationError as error:
-                    if _concerns_all(error):
-                        return error
-                    failures.append((juror, error))
-                except TimeoutError as error:
-                    failures.append((juror, error))
+                with judge_span(juror.label, self.name, fallback=at > 0) as traced:
+                    try:
+                        found = _found(juror, await _asked(juror, limit, given), failures)
+                    except (EvaluationError, TimeoutError) as error:
+                        traced.fail(_code_of(error))
+                        if isinstance(error, EvaluationError) and _concerns_all(error):
+                            return error
+                        failures.append((juror, error))
+                    else:
+                        judged(traced, found.verdict)
+                        return found
             return _Found(JudgeVerdict(seat[0].label, error=_error_of(failures)), None)
 
     def _result(self, found: Sequence[_Found]) -> EvaluationResult:

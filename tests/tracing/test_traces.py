@@ -13,7 +13,7 @@ import pytest
 
 from tests.agents.test_own import KEY, SHOP, asking, assert_hidden, calling, function
 from tests.cli.project import Finished, Project
-from tests.llm.models import Answer, FakeModels, Fault
+from tests.llm.models import Answer, FakeModels, Fault, Request
 from tests.tracing.collector import Collector, grpc_collector, http_collector
 
 HEADER = "hny-planted-0815-key"
@@ -242,6 +242,68 @@ def test_calls_that_are_replayed_say_so(project: Project, models: FakeModels, co
         True,
         0,
     )
+
+
+# -- panels
+
+
+def test_every_judge_of_a_panel_has_a_span(project: Project, models: FakeModels, collector: Collector) -> None:
+    def graded(request: Request) -> Answer | Fault:
+        scores = {"gpt-4o": 9, "gpt-4o-mini": 2, "o3-mini": 4}
+        if request.model not in scores:
+            return Fault("unavailable")
+        return Answer(json.dumps({"reason": f"planted words of {request.model}", "score": scores[request.model]}))
+
+    def judge(name: str) -> dict[str, Any]:
+        return {"provider": "openai", "name": name, "endpoint": models.openai_url}
+
+    panel = {
+        "models": [judge("gpt-4o"), judge("gpt-4o-mini"), judge("gpt-down")],
+        "fallback_models": [judge("gpt-gone"), judge("o3-mini")],
+        "aggregation": "median",
+    }
+    tone = {"type": "geval", "name": "Tone", "criteria": "polite", "evaluation_steps": ["look"], "judges": panel}
+    models.answer(graded)
+    transcript(project, **block(collector))
+    project.policy(target="recorded:answers.jsonl", metrics=[tone])
+    finished = project.run("run", OPENAI_API_KEY=KEY)
+    assert finished.code == 1, finished.stdout + finished.stderr
+    whole = collector.one("evaluate Tone")
+    assert whole.attributes["gen_ai.evaluation.score.value"] == 0.4
+    found = {span.name: span for span in collector.below(whole)}
+    assert {*found} == {f"judge openai/{name}" for name in ("gpt-4o", "gpt-4o-mini", "gpt-down", "gpt-gone", "o3-mini")}
+    for name, score, fallback in (("gpt-4o", 0.9, False), ("gpt-4o-mini", 0.2, False), ("o3-mini", 0.4, True)):
+        span = found[f"judge openai/{name}"]
+        assert span.attributes == {
+            "gen_ai.evaluation.name": "Tone",
+            "gen_ai.evaluation.score.value": score,
+            "gen_ai.evaluation.score.label": "pass" if score >= 0.5 else "fail",
+            "holodeck_action.evaluation.passed": score >= 0.5,
+            "holodeck_action.judge.model": f"openai/{name}",
+            "holodeck_action.judge.fallback": fallback,
+        }
+        assert not span.failed
+        assert [call.name for call in collector.below(span)] == [f"chat {name}"]
+    for name, fallback in (("gpt-down", False), ("gpt-gone", True)):
+        span = found[f"judge openai/{name}"]
+        assert (span.failed, span.attributes["holodeck_action.judge.fallback"]) == (True, fallback)
+        assert span.attributes["error.type"] == "overloaded"
+    # One stands in after the other.
+    times = [found[f"judge openai/{name}"] for name in ("gpt-down", "gpt-gone", "o3-mini")]
+    assert all(one.end <= other.start for one, other in pairwise(times))
+    assert not any(b"planted words" in body for body in collector.bodies)
+
+
+def test_the_words_of_a_judge_are_content(project: Project, models: FakeModels, collector: Collector) -> None:
+    models.answer(lambda request: Answer(json.dumps({"reason": f"it is fine, {KEY}", "score": 9})))
+    judge = {"provider": "openai", "name": "gpt-4o", "endpoint": models.openai_url}
+    tone = {"type": "geval", "name": "Tone", "criteria": "polite", "evaluation_steps": ["look"]}
+    transcript(project, **block(collector, {"capture_content": True}))
+    project.policy(target="recorded:answers.jsonl", metrics=[tone], judges={"models": [judge, judge]})
+    finished = project.run("run", OPENAI_API_KEY=KEY)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    judges = collector.named("judge openai/gpt-4o")
+    assert [span.attributes["gen_ai.evaluation.explanation"] for span in judges] == ["it is fine, ***"] * 2
 
 
 # -- content
