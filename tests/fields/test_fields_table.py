@@ -1,4 +1,4 @@
-"""docs/fields.md has one row for every field and flag there is, and every test it names exists and covers its rows."""
+"""docs/fields.md has one row for every field, flag and argument; every test it names exists and covers its rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.metrics import AZURE_METRICS
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.project import ProjectConfig
-from tests.evaluators.judged import test_preset_settings
+from tests.evaluators.documented import ARGUMENTS
+from tests.evaluators.judged import test_arguments, test_preset_settings
 from tests.fields import test_cases, test_judged, test_metrics, test_settings, test_validated
 from tests.fields.bounds import BOUNDS
 from tests.fields.runs import CHANGES
@@ -109,9 +110,9 @@ def test_the_walk_finds_the_models() -> None:
     } <= {*FIELDS}
 
 
-def test_every_field_and_flag_has_one_row() -> None:
+def test_every_field_flag_and_argument_has_one_row() -> None:
     rows = Counter(row.key for row in ROWS if row not in WRITTEN_FORMS)
-    assert {*FIELDS} | FLAGS == {*rows}
+    assert {*FIELDS, *ARGUMENTS} | FLAGS == {*rows}
     assert [key for key, times in rows.items() if times > 1] == []
 
 
@@ -142,6 +143,7 @@ TABLES = {
     test_judged.test_a_setting_of_a_judged_metric_changes_the_verdict: _of(test_judged.PAIRS),
     test_cases.test_a_field_changes_the_verdict: _moved(_of(test_cases.PAIRS)),
     test_preset_settings.test_a_setting_of_a_preset_counts: _of(test_preset_settings.TRIES),
+    test_arguments.test_an_argument_counts: _of(test_arguments.TRIES),
     test_settings.test_a_setting_changes_the_exit_code: _of(CHANGES),
     test_settings.test_a_bound_ends_what_takes_too_much: _of(BOUNDS),
 }

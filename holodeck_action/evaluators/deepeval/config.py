@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from holodeck_action.suite.providers import LLMProvider
 
 _OLLAMA = "http://localhost:11434"
 _AZURE_VERSION = "2024-02-15-preview"
+_KEYS = {ProviderEnum.OPENAI: "OPENAI_API_KEY", ProviderEnum.ANTHROPIC: "ANTHROPIC_API_KEY"}
 
 
 class DeepEvalModelConfig(BaseModel):
@@ -88,8 +90,10 @@ class DeepEvalModelConfig(BaseModel):
     def _native(self) -> Any:
         models: Any = module("deepeval.models")
         common: dict[str, Any] = {"temperature": self.temperature}
-        if self.api_key:
-            common["api_key"] = self.api_key
+        # DeepEval is imported without the environment, so it would not find a key there.
+        key = self.api_key or os.environ.get(_KEYS.get(self.provider, ""))
+        if key:
+            common["api_key"] = key
         match self.provider:
             case ProviderEnum.OPENAI:
                 if self.endpoint:

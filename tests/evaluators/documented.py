@@ -1,0 +1,52 @@
+"""The evaluators and configurations of HoloDeck's documents, and the arguments that they take."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+
+from holodeck_action.compat import NAMES
+from holodeck_action.evaluators.base import BaseEvaluator
+
+BASES = ("AzureAIEvaluator", "BaseEvaluator", "DeepEvalBaseEvaluator")
+
+
+def _classes() -> Iterator[type[Any]]:
+    for module, names in NAMES.items():
+        if module.startswith("holodeck.lib.evaluators"):
+            for name in names:
+                found = getattr(importlib.import_module(module), name)
+                if isinstance(found, type) and issubclass(found, BaseEvaluator | BaseModel):
+                    yield found
+
+
+CLASSES: tuple[type[Any], ...] = tuple(dict.fromkeys(_classes()))
+EVALUATORS = tuple(kind for kind in CLASSES if issubclass(kind, BaseEvaluator) and kind.__name__ not in BASES)
+
+
+def _taken(kind: type[Any]) -> list[str]:
+    """The arguments of a class, those that it hands on included."""
+    if issubclass(kind, BaseModel):
+        return [*kind.model_fields]
+    taken: dict[str, None] = {}
+    for base in kind.__mro__:
+        if "__init__" in vars(base):
+            parameters = [*inspect.signature(vars(base)["__init__"]).parameters.values()][1:]
+            taken |= {each.name: None for each in parameters if each.kind is not each.VAR_KEYWORD}
+            if not any(each.kind is each.VAR_KEYWORD for each in parameters):
+                break
+    return [*taken]
+
+
+def _declaring(kind: type[Any], argument: str) -> type[Any]:
+    """The first of the documented classes that takes an argument."""
+    return next(base for base in reversed(kind.__mro__) if base in CLASSES and argument in _taken(base))
+
+
+ARGUMENTS = tuple(
+    dict.fromkeys(f"{_declaring(kind, argument).__name__}.{argument}" for kind in CLASSES for argument in _taken(kind))
+)
