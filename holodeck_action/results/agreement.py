@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.record import CaseRecord
 from holodeck_action.results.verdict import CaseVerdict, PanelSummary
 
@@ -109,8 +110,15 @@ def _panels(
                 panel = evaluation.metadata.get("panel")
                 if isinstance(panel, Mapping) and "verdicts" in panel:
                     yield evaluation.evaluator_name, panel, panel["verdicts"]
-                elif evaluation.error is not None and evaluation.error.code == "too_few_judges":
-                    yield evaluation.evaluator_name, {}, evaluation.error.context["verdicts"]
+                elif (silent := _silent(evaluation.error)) is not None:
+                    yield evaluation.evaluator_name, {}, silent
+
+
+def _silent(error: ErrorInfo | None) -> Sequence[Mapping[str, Any]] | None:
+    """Return the verdicts of a panel that had too few; None for a preset, which tells of its parts instead."""
+    if error is None or error.code != "too_few_judges":
+        return None
+    return error.context.get("verdicts")
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -339,7 +340,9 @@ def test_an_old_answer_is_asked_again(project: Project, models: FakeModels) -> N
     assert project.run("run", OPENAI_API_KEY=KEY).code == 0
     (entry,) = (project.folder / "kept").iterdir()
     document = json.loads(entry.read_bytes())
-    entry.write_text(json.dumps({**document, "recorded_at": "2020-01-01T00:00:00+00:00"}))
+    # Younger than what is kept by default.
+    three_days_ago = (datetime.now(UTC) - timedelta(days=3)).isoformat()
+    entry.write_text(json.dumps({**document, "recorded_at": three_days_ago}))
     assert project.run("run", OPENAI_API_KEY=KEY).code == 0
     assert len(models.requests) == 2
 

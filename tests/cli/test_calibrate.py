@@ -195,7 +195,7 @@ def test_a_budget_stops_the_judge(bench: Bench) -> None:
     assert bench.models.requests == []
 
 
-def test_where_the_suite_and_the_key_are(bench: Bench) -> None:
+def test_where_labels_suite_and_key_are(bench: Bench) -> None:
     bench.suite(1)
     bench.scores = {0: 9}
     (bench.project.folder / "agent.yaml").rename(bench.project.folder / "other.yaml")
@@ -206,6 +206,9 @@ def test_where_the_suite_and_the_key_are(bench: Bench) -> None:
     # The server refuses who brings no key.
     assert bench.project.run("calibrate", "labels.csv", "other.yaml").code == 3
     assert bench.project.run("calibrate", "labels.csv", "other.yaml", "--env-file", "keys.env").code == 0
+    (bench.project.folder / "labels.csv").rename(bench.project.folder / "humans.csv")
+    assert bench.calibrate("other.yaml").code == 2
+    assert bench.project.run("calibrate", "humans.csv", "other.yaml", "--env-file", "keys.env").code == 0
     bench.models.take_violations()
 
 

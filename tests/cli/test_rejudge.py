@@ -418,6 +418,26 @@ def test_conversations_at_a_time(shop: Shop) -> None:
     assert shop.models.peak > 1
 
 
+def test_the_record_is_the_one_that_is_named(shop: Shop) -> None:
+    shop.suite(EQUALITY)
+    assert shop.project.run("run", "--case", "case 1", "-o", "kept", OPENAI_API_KEY=KEY).code == 0
+    shop.run()
+    finished = shop.project.run("rejudge", "kept/results.json", "-o", "again", OPENAI_API_KEY=KEY)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert [case.name for case in read_record(shop.project.folder / "again" / "results.json").cases] == ["case 1"]
+
+
+def test_dollars_stop_it(shop: Shop) -> None:
+    shop.scores["gpt-4o"] = 9
+    shop.suite({**GEVAL, "model": shop.model("gpt-4o")})
+    shop.run()
+    before = len(shop.models.requests)
+    finished, again = shop.rejudge("--max-cost-usd", "0.0000001")
+    assert (finished.code, len(shop.models.requests)) == (4, before), finished.stdout + finished.stderr
+    assert again.stopped is not None
+    assert shop.rejudge("--max-cost-usd", "10")[0].code == 0
+
+
 def test_the_other_flags(shop: Shop) -> None:
     shop.suite(GEVAL, cases=CASES[:1])
     shop.run()

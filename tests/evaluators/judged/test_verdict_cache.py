@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -280,7 +281,9 @@ def test_old_and_broken_files_are_asked_for_and_told(kept: Kept) -> None:
     kept.forget_calls()
     old, broken, _ = kept.files()
     document = json.loads(old.read_text())
-    old.write_text(json.dumps({**document, "kept_at": "2020-01-01T00:00:00+00:00"}))
+    # Younger than what is kept by default.
+    three_days_ago = (datetime.now(UTC) - timedelta(days=3)).isoformat()
+    old.write_text(json.dumps({**document, "kept_at": three_days_ago}))
     broken.write_text(json.dumps({**document, "result": {**document["result"], "score": 7}}))
     calls, _, finished = kept.run()
     assert (calls, finished.code) == (2, 0)
