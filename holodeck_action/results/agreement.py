@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.record import CaseRecord
 from holodeck_action.results.verdict import CaseVerdict, PanelSummary
 
 _NO_VARIATION = 1e-12
 """Below this the differences of scores are rounding."""
+_DEEPEST = 4
+"""Parts within parts: a composite holds an agent, which holds a generation, which holds its metrics."""
 
 
 def krippendorff_alpha(units: Iterable[Sequence[float | None]]) -> float | None:
@@ -89,7 +90,8 @@ class _Tally:
 def panel_summaries(cases: Iterable[tuple[CaseRecord, CaseVerdict]]) -> tuple[PanelSummary, ...]:
     """Return what panels came to, per metric in order of name, over the counted trials of the given cases.
 
-    Every answer that was evaluated is a unit of its own. A panel without enough verdicts counts, too.
+    Every answer that was evaluated is a unit of its own. A panel without enough verdicts counts, too. The metrics of a
+    preset or a composite have panels of their own, which stand under its name and theirs: `generation: completeness`.
     """
     tallies: dict[str, _Tally] = defaultdict(_Tally)
     for case, verdict in cases:
@@ -98,27 +100,50 @@ def panel_summaries(cases: Iterable[tuple[CaseRecord, CaseVerdict]]) -> tuple[Pa
     return tuple(tallies[name].summary(name) for name in sorted(tallies))
 
 
-def _panels(
-    case: CaseRecord, verdict: CaseVerdict
-) -> Iterator[tuple[str, Mapping[str, Any], Sequence[Mapping[str, Any]]]]:
+_Verdicts = Sequence[Mapping[str, Any]]
+_Found = tuple[str, Mapping[str, Any], _Verdicts]
+"""The name of a metric with its panel and the verdicts of that."""
+
+
+def _panels(case: CaseRecord, verdict: CaseVerdict) -> Iterator[_Found]:
     counted = {trial.index for trial in verdict.trials}
     for trial in case.trials:
         if trial.index not in counted:
             continue
         for turn in trial.turns:
             for evaluation in turn.evaluations:
-                panel = evaluation.metadata.get("panel")
-                if isinstance(panel, Mapping) and "verdicts" in panel:
-                    yield evaluation.evaluator_name, panel, panel["verdicts"]
-                elif (silent := _silent(evaluation.error)) is not None:
-                    yield evaluation.evaluator_name, {}, silent
+                found = evaluation.metadata if evaluation.error is None else evaluation.error.context
+                yield from _within(evaluation.evaluator_name, found, _DEEPEST)
 
 
-def _silent(error: ErrorInfo | None) -> Sequence[Mapping[str, Any]] | None:
-    """Return the verdicts of a panel that had too few; None for a preset, which tells of its parts instead."""
-    if error is None or error.code != "too_few_judges":
+def _within(name: str, found: Mapping[str, Any], deepest: int) -> Iterator[_Found]:
+    """Yield the panel of a metric, else those of its parts, from what is told of it or of its error."""
+    panel = found.get("panel")
+    if isinstance(panel, Mapping) and (verdicts := _verdicts(panel.get("verdicts"))) is not None:
+        yield name, panel, verdicts
+    elif (verdicts := _verdicts(found.get("verdicts"))) is not None:
+        yield name, {}, verdicts
+    elif deepest:
+        parts = found.get("metrics")
+        for part, told in (parts if isinstance(parts, Mapping) else found).items():
+            if isinstance(told, Mapping) and "explanation" in told:
+                yield from _within(f"{name}: {part}", told, deepest - 1)
+
+
+def _verdicts(value: Any) -> _Verdicts | None:
+    """Return verdicts of judges; None for anything else of that name, such as what a grader of the suite told."""
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         return None
-    return error.context.get("verdicts")
+    return value if all(isinstance(each, Mapping) and _is_verdict(each) for each in value) else None
+
+
+def _is_verdict(value: Mapping[str, Any]) -> bool:
+    score, passed = value.get("score", ""), value.get("passed", "")
+    return (
+        (score is None or (isinstance(score, int | float) and not isinstance(score, bool)))
+        and (passed is None or isinstance(passed, bool))
+        and isinstance(value.get("fallback"), bool)
+    )
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -139,3 +139,64 @@ def test_verdicts_of_fallbacks_are_noted() -> None:
     )
     sound = record(case_of(turn(judged(0.9, 0.7, 0.8))))
     assert build_report(sound, decide(sound)).notices == ()
+
+
+def part(*scores: float | None, **panel: Any) -> dict[str, Any]:
+    """What a preset or a composite tells of one of its metrics."""
+    found = judged(*scores, **panel).metadata
+    return {**found, "score": 0.9, "passed": True, "explanation": "e"}
+
+
+def test_every_metric_of_a_preset_or_a_composite_has_a_panel_of_its_own() -> None:
+    scores = {
+        "completeness": [[0.9, 0.7], [0.1, 0.2], [0.5, 0.9]],
+        "redundancy": [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]],
+        "refusal": [[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]],
+    }
+    cases = []
+    for at in range(3):
+        generation = {name: part(*given[at], spread=0.5) for name, given in scores.items() if name != "refusal"}
+        generation["refusal"] = {"explanation": "e", **judged(*scores["refusal"][at]).metadata}
+        preset = evaluation(0.9, metadata={"refused": False, "judge": "m", **generation})
+        whole = {"score": 0.9, "passed": True, "explanation": "e", "refused": False, **generation}
+        agent = {"score": 0.9, "passed": True, "explanation": "e", "generation": whole}
+        held = evaluation(0.9, evaluator_name="all", metadata={"metrics": {"panel": part(0.1, 0.9), "agent": agent}})
+        cases.append(case_of(turn(preset, held)))
+    found = {panel.metric: panel for panel in decide(record(*cases)).panels}
+    for place in ("bleu: ", "all: agent: generation: "):
+        for name, given in scores.items():
+            panel, expected = found.pop(f"{place}{name}"), by_pairs(given)
+            assert (panel.judges, panel.evaluations, panel.verdicts, panel.missing) == (2, 3, 6, 0)
+            assert panel.alpha == pytest.approx(float(expected or 0))
+            assert panel.mean_spread == (None if name == "refusal" else 0.5)
+    assert found.pop("all: panel").evaluations == 3
+    assert found == {}
+
+
+def test_parts_with_too_few_judges_count_beside_those_that_had_enough() -> None:
+    silent = {"score": None, "passed": None, "explanation": "0 of 2", "error": "too_few_judges"}
+    verdicts = [{"model": f"m{at}", "score": None, "passed": None, "fallback": False} for at in range(2)]
+    context = {"metrics": {"fluency": {**silent, "verdicts": verdicts}, "coherence": part(0.2, 0.4)}}
+    error = ErrorInfo("EvaluationError", "fluency: 0 of 2", "too_few_judges", context)
+    whole = case_of(turn(evaluation(None, status="failed", error=error)))
+    sound = case_of(turn(evaluation(0.9, metadata={"fluency": part(0.5, 0.7), "coherence": part(0.9, 0.8)})))
+    coherence, fluency = decide(record(whole, sound)).panels
+    assert (fluency.metric, fluency.evaluations, fluency.verdicts, fluency.missing) == ("bleu: fluency", 2, 2, 2)
+    assert (coherence.evaluations, coherence.missing) == (2, 0)
+    expected = by_pairs([[0.2, 0.4], [0.9, 0.8]])
+    assert coherence.alpha == pytest.approx(float(expected or 0))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"panel": "of wood"},
+        {"panel": {"verdicts": "guilty"}},
+        {"panel": {"verdicts": [{"model": "m"}]}},
+        {"panel": {"verdicts": [{"score": "high", "passed": True, "fallback": False}]}},
+        {"verdicts": [1, 2]},
+        {"metrics": {"x": 3, "y": {"explanation": 4, "panel": []}}},
+    ],
+)
+def test_what_a_grader_of_the_suite_tells_is_no_panel(told: dict[str, Any]) -> None:
+    assert decide(record(case_of(turn(evaluation(0.9, metadata=told))))).panels == ()

@@ -49,9 +49,15 @@ class GenerationEvaluator(TextEvaluator):
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         if self._refusal is None or not str(kwargs["actual_output"]).strip():
             return await super()._evaluate_impl(**kwargs)
-        found = await self._refusal.evaluate(input=kwargs["input"], actual_output=kwargs["actual_output"])
+        asked = {"input": kwargs["input"], "actual_output": kwargs["actual_output"]}
+        refusal = await self._outcome(Member("refusal", self._refusal), asked)
+        found = refusal.result
+        if found is None:
+            return self._whole([refusal])
+        shown = {"explanation": found.reasoning, **found.metadata}
         if found.passed:
-            return self._whole(await self._outcomes(kwargs), {"refused": False})
+            facts = {"refused": False, **({"refusal": shown} if "panel" in found.metadata else {})}
+            return self._whole(await self._outcomes(kwargs), facts)
         should = False
         if str(kwargs["expected_output"]).strip():
             compared = await self._refusal.evaluate(input=kwargs["input"], actual_output=kwargs["expected_output"])
@@ -66,6 +72,6 @@ class GenerationEvaluator(TextEvaluator):
                 **({} if judge is None else {"judge": judge}),
                 "refused": True,
                 "should_refuse": should,
-                "refusal": {"explanation": found.reasoning, **found.metadata},
+                "refusal": shown,
             },
         )

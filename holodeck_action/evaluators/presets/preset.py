@@ -87,7 +87,10 @@ class Outcome:
     def data(self) -> dict[str, Any]:
         """Return it as JSON values, as records keep it."""
         if self.result is None:
-            return {"score": None, "passed": None, "explanation": _words(self.error), "error": _code(self.error)}
+            failed = {"score": None, "passed": None, "explanation": _words(self.error), "error": _code(self.error)}
+            # What the judges of a panel said that were too few.
+            verdicts = self.error.context.get("verdicts") if isinstance(self.error, EvaluationError) else None
+            return failed if verdicts is None else failed | {"verdicts": verdicts}
         result = self.result
         told = {name: value for name, value in result.metadata.items() if name not in _INHERENT}
         told |= {
