@@ -47,6 +47,22 @@ _MIGRATED_KEYS = {
     "tool_filtering": "it was removed from the format",
 }
 
+_NO_BATCHES = "judges are asked one by one, batch jobs of providers are not used: leave it out"
+# What gllm-evals calls options of metric entries: the key that has them here, and what to say.
+_KEYS_OF_METRICS = {
+    "batch": ("type", _NO_BATCHES),
+    "batch_status_check_interval": ("type", _NO_BATCHES),
+    "batch_max_iterations": ("type", _NO_BATCHES),
+    "models": ("judges", "several models that grade stand under judges.models"),
+    "aggregation_method": ("judges", "it stands under judges.aggregation"),
+    "max_concurrent_judges": ("judges", "it stands under judges.max_concurrent_judges"),
+    "fallback_models": ("judges", "they stand under judges.fallback_models"),
+    "run_parallel": ("parallel", "it is called parallel"),
+    "enabled_metrics": ("metrics", "metrics.NAME.enabled: false leaves one out"),
+    "generation_evaluator": ("metrics", "it stands under metrics.generation"),
+    "metrics_aggregator": ("metrics", "how scores become one is fixed; code of your own is a metric of type code"),
+}
+
 
 def sentence(finding: Finding) -> str:
     """What is wrong and what is allowed, without the value where it is hidden."""
@@ -100,7 +116,20 @@ def _unknown_key(finding: Finding) -> str:
     options = f"(allowed: {', '.join(allowed)})"
     if key in _MIGRATED_KEYS:
         return f"unknown key: {_MIGRATED_KEYS[key]} {options}"
+    if (told := _place_in_metric(key, allowed)) is not None:
+        return f"unknown key: {told} {options}"
+    if finding.path == ("evaluations", "summary"):
+        return f"unknown key: a summary is a gate: write it in holodeck-action.yaml as gates.summary {options}"
     return f"unknown key{did_you_mean(key, allowed)} {options}"
+
+
+def _place_in_metric(key: str, allowed: list[str]) -> str | None:
+    """Say where a metric entry has an option that other tools call so; None when it has none like it."""
+    if key.endswith("_metric"):
+        place, told = "metrics", f"it stands under metrics.{key.removesuffix('_metric')}"
+    else:
+        place, told = _KEYS_OF_METRICS.get(key, ("", ""))
+    return told if place in allowed and "retry_on_failure" in allowed else None
 
 
 def _range(finding: Finding) -> str:

@@ -444,3 +444,59 @@ def test_an_aliased_value_is_reported_where_it_is_used(tmp_path: Path) -> None:
         "agent.yaml:4:14: description: must not be blank",
         "agent.yaml:5:9: author: must not be blank",
     ]
+
+
+NO_BATCHES = "judges are asked one by one, batch jobs of providers are not used: leave it out"
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("{type: generation, batch: true}", f"batch: unknown key: {NO_BATCHES}"),
+        ("{type: agent, batch_max_iterations: 3}", f"batch_max_iterations: unknown key: {NO_BATCHES}"),
+        (
+            "{type: summarization, batch_status_check_interval: 9}",
+            f"batch_status_check_interval: unknown key: {NO_BATCHES}",
+        ),
+        ("{type: generation, models: []}", "models: unknown key: several models that grade stand under judges.models"),
+        (
+            "{type: agent, aggregation_method: mean}",
+            "aggregation_method: unknown key: it stands under judges.aggregation",
+        ),
+        (
+            "{type: agent, max_concurrent_judges: 2}",
+            "max_concurrent_judges: unknown key: it stands under judges.max_concurrent_judges",
+        ),
+        (
+            "{type: refusal, fallback_models: []}",
+            "fallback_models: unknown key: they stand under judges.fallback_models",
+        ),
+        ("{type: generation, run_parallel: false}", "run_parallel: unknown key: it is called parallel"),
+        (
+            "{type: lm_retrieval, enabled_metrics: []}",
+            "enabled_metrics: unknown key: metrics.NAME.enabled: false leaves one out",
+        ),
+        ("{type: generation, refusal_metric: x}", "refusal_metric: unknown key: it stands under metrics.refusal"),
+        (
+            "{type: agent, generation_evaluator: x}",
+            "generation_evaluator: unknown key: it stands under metrics.generation",
+        ),
+        (
+            "{type: agent, metrics_aggregator: x}",
+            "metrics_aggregator: unknown key: how scores become one is fixed; code of your own is a metric of type",
+        ),
+        # Where there is no such place nothing is said of one.
+        ("{type: length, max_words: 3, models: []}", "models: unknown key (allowed: "),
+    ],
+)
+def test_options_of_other_tools_are_refused_with_what_to_write(tmp_path: Path, entry: str, told: str) -> None:
+    (complaint,) = complaints(tmp_path, metric(entry))
+    assert f"evaluations.metrics[0].{told}" in complaint
+
+
+def test_a_summary_in_agent_yaml_is_refused_with_its_place(tmp_path: Path) -> None:
+    metrics = "[{type: standard, metric: equality}]"
+    (complaint,) = complaints(
+        tmp_path, f"{HEAD}evaluations: {{summary: {{method: minimum}}, metrics: {metrics}}}\n{CASE}"
+    )
+    assert "evaluations.summary: unknown key: a summary is a gate: write it in holodeck-action.yaml" in complaint
