@@ -134,6 +134,23 @@ def test_every_provider_answers(
     assert_hidden(project, finished)
 
 
+def test_the_settings_of_a_model_reach_it(project: Project, models: FakeModels) -> None:
+    """The agent's and a judge's; with others than the defaults."""
+    judge = openai(models, name="a-judge", temperature=0.6, max_tokens=66, top_p=0.66)
+    metric = {"type": "geval", "name": "Tone", "criteria": "polite", "evaluation_steps": ["Read it."], "model": judge}
+    own = openai(models, temperature=0.7, max_tokens=77, top_p=0.77)
+    asking(project, models, [{"name": "echo", "input": "ping"}], model=own, evaluations={"metrics": [metric]})
+    models.answer(lambda request: '{"reason": "so", "score": 9}' if request.model == "a-judge" else "pong")
+    finished, _ = project.evaluate(OPENAI_API_KEY=KEY)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    sent = {request.model: request.body for request in models.requests}
+    limit = {name: body.get("max_tokens", body.get("max_completion_tokens")) for name, body in sent.items()}
+    assert {name: (body["temperature"], limit[name], body["top_p"]) for name, body in sent.items()} == {
+        "gpt-4o": (0.7, 77, 0.77),
+        "a-judge": (0.6, 66, 0.66),
+    }
+
+
 def test_the_own_model_answers_instead_of_the_policy_files_target(project: Project, models: FakeModels) -> None:
     asking(project, models)
     project.policy(target="recorded:absent.jsonl")
