@@ -12,17 +12,17 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.processes import PROGRAM, Cost, measure
+from bench.live import KEY, ROOT, Bench, Server, served
+from bench.processes import Cost
 from tests.evaluators.judged.native import STEPS
 from tests.llm.judging import Judge, Truth, some_truths
 from tests.llm.models import Answer, FakeModels, Request
@@ -36,8 +36,6 @@ CALLS = 1 + 1 + 4 + 3
 CHAIN = 1 + 3
 """Calls of a case that stand one after the other: the answer, and the longest metric."""
 _TESTED = "gpt-4o-tested"
-_KEY = "sk-bench-0123456789"
-_ROOT = Path(__file__).resolve().parent.parent
 _GEVAL: dict[str, Any] = {"type": "geval", "name": "quality", "criteria": "Is it good?", "evaluation_steps": STEPS}
 _EQUALITY: dict[str, Any] = {"type": "standard", "metric": "equality"}
 _TWO = ("faithfulness", "answer_relevancy")
@@ -49,14 +47,6 @@ _SIX = {
     "ContextualPrecision": "contextual_precision",
     "ContextualRecall": "contextual_recall",
 }
-
-
-@dataclass
-class Server:
-    """The fake: its address, and, once it has ended, how many requests it got."""
-
-    address: str
-    seen: dict[str, int] = field(default_factory=dict)
 
 
 def plain_truths(count: int) -> list[Truth]:
@@ -89,90 +79,42 @@ def serve(kind: str, count: int, latency_s: float) -> None:
 
     with FakeModels(latency=latency_s) as models:
         models.answer(answer)
-        print(models.openai_url, flush=True)
+        print(json.dumps({"openai": models.openai_url}), flush=True)
         sys.stdin.read()
         print(json.dumps({"requests": len(models.requests), "violations": len(models.violations)}))
 
 
-@contextmanager
-def _server(kind: str, count: int, latency_s: float = 0.0) -> Iterator[Server]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench.judges", "serve", kind, str(count), str(latency_s)],
-        cwd=_ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    server = Server(process.stdout.readline().strip())
-    try:
-        yield server
-    finally:
-        process.stdin.close()
-        server.seen = json.loads(process.stdout.read())
-        process.wait()
+def _server(kind: str, count: int, latency_s: float = 0.0) -> AbstractContextManager[Server]:
+    return served("bench.judges", "serve", kind, str(count), str(latency_s))
 
 
-class Bench:
-    """Runs of generated suites, with compiled modules as an installed program has them."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        self._environ = {**kept, "PYTHONPYCACHEPREFIX": str(root / "compiled"), "OPENAI_API_KEY": _KEY}
-
-    @property
-    def cache(self) -> Path:
-        """Where answers and verdicts are kept."""
-        return self._root / "kept"
-
-    def run(self, address: str, truths: Sequence[Truth], metrics: list[dict[str, Any]], *more: str) -> Cost:
-        """Run a suite; every evaluation must have happened.
-
-        Raises:
-            SystemExit: one has not.
-        """
-        folder = self._suite(address, truths, metrics)
-        cost = measure((*PROGRAM, "run", "-o", "out", *more), folder, self._environ)
-        if cost.code not in (0, 1):
-            raise SystemExit(f"the run of {len(truths)} cases ended with exit code {cost.code}")
-        return cost
-
-    def scores(self) -> dict[str, list[float]]:
-        """Return the scores of the last run by metric, in the order of the cases."""
-        record = json.loads((self._root / "suite" / "out" / "results.json").read_bytes())
-        found: dict[str, list[float]] = {}
-        for case in record["cases"]:
-            for evaluation in case["trials"][0]["turns"][0]["evaluations"]:
-                found.setdefault(evaluation["evaluator_name"], []).append(evaluation["score"])
-        return found
-
-    def _suite(self, address: str, truths: Sequence[Truth], metrics: list[dict[str, Any]]) -> Path:
-        folder = self._root / "suite"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        judge = {"provider": "openai", "name": "gpt-4o", "endpoint": address}
-        cases = [
-            {
-                "name": f"case-{truth.number}",
-                "input": truth.case["input"],
-                "ground_truth": truth.case["expected_output"],
-                "retrieval_context": truth.chunks,
-            }
-            for truth in truths
-        ]
-        suite = {
-            "name": "bench",
-            "model": {**judge, "name": _TESTED},
-            "instructions": {"inline": "Answer."},
-            "evaluations": {"model": judge, "metrics": metrics},
-            "test_cases": cases,
+def _suite(server: Server, truths: Sequence[Truth], metrics: list[dict[str, Any]]) -> dict[str, Any]:
+    judge = {"provider": "openai", "name": "gpt-4o", "endpoint": server.addresses["openai"]}
+    cases = [
+        {
+            "name": f"case-{truth.number}",
+            "input": truth.case["input"],
+            "ground_truth": truth.case["expected_output"],
+            "retrieval_context": truth.chunks,
         }
-        # JSON is YAML, too.
-        (folder / "agent.yaml").write_text(json.dumps(suite, indent=1))
-        (folder / "holodeck-action.yaml").write_text(json.dumps({"limits": {"concurrency": AT_ONCE}}))
-        return folder
+        for truth in truths
+    ]
+    return {
+        "name": "bench",
+        "model": {**judge, "name": _TESTED},
+        "instructions": {"inline": "Answer."},
+        "evaluations": {"model": judge, "metrics": metrics},
+        "test_cases": cases,
+    }
+
+
+def _scores(bench: Bench) -> dict[str, list[float]]:
+    """Return the scores of the last run by metric, in the order of the cases."""
+    found: dict[str, list[float]] = {}
+    for case in bench.record()["cases"]:
+        for evaluation in case["trials"][0]["turns"][0]["evaluations"]:
+            found.setdefault(evaluation["evaluator_name"], []).append(evaluation["score"])
+    return found
 
 
 def rag(*names: str) -> list[dict[str, Any]]:
@@ -195,11 +137,13 @@ def main(cases: int = CASES, compared: int = COMPARED) -> None:
 
 def _costs(bench: Bench, cases: int) -> None:
     judged, truths = [_GEVAL, *rag(*_TWO)], plain_truths(cases)
+    # Some cases fail.
+    run = partial(bench.run, at_once=AT_ONCE, fine=(0, 1))
     with _server("plain", cases) as server:
         # The first time compiles.
-        one = min((bench.run(server.address, truths[:1], judged) for _ in range(3)), key=lambda cost: cost.cpu_s)
+        one = min((run(_suite(server, truths[:1], judged)) for _ in range(3)), key=lambda cost: cost.cpu_s)
     with _server("plain", cases, LATENCY_S) as server:
-        live = bench.run(server.address, truths, judged)
+        live = run(_suite(server, truths, judged))
     calls = server.seen["requests"]
     if calls != cases * CALLS:
         raise SystemExit(f"{calls} calls instead of {cases * CALLS}")
@@ -215,14 +159,15 @@ def _costs(bench: Bench, cases: int) -> None:
 
 
 def _again(bench: Bench, truths: Sequence[Truth], judged: list[dict[str, Any]]) -> None:
-    kept = ("--cache", str(bench.cache))
+    def run(server: Server, metrics: list[dict[str, Any]]) -> Cost:
+        suite = _suite(server, truths, metrics)
+        return bench.run(suite, "--cache", str(bench.kept), at_once=AT_ONCE, fine=(0, 1))
+
     with _server("plain", len(truths)) as server:
-        first = bench.run(server.address, truths, judged, *kept)
+        first = run(server, judged)
     with _server("plain", len(truths)) as server:
-        again = min((bench.run(server.address, truths, judged, *kept) for _ in range(3)), key=lambda cost: cost.cpu_s)
-        without = min(
-            (bench.run(server.address, truths, [_EQUALITY], *kept) for _ in range(3)), key=lambda cost: cost.cpu_s
-        )
+        again = min((run(server, judged) for _ in range(3)), key=lambda cost: cost.cpu_s)
+        without = min((run(server, [_EQUALITY]) for _ in range(3)), key=lambda cost: cost.cpu_s)
     if server.seen["requests"]:
         raise SystemExit(f"the second run made {server.seen['requests']} calls")
     count = len(truths) * len(judged)
@@ -237,13 +182,14 @@ def _again(bench: Bench, truths: Sequence[Truth], judged: list[dict[str, Any]]) 
 def _compare(bench: Bench, count: int) -> None:
     truths = some_truths(count)
     with _server("mixed", count) as server:
-        ours = bench.run(server.address, truths, [_GEVAL, *rag(*[name for name in _SIX.values() if name != "quality"])])
-        scores = bench.scores()
+        metrics = [_GEVAL, *rag(*[name for name in _SIX.values() if name != "quality"])]
+        ours = bench.run(_suite(server, truths, metrics), at_once=AT_ONCE, fine=(0, 1))
+        scores = _scores(bench)
         with tempfile.TemporaryDirectory() as folder:
             finished = subprocess.run(
-                [sys.executable, "-m", "tests.evaluators.judged.native", server.address, _KEY, str(count)],
+                [sys.executable, "-m", "tests.evaluators.judged.native", server.addresses["openai"], KEY, str(count)],
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(_ROOT)},
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
                 capture_output=True,
                 text=True,
                 check=True,

@@ -9,19 +9,15 @@ without the start of the program on both sides. Then: a server that takes 20 cal
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from bench.processes import PROGRAM, Cost, measure
+from bench.live import Bench, Server, served
+from bench.processes import Cost
 
 CASES = 1_000
 LATENCY_S = 0.2
@@ -30,71 +26,30 @@ WANTED = 64
 IDEAL_S = CASES * LATENCY_S / AT_ONCE
 PROVIDERS = ("openai", "azure_openai", "anthropic", "ollama")
 _MODELS = {"anthropic": "claude-haiku-4-5", "ollama": "llama3.2"}
-_ROOT = Path(__file__).resolve().parent.parent
 
 
-@dataclass
-class Server:
-    """The fake: where each provider answers, and, once it has ended, what it has seen."""
-
-    addresses: dict[str, str]
-    seen: dict[str, Any] = field(default_factory=dict)
+def _server(*arguments: str) -> AbstractContextManager[Server]:
+    return served("tests.llm.models", *arguments)
 
 
-@contextmanager
-def _server(*arguments: str) -> Iterator[Server]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.llm.models", *arguments],
-        cwd=_ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    server = Server(json.loads(process.stdout.readline()))
-    try:
-        yield server
-    finally:
-        process.stdin.close()
-        server.seen = json.loads(process.stdout.read())
-        process.wait()
-
-
-class Bench:
-    """Runs of generated suites, with compiled modules as an installed program has them."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        self._environ = {**kept, "PYTHONPYCACHEPREFIX": str(root / "compiled"), "BENCH_KEY": "sk-bench-0123456789"}
-
-    def run(self, server: Server, provider: str, cases: int, *more: str, at_once: int = AT_ONCE) -> Cost:
-        """Ask every case of a suite once; every answer must be right."""
-        folder = self._suite(server.addresses[provider], provider, cases, at_once)
-        cost = measure((*PROGRAM, "run", "-o", "out", *more), folder, self._environ)
-        if cost.code != 0:
-            raise SystemExit(f"the run of {cases} cases of {provider} ended with exit code {cost.code}")
-        return cost
-
-    def _suite(self, address: str, provider: str, cases: int, at_once: int) -> Path:
-        folder = self._root / f"{provider}-{cases}"
-        folder.mkdir(exist_ok=True)
-        model = {"provider": provider, "name": _MODELS.get(provider, "gpt-4o"), "endpoint": address}
-        if provider == "azure_openai":
-            model["api_version"] = "2024-10-21"
-        asked = [f"What is the rule for order {number}?" for number in range(cases)]
-        suite = {
-            "name": "bench",
-            "model": {**model, "api_key": "${BENCH_KEY}"},
-            "instructions": {"inline": "Answer."},
-            "evaluations": {"metrics": [{"type": "standard", "metric": "equality"}]},
-            "test_cases": [{"input": text, "ground_truth": f"echo: {text}"} for text in asked],
-        }
-        # JSON is YAML, too.
-        (folder / "agent.yaml").write_text(json.dumps(suite, indent=1))
-        (folder / "holodeck-action.yaml").write_text(json.dumps({"limits": {"concurrency": at_once}}))
-        return folder
+def _suite(server: Server, provider: str, cases: int) -> dict[str, Any]:
+    """Return a suite that asks every case once; every answer must be right."""
+    model = {
+        "provider": provider,
+        "name": _MODELS.get(provider, "gpt-4o"),
+        "endpoint": server.addresses[provider],
+        "api_key": "${BENCH_KEY}",
+    }
+    if provider == "azure_openai":
+        model["api_version"] = "2024-10-21"
+    asked = [f"What is the rule for order {number}?" for number in range(cases)]
+    return {
+        "name": "bench",
+        "model": model,
+        "instructions": {"inline": "Answer."},
+        "evaluations": {"metrics": [{"type": "standard", "metric": "equality"}]},
+        "test_cases": [{"input": text, "ground_truth": f"echo: {text}"} for text in asked],
+    }
 
 
 def main(*providers: str) -> None:
@@ -115,10 +70,13 @@ def main(*providers: str) -> None:
 def _provider(bench: Bench, provider: str) -> str:
     first_s, one = _start(bench, provider)
     with _server("--latency", str(LATENCY_S)) as server:
-        live = bench.run(server, provider, CASES)
+        live = bench.run(_suite(server, provider, CASES), at_once=AT_ONCE)
     with _server() as server:
-        bench.run(server, provider, CASES, "--record", "tape")
-        replay = min((bench.run(server, provider, CASES, "--replay", "tape") for _ in range(3)), key=lambda c: c.wall_s)
+        suite, tape = _suite(server, provider, CASES), str(bench.kept / provider)
+        bench.run(suite, "--record", tape, at_once=AT_ONCE)
+        replay = min(
+            (bench.run(suite, "--replay", tape, at_once=AT_ONCE) for _ in range(3)), key=lambda cost: cost.wall_s
+        )
     call_ms = 1000 * (live.cpu_s - one.cpu_s) / (CASES - 1)
     inside = (live.wall_s - one.wall_s) / (replay.wall_s - one.wall_s)
     return (
@@ -134,7 +92,7 @@ def _start(bench: Bench, provider: str) -> tuple[float, Cost]:
     for number in range(4):
         with _server() as server:
             started = time.monotonic()
-            cost = bench.run(server, provider, 1)
+            cost = bench.run(_suite(server, provider, 1), at_once=AT_ONCE)
         if number:
             # The same clock in all processes of a machine.
             firsts.append(server.seen["first"] - started)
@@ -146,7 +104,7 @@ def _limited(bench: Bench, retry_after: str | None) -> str:
     asked = () if retry_after is None else ("--retry-after", retry_after)
     first_s, _ = _start(bench, "openai")
     with _server("--latency", str(LATENCY_S), "--limit", str(AT_ONCE), *asked) as server:
-        cost = bench.run(server, "openai", CASES, at_once=WANTED)
+        cost = bench.run(_suite(server, "openai", CASES), at_once=WANTED)
     refused = server.seen["statuses"].get("429", 0)
     return (
         f"{retry_after or 'none':<14}{(cost.wall_s - first_s) / IDEAL_S:>14.2f}"
