@@ -215,22 +215,21 @@ def test_neither_the_environment_nor_files_of_the_folder_change_a_judge(judged: 
 
 
 THREADS = """
-import json, os, sys, threading, time
+import json, os, sys, time
 os.environ["PLANTED"] = "here"
 before, real = dict(os.environ), os.environ
 from holodeck_action.evaluators.deepeval import library
+from holodeck_action.evaluators.importing import in_background
 
 wrong, looks = set(), 0
-importing = threading.Thread(target=library.metrics)
-importing.start()
-while importing.is_alive():
+importing = in_background([library.metrics])
+while not importing.done():
     looks += 1
     for name in ("PLANTED", "LOG_LEVEL", "DEEPEVAL_TELEMETRY_OPT_OUT"):
         if os.environ.get(name) != before.get(name) or os.getenv(name) != before.get(name):
             wrong.add(name)
-    if looks == 20:
-        import anthropic
     time.sleep(0.002)
+import anthropic
 from deepeval.config.settings import get_settings
 
 settings = get_settings()
@@ -244,7 +243,7 @@ assert get_settings() is settings
 
 
 def test_the_run_goes_on_beside_the_import_with_its_own_environment(tmp_path: Path) -> None:
-    """DeepEval is imported in a thread while the agent is asked, whose client may need another package."""
+    """DeepEval is imported in a thread while the agent is asked; a package hidden from it is there for others."""
     environ = {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": "/usr/bin", **HOSTILE}
     ended = subprocess.run(
         [sys.executable, "-c", THREADS], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=100
