@@ -29,11 +29,11 @@ from holodeck_action.suite.targets import parse_target
 from holodeck_action.suite.values import Turn
 from tests.agents.attachments.site import Site, in_turn, page
 from tests.agents.documents.made import PNG, endless_pdf, excel, pdf, powerpoint, word
+from tests.agents.test_own import KEY, PROVIDERS
 from tests.cli.project import Project
 from tests.llm.models import FakeModels, Request
 from tests.runner.test_trial import Broken, Echo
 
-KEY = "sk-planted-4711-secret"
 PAGES = pdf(["First page", "Second page", "Third page"])
 
 
@@ -82,15 +82,7 @@ def asked(request: Request) -> list[tuple[str, int]]:
 # -- what the model gets
 
 
-@pytest.mark.parametrize(
-    ("provider", "variable", "more"),
-    [
-        ("openai", "OPENAI_API_KEY", {}),
-        ("azure_openai", "AZURE_OPENAI_API_KEY", {"api_version": "2024-10-21"}),
-        ("anthropic", "ANTHROPIC_API_KEY", {}),
-        ("ollama", "OLLAMA_API_KEY", {}),
-    ],
-)
+@pytest.mark.parametrize(("provider", "variable", "more"), PROVIDERS)
 def test_texts_and_images_of_files_are_asked_with_the_input(
     project: Project, models: FakeModels, provider: str, variable: str, more: dict[str, str]
 ) -> None:

@@ -17,6 +17,13 @@ from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Fault, Request, ToolCall
 
 KEY = "sk-planted-4711-secret"
+PROVIDERS: list[tuple[str, str, dict[str, str]]] = [
+    ("openai", "OPENAI_API_KEY", {}),
+    ("azure_openai", "AZURE_OPENAI_API_KEY", {"api_version": "2024-10-21"}),
+    ("anthropic", "ANTHROPIC_API_KEY", {}),
+    ("ollama", "OLLAMA_API_KEY", {}),
+]
+"""Every provider, the variable of its key, and what its reference needs besides."""
 INSTRUCTIONS = "You answer customers of a shop."
 SHOP = '''
 def find_order(order: str) -> str:
@@ -107,15 +114,7 @@ def test_trials_are_conversations_of_their_own(project: Project, models: FakeMod
     assert [len(request.messages) for request in models.requests] == [2, 2, 2]
 
 
-@pytest.mark.parametrize(
-    ("provider", "variable", "more"),
-    [
-        ("openai", "OPENAI_API_KEY", {}),
-        ("azure_openai", "AZURE_OPENAI_API_KEY", {"api_version": "2024-10-21"}),
-        ("anthropic", "ANTHROPIC_API_KEY", {}),
-        ("ollama", "OLLAMA_API_KEY", {}),
-    ],
-)
+@pytest.mark.parametrize(("provider", "variable", "more"), PROVIDERS)
 def test_every_provider_answers(
     project: Project, models: FakeModels, provider: str, variable: str, more: dict[str, str]
 ) -> None:

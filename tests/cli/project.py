@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.files import read_record
 from holodeck_action.results.record import Record
 
@@ -26,6 +27,17 @@ class Finished:
     code: int
     stdout: str
     stderr: str
+
+
+def evaluations(record: Record) -> list[Evaluation]:
+    """All evaluations of a record, in its order."""
+    return [
+        evaluation
+        for case in record.cases
+        for trial in case.trials
+        for turn in trial.turns
+        for evaluation in turn.evaluations
+    ]
 
 
 class Project:

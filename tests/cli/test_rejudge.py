@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from holodeck_action.results.canonical import canonical_json, record_digest
-from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.files import read_record, write_record
 from holodeck_action.results.record import CaseRecord, Record
-from tests.cli.project import Finished, Project
+from tests.cli.project import Finished, Project, evaluations
 from tests.llm.models import Answer, FakeModels, Request
 
 KEY = "sk-planted-rejudge-17"
@@ -72,16 +71,6 @@ def shop(project: Project) -> Iterator[Shop]:
     with FakeModels(keys=[KEY]) as models:
         yield Shop(models, project)
         assert models.violations == []
-
-
-def evaluations(record: Record) -> list[Evaluation]:
-    return [
-        evaluation
-        for case in record.cases
-        for trial in case.trials
-        for turn in trial.turns
-        for evaluation in turn.evaluations
-    ]
 
 
 def canonical_cases(record: Record) -> list[Any]:

@@ -16,7 +16,7 @@ from tests.github.fake import FakeGitHub
 from tests.github.steps import ALL, Scene, check_no_token, rows
 from tests.github.workflow import READS
 from tests.reports.hostile import FRAGMENTS
-from tests.reports.parsing import INLINE, STRUCTURE, closed, leaves, parses
+from tests.reports.parsing import check_structure
 
 CASES = 2000
 LENGTH = 20_000
@@ -60,22 +60,13 @@ def _whole(pair: re.Match[str]) -> str:
 
 def check_markdown(text: str) -> None:
     """Check that the structure is ours alone, every link is to our own lines, and hostile text stands in code."""
-    for tokens in parses(text):
-        depth = 0
-        for token in leaves(tokens):
-            if token.type == "html_block":
-                for line in filter(None, token.content.splitlines()):
-                    ours = line in ("<details>", "</details>") or MARKER.fullmatch(line) or SUMMARY.fullmatch(line)
-                    assert ours or State.read(f"{text.splitlines()[0]}\n{line}"), line[:300]
-                    depth += line.startswith("<details") - line.startswith("</details")
-                    assert depth in (0, 1)
-            elif token.type == "link_open":
-                assert LINK.fullmatch(str(token.attrs["href"])), token.attrs
-            else:
-                assert token.type in STRUCTURE | INLINE | {"link_close"}, (token.type, token.content[:200])
-                assert token.type in ("code_inline", "fence", "inline") or SENTINEL not in token.content
-        assert depth == 0
-        assert all(closed(token) for token in tokens if token.type == "fence")
+    marker = text.splitlines()[0]
+
+    def ours(line: str) -> object:
+        known = line in ("<details>", "</details>") or MARKER.fullmatch(line) or SUMMARY.fullmatch(line)
+        return known or State.read(f"{marker}\n{line}")
+
+    check_structure(text, SENTINEL, ours=ours, link=LINK)
 
 
 def check_plain(text: str) -> None:

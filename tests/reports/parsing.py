@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from markdown_it import MarkdownIt
@@ -15,6 +15,8 @@ OUR_HTML = {
     "</details>",
     "<summary>Input, answer, expected answer and tool calls</summary>",
 }
+
+_PASSING = re.compile(r"<summary>\d+ passing</summary>")
 
 STRUCTURE = {
     *("heading_open", "heading_close", "paragraph_open", "paragraph_close", "inline", "fence", "html_block", "hr"),
@@ -40,22 +42,39 @@ def leaves(tokens: list[Token]) -> Iterator[Token]:
         yield from token.children or ()
 
 
-def check_inert(text: str, sentinel: str) -> None:
-    """Check that a report's structure is ours alone, and that `sentinel` stands only in code."""
+def check_structure(
+    text: str, sentinel: str, *, ours: Callable[[str], object], link: re.Pattern[str] | None = None
+) -> None:
+    """Check that a text's structure is ours alone, and that `sentinel` stands only in code.
+
+    Args:
+        text: Markdown.
+        sentinel: is in every hostile text, and in none of ours.
+        ours: tells whether a line of HTML is one that we make.
+        link: the addresses that we link to; None where there are no links.
+    """
+    allowed = STRUCTURE | INLINE | ({"link_close"} if link else set())
     for tokens in parses(text):
         depth = 0
         for token in leaves(tokens):
-            assert token.type in STRUCTURE | INLINE, (token.type, token.content[:200])
+            if link and token.type == "link_open":
+                assert link.fullmatch(str(token.attrs["href"])), token.attrs
+                continue
+            assert token.type in allowed, (token.type, token.content[:200])
             if token.type == "html_block":
-                lines = [line for line in token.content.splitlines() if line]
-                assert all(line in OUR_HTML or re.fullmatch(r"<summary>\d+ passing</summary>", line) for line in lines)
-                for line in lines:
+                for line in filter(None, token.content.splitlines()):
+                    assert ours(line), line[:300]
                     depth += line.startswith("<details") - line.startswith("</details")
                     assert depth in (0, 1)
             elif token.type not in ("code_inline", "fence", "inline"):
                 assert sentinel not in token.content, (token.type, token.content[:200])
         assert depth == 0
         assert all(closed(token) for token in tokens if token.type == "fence")
+
+
+def check_inert(text: str, sentinel: str) -> None:
+    """Check a report in a file, which has no links."""
+    check_structure(text, sentinel, ours=lambda line: line in OUR_HTML or _PASSING.fullmatch(line))
 
 
 def closed(fence: Token) -> bool:

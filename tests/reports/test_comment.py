@@ -35,7 +35,7 @@ from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.policy import GateMetric, Gates
 from tests.action.runner import read_log
 from tests.reports.hostile import FRAGMENTS, hostile_case, hostile_record, storable_texts
-from tests.reports.parsing import INLINE, STRUCTURE, closed, leaves, parses, rows
+from tests.reports.parsing import check_structure, leaves, parses, rows
 from tests.reports.shown import failing, passing, report_of, varied
 from tests.results.records import case, case_of, evaluation, record, turn
 
@@ -199,24 +199,13 @@ SCENES: dict[str, Callable[[], str]] = {
 }
 
 
-def check_inert(text: str, sentinel: str = SENTINEL) -> None:
+def check_inert(text: str) -> None:
     """Check that below the hidden lines the structure is ours alone, and every link one that we made."""
-    for tokens in parses(text):
-        depth = 0
-        for token in leaves(tokens):
-            if token.type == "html_block":
-                lines = [line for line in token.content.splitlines() if line]
-                for line in lines:
-                    assert line in ("<details>", "</details>", MARKER) or SUMMARY.fullmatch(line) or is_state(line)
-                    depth += line.startswith("<details") - line.startswith("</details")
-                    assert depth in (0, 1)
-            elif token.type == "link_open":
-                assert LINK.fullmatch(str(token.attrs["href"])), token.attrs
-            else:
-                assert token.type in STRUCTURE | INLINE | {"link_close"}, (token.type, token.content[:200])
-                assert token.type in ("code_inline", "fence", "inline") or sentinel not in token.content
-        assert depth == 0
-        assert all(closed(token) for token in tokens if token.type == "fence")
+    check_structure(text, SENTINEL, ours=is_ours, link=LINK)
+
+
+def is_ours(line: str) -> bool:
+    return line in ("<details>", "</details>", MARKER) or bool(SUMMARY.fullmatch(line)) or is_state(line)
 
 
 def is_state(line: str) -> bool:

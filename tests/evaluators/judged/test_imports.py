@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.results.files import read_record
-from holodeck_action.results.record import Record
-from tests.cli.project import Finished, Project
+from tests.cli.project import Finished, Project, evaluations
 from tests.evaluators.judged.preset_judge import PresetJudge, Truth
 from tests.llm.models import Answer, FakeModels, Reply, Request
 
@@ -161,16 +160,6 @@ def test_what_cannot_be_imported_is_tried_once_and_told_by_every_metric(
     assert tried.read_text() == "x"
     # The agent was asked all the same.
     assert len(models.requests) == 2
-
-
-def evaluations(record: Record) -> list[Any]:
-    return [
-        evaluation
-        for case in record.cases
-        for trial in case.trials
-        for turn in trial.turns
-        for evaluation in turn.evaluations
-    ]
 
 
 # Runs the command line, with or without DeepEval, and tells whether it was imported.

@@ -11,7 +11,7 @@ import pytest
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import Record
-from tests.cli.project import Finished, Project
+from tests.cli.project import Finished, Project, evaluations
 from tests.llm.models import Answer, FakeModels, Fault, Request
 
 KEY = "sk-planted-panel-0815"
@@ -72,10 +72,6 @@ def panel(project: Project) -> Iterator[Panel]:
     with FakeModels(keys=[KEY]) as models:
         yield Panel(models, project)
         assert models.violations == []
-
-
-def evaluations(record: Record) -> list[Evaluation]:
-    return [evaluation for case in record.cases for turn in case.trials[0].turns for evaluation in turn.evaluations]
 
 
 def verdicts(evaluation: Evaluation) -> list[tuple[str, float | None, bool | None, bool]]:

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import Record
-from tests.cli.project import Finished, Project
+from tests.cli.project import Finished, Project, evaluations
 from tests.llm.judging import Judge, Truth
 from tests.llm.models import Answer, FakeModels, Fault, Request
 
@@ -83,16 +82,6 @@ def kept(project: Project) -> Iterator[Kept]:
     with FakeModels(keys=[KEY]) as models:
         yield Kept(models, project)
         assert models.violations == []
-
-
-def evaluations(record: Record) -> list[Evaluation]:
-    return [
-        evaluation
-        for case in record.cases
-        for trial in case.trials
-        for turn in trial.turns
-        for evaluation in turn.evaluations
-    ]
 
 
 def test_a_second_run_asks_no_judge_and_has_the_same_record(kept: Kept) -> None:
