@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import re
 import uuid
 import zlib
 from collections.abc import Mapping
@@ -15,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from holodeck_action import __version__
-from holodeck_action.agents.base import AgentError, Reply, TargetError
+from holodeck_action.agents.base import AgentError, Reply
 from holodeck_action.agents.conversation import Conversation
+from holodeck_action.agents.headers import check_header
 from holodeck_action.agents.paths import ReplyPaths
 from holodeck_action.agents.reply import reply_from_mapping
 from holodeck_action.agents.templates import RequestTemplate
@@ -28,8 +28,6 @@ from holodeck_action.suite.values import Case, Turn
 if TYPE_CHECKING:
     import httpx2
 
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 _FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
 
 _ERROR_BODY = 8192
@@ -75,7 +73,7 @@ class HttpAgent:
         self._shown = shown_url(target.url)
         self._headers = {name: value.get_secret_value() for name, value in target.headers.items()}
         for name, value in self._headers.items():
-            _check_header(name, value)
+            check_header(name, value, reserved=_FRAMING)
         self._secrets = _secrets(target.url, self._headers)
         self._request = None if target.request is None else RequestTemplate(target.request)
         self._paths = None if target.response is None else ReplyPaths(target.response)
@@ -262,18 +260,6 @@ class HttpSession:
 
     async def close(self) -> None:
         """Connections belong to the agent."""
-
-
-def _check_header(name: str, value: str) -> None:
-    if not _HEADER_NAME.fullmatch(name):
-        raise TargetError(f"header name {excerpt(name, 40)} holds characters that HTTP does not allow")
-    if name.lower() in _FRAMING:
-        raise TargetError(f"header {name} is set by the HTTP client itself; remove it")
-    if not _HEADER_VALUE.fullmatch(value):
-        raise TargetError(
-            f"the value of header {name} holds a line break or another character that HTTP does not allow "
-            "(a secret stored with a line end?)"
-        )
 
 
 def _secrets(url: str, headers: Mapping[str, str]) -> list[str]:

@@ -147,9 +147,9 @@ async def latin(tools: dict[str, Tool]) -> Any:
         ({"transport": "http", "url": "wss://a.example"}, "tools.t.url: transport http needs an address that starts"),
         ({"transport": "sse", "url": "https://"}, "tools.t.url: transport sse needs an address that starts"),
         ({"transport": "http", "url": "https://a:99999"}, "tools.t.url: transport http needs an address that starts"),
-        ({"headers": {"a b": "x"}}, "tools.t.headers: the name 'a b' holds what HTTP does not allow"),
-        ({"headers": {"Host": "x"}}, "tools.t.headers: Host is set by the HTTP client itself"),
-        ({"headers": {"X": "planted\n"}}, "tools.t.headers: the value of X holds a line break"),
+        ({"headers": {"a b": "x"}}, "tools.t.headers: header name a b holds characters that HTTP does not allow"),
+        ({"headers": {"Host": "x"}}, "tools.t.headers: header Host is set by the HTTP client itself"),
+        ({"headers": {"X": "planted\n"}}, "tools.t.headers: the value of header X holds a line break"),
     ],
 )
 def test_what_cannot_work_is_refused(tmp_path: Path, fields: dict[str, Any], sentence: str) -> None:

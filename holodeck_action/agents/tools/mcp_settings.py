@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from holodeck_action.agents.base import TargetError
+from holodeck_action.agents.headers import check_header
 from holodeck_action.agents.untrusted import excerpt
 from holodeck_action.results.redaction import environment_secrets
 from holodeck_action.suite.hosts import is_loopback
@@ -34,8 +35,6 @@ _INSTALL = {
 _STDIO_FIELDS = ("command", "args", "env", "env_file", "encoding")
 _HTTP_FIELDS = ("url", "headers", "timeout", "sse_read_timeout", "terminate_on_close")
 _VARIABLE = re.compile(r"[^=\0]+")
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 _FRAMING = frozenset({"connection", "content-length", "content-type", "host", "transfer-encoding"})
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
@@ -249,15 +248,7 @@ def _http(entry: MCPTool) -> HttpServer:
     if not usable:
         raise TargetError(f"{where}.url: transport {entry.transport} needs an address that starts with https://")
     for name, value in (entry.headers or {}).items():
-        if not _HEADER_NAME.fullmatch(name):
-            raise TargetError(f"{where}.headers: the name {excerpt(name, 40)!r} holds what HTTP does not allow")
-        if name.lower() in _FRAMING:
-            raise TargetError(f"{where}.headers: {name} is set by the HTTP client itself; remove it")
-        if not _HEADER_VALUE.fullmatch(value):
-            raise TargetError(
-                f"{where}.headers: the value of {name} holds a line break or another character that HTTP does not "
-                "allow (a secret stored with a line end?)"
-            )
+        check_header(name, value, reserved=_FRAMING, where=f"{where}.headers: ")
     return HttpServer(
         entry.transport,
         entry.url,
