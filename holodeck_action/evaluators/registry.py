@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holodeck_action.evaluators.base import BaseEvaluator, RetryConfig
 from holodeck_action.evaluators.errors import EvaluationError
-from holodeck_action.suite.applicability import effective_threshold, model_of
+from holodeck_action.suite.applicability import effective_threshold, model_of, needs_judge
 from holodeck_action.suite.dimension_metrics import DimensionMetric
 from holodeck_action.suite.metric_base import MetricModel
 from holodeck_action.suite.metrics import (
@@ -31,6 +31,7 @@ from holodeck_action.suite.preset_metrics import PresetMetric, RefusalMetric, Tr
 
 if TYPE_CHECKING:
     from holodeck_action.evaluators.judges import Judges
+    from holodeck_action.evaluators.reuse import Reuse
     from holodeck_action.llm.judge import JudgeModel
     from holodeck_action.suite.values import MetricSpec
     from holodeck_action.usercode.pool import WorkerPool
@@ -49,11 +50,13 @@ class EvaluatorRegistry:
     Args:
         pool: the workers in which the suite's own code runs.
         judges: the models that grade; None where no metric needs one.
+        reuse: verdicts of earlier runs, which the parts of composites look for themselves; None for asking always.
     """
 
-    def __init__(self, pool: WorkerPool, judges: Judges | None = None) -> None:
+    def __init__(self, pool: WorkerPool, judges: Judges | None = None, reuse: Reuse | None = None) -> None:
         self._pool = pool
         self._judges = judges
+        self._reuse = reuse
         self._built: dict[tuple[str, int | None], BaseEvaluator] = {}
 
     def build(self, spec: MetricSpec) -> BaseEvaluator:
@@ -65,7 +68,7 @@ class EvaluatorRegistry:
         key = (spec.config.model_dump_json(exclude=_OUTSIDE), spec.k)
         evaluator = self._built.get(key)
         if evaluator is None:
-            evaluator = self._built[key] = _create(spec.config, spec.k, self._pool, self._judges)
+            evaluator = self._built[key] = _create(spec.config, spec.k, self._pool, self._judges, self._reuse)
         return evaluator
 
 
@@ -74,7 +77,9 @@ def timeout_of(config: AnyMetric) -> float:
     return DEFAULT_TIMEOUT_S if config.timeout_ms is None else config.timeout_ms / 1000
 
 
-def _create(config: AnyMetric, k: int | None, pool: WorkerPool, judges: Judges | None) -> BaseEvaluator:
+def _create(
+    config: AnyMetric, k: int | None, pool: WorkerPool, judges: Judges | None, reuse: Reuse | None
+) -> BaseEvaluator:
     # Inside a run a failure is tried again only where the metric asks for it (DESIGN §5).
     shared: dict[str, Any] = {
         "timeout": timeout_of(config),
@@ -98,7 +103,7 @@ def _create(config: AnyMetric, k: int | None, pool: WorkerPool, judges: Judges |
         return build_preset(
             config,
             grade=lambda part, build: _graded(part, judges, shared, lambda _, judge, options: build(judge, options)),
-            create=lambda member, rank: _create(member, rank, pool, judges),
+            create=lambda member, rank: _part(member, _create(member, rank, pool, judges, None), reuse),
             **shared,
         )
     shared["threshold"] = effective_threshold(config)
@@ -145,6 +150,15 @@ def _graded(
         max_concurrent=panel.max_concurrent,
         timeout=shared["timeout"],
     )
+
+
+def _part(config: AnyMetric, evaluator: BaseEvaluator, reuse: Reuse | None) -> BaseEvaluator:
+    """Return the evaluator of a composite's part, which takes the verdict of an earlier run where there is one."""
+    if reuse is None or not needs_judge(config):
+        return evaluator
+    from holodeck_action.evaluators.presets.composite import ReusingEvaluator
+
+    return ReusingEvaluator(config, evaluator, reuse)
 
 
 def _judged(config: GEvalMetric | RagMetric, judge: JudgeModel, shared: dict[str, Any]) -> BaseEvaluator:

@@ -29,7 +29,6 @@ from holodeck_action.suite.metrics import AnyMetric, CompositeMetric, GEvalMetri
 from holodeck_action.suite.panels import panel_of
 
 if TYPE_CHECKING:
-    from holodeck_action.evaluators.planning import PlannedMetric
     from holodeck_action.llm.providers import ModelPlan
     from holodeck_action.suite.values import Suite
 
@@ -61,8 +60,8 @@ class Reuse:
 
     A single judge's verdict does not depend on the threshold, so that a new one finds what was kept; a panel's vote
     and that of a preset do. Kept are completed evaluations alone: neither errors nor refusals nor verdicts with an
-    error in them. Composite metrics are always evaluated anew, since graders of the suite may be among their parts, and
-    so is what follows steps that several judges write.
+    error in them. Of a composite its judged parts are kept, since graders of the suite may be among the others. What
+    follows steps that several judges write is always evaluated anew.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class Reuse:
         self._cache = cache
         self._redactor = redactor
         self._on_miss: Callable[[], None] | None = on_miss
-        self._metrics: dict[int, tuple[PlannedMetric, Reusable | None]] = {}
+        self._metrics: dict[tuple[int, int], tuple[AnyMetric, BaseEvaluator, Reusable | None]] = {}
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -95,29 +94,35 @@ class Reuse:
         trouble = self._cache.trouble
         return () if trouble is None else (f"the cache of verdicts could not be used: {trouble}",)
 
-    def find(self, metric: PlannedMetric, inputs: Mapping[str, Any], trial: int) -> KeptVerdict | None:
-        """Return the verdict on these inputs, None when a judge must be asked.
+    def find(
+        self, config: AnyMetric, evaluator: BaseEvaluator, inputs: Mapping[str, Any], trial: int
+    ) -> KeptVerdict | None:
+        """Return the verdict on these inputs, None when a judge must be asked, and for every composite.
 
         Args:
-            metric: the metric.
+            config: the metric, or a part of a composite.
+            evaluator: what grades by it.
             inputs: what its evaluator is given, under the names that it declares.
             trial: index of the trial: every trial is judged anew.
         """
-        reusable = self._reusable(metric)
+        if isinstance(config, CompositeMetric):
+            return None
+        reusable = self._reusable(config, evaluator)
         found = None
         if reusable is not None:
             key = self._key(reusable, inputs, trial)
             found = None if key is None else self._cache.read(key)
             if found is not None and reusable.plain:
                 found = replace(found, result=replace(found.result, threshold=reusable.threshold, passed=None))
-        if found is None and needs_judge(metric.spec.config) and self._on_miss is not None:
+        if found is None and needs_judge(config) and self._on_miss is not None:
             told, self._on_miss = self._on_miss, None
             told()
         return found
 
     def keep(
         self,
-        metric: PlannedMetric,
+        config: AnyMetric,
+        evaluator: BaseEvaluator,
         inputs: Mapping[str, Any],
         trial: int,
         result: EvaluationResult,
@@ -125,7 +130,7 @@ class Reuse:
         usage: Usage | None,
     ) -> None:
         """Keep a verdict; one for which nobody was asked costs nothing, and one with an error in it is asked anew."""
-        reusable = self._reusable(metric)
+        reusable = self._reusable(config, evaluator)
         if reusable is None or usage is None or _flawed(result.metadata):
             return
         if reusable.written_steps and (result.evaluation_steps is None or not self._same_steps(reusable, result)):
@@ -172,16 +177,16 @@ class Reuse:
             }
         )
 
-    def _reusable(self, metric: PlannedMetric) -> Reusable | None:
-        # By identity: entries hold mappings, and what is kept here keeps its entry alive.
-        known = self._metrics.get(id(metric))
+    def _reusable(self, config: AnyMetric, evaluator: BaseEvaluator) -> Reusable | None:
+        # By identity: entries hold mappings, and what is kept here keeps them alive.
+        key = id(config), id(evaluator)
+        known = self._metrics.get(key)
         if known is None:
-            known = self._metrics[id(metric)] = (metric, self._describe(metric))
-        return known[1]
+            known = self._metrics[key] = (config, evaluator, self._describe(config, evaluator))
+        return known[2]
 
-    def _describe(self, metric: PlannedMetric) -> Reusable | None:
-        config, evaluator = metric.spec.config, metric.evaluator
-        if not isinstance(evaluator, BaseEvaluator) or isinstance(config, CompositeMetric) or not needs_judge(config):
+    def _describe(self, config: AnyMetric, evaluator: BaseEvaluator) -> Reusable | None:
+        if isinstance(config, CompositeMetric) or not needs_judge(config):
             return None
         try:
             parts = [self._part(name, part) for name, part in judged_parts(config)]

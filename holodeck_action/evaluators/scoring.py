@@ -16,6 +16,7 @@ from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.evaluations import EvaluationWriter
 from holodeck_action.evaluators.params import EvalParam
 from holodeck_action.evaluators.planning import PlannedMetric, Planner
+from holodeck_action.evaluators.presets.composite import CompositeEvaluator
 from holodeck_action.evaluators.registry import DEFAULT_TIMEOUT_S, EvaluatorRegistry
 from holodeck_action.evaluators.response_path import ResponsePathError, extract
 from holodeck_action.evaluators.threads import DaemonThreads
@@ -94,7 +95,7 @@ class TurnScorer:
         self._clock = clock
         self._new_id = new_id
         self._threads = threads or DaemonThreads()
-        self._planner = Planner(EvaluatorRegistry(pool, judges))
+        self._planner = Planner(EvaluatorRegistry(pool, judges, reuse))
         for case in suite.cases:
             for turn in case.turns:
                 for spec in turn.metrics:
@@ -144,14 +145,16 @@ class TurnScorer:
         self, metric: PlannedMetric, evaluator: BaseEvaluator, arguments: dict[str, Any], trial: int, traced: Span
     ) -> Done[EvaluationResult]:
         """Take the verdict of an earlier run, else ask and keep."""
-        kept = None if self._reuse is None else self._reuse.find(metric, arguments, trial)
+        config = metric.spec.config
+        kept = None if self._reuse is None else self._reuse.find(config, evaluator, arguments, trial)
         if kept is not None:
             return Done(kept.result, None, kept.duration_ms, kept.usage, cached=True)
-        if self._judges is not None and needs_judge(metric.spec.config):
+        known = isinstance(evaluator, CompositeEvaluator) and evaluator.knows(arguments, trial)
+        if self._judges is not None and needs_judge(config) and not known:
             await self._judges.ready()
         done = await _call(metric, evaluator, arguments, trial, traced)
         if self._reuse is not None and done.result is not None and done.duration_ms is not None:
-            self._reuse.keep(metric, arguments, trial, done.result, done.duration_ms, done.usage)
+            self._reuse.keep(config, evaluator, arguments, trial, done.result, done.duration_ms, done.usage)
         return done
 
     def uses_context(self, turn: Turn) -> bool:
@@ -282,4 +285,7 @@ async def _call(
             result = part if isinstance(part, EvaluationResult) else await evaluator.evaluate(**part)
     except Exception as error:  # noqa: BLE001 - one metric's trouble is nobody else's
         failure = error
-    return Done(result, failure, 1000 * (time.perf_counter() - started), meter.usage())
+    took = max(1000 * (time.perf_counter() - started), meter.kept_ms or 0.0)
+    # Parts of a composite may be those of an earlier run.
+    cached = result is not None and meter.kept_ms is not None and not meter.asked
+    return Done(result, failure, took, meter.usage(), cached=cached)

@@ -106,10 +106,28 @@ class Meter:
 
     def __init__(self) -> None:
         self._records: list[CallRecord] = []
+        self._sums: list[Usage] = []
+        self.asked = False
+        """Whether a part of an evaluation was answered by a call of this run."""
+        self.kept_ms: float | None = None
+        """How long the longest verdict of an earlier run took that stands for a part; None without one."""
 
     def add(self, record: CallRecord) -> None:
         """Note a call."""
         self._records.append(record)
+
+    def add_part(self, usage: Usage | None, kept_ms: float | None = None) -> None:
+        """Note what a part of an evaluation took as one sum, so that it is the same whether asked or kept.
+
+        Args:
+            usage: None where nobody was asked.
+            kept_ms: milliseconds that the verdict of an earlier run took; None for one of this run.
+        """
+        if usage is not None:
+            self._sums.append(usage)
+            self.asked = self.asked or kept_ms is None
+        if kept_ms is not None:
+            self.kept_ms = max(kept_ms, self.kept_ms or 0.0)
 
     @property
     def records(self) -> tuple[CallRecord, ...]:
@@ -123,14 +141,16 @@ class Meter:
             None when no call was answered.
         """
         answered = [record for record in self._records if record.status is not None and record.status < 300]
-        if not answered:
+        found = [Usage(record.tokens.prompt, record.tokens.completion, record.cost_usd) for record in answered]
+        found += self._sums
+        if not found:
             return None
-        prompt = _total(record.tokens.prompt for record in answered)
-        completion = _total(record.tokens.completion for record in answered)
+        prompt = _total(usage.prompt_tokens for usage in found)
+        completion = _total(usage.completion_tokens for usage in found)
         return Usage(
             prompt_tokens=None if prompt is None else int(prompt),
             completion_tokens=None if completion is None else int(completion),
-            cost_usd=_total(record.cost_usd for record in answered),
+            cost_usd=_total(usage.cost_usd for usage in found),
         )
 
     def working_ms(self) -> float | None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from holodeck_action.evaluators.base import DeterministicEvaluator, EvaluationResult
+from holodeck_action.evaluators.base import BaseEvaluator, DeterministicEvaluator, EvaluationResult, RetryConfig
+from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.presets.preset import Member, PresetEvaluator
 from holodeck_action.evaluators.response_path import ResponsePathError, extract
+from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.suite.metrics import AnyMetric
+
+if TYPE_CHECKING:
+    from holodeck_action.evaluators.reuse import Reuse
 
 CONVERSATION = "conversation_invocations"
 """Name under which the tool calls of the whole conversation are given beside those of the turn."""
@@ -24,8 +32,70 @@ class CompositeEvaluator(PresetEvaluator):
             known["tool_invocations"] = calls
         return known
 
+    def knows(self, given: Mapping[str, Any], trial: int) -> bool:
+        """Tell whether earlier runs gave all the verdicts for which judges would be asked, in a run with a cache."""
+        parts = [member for member in self.members if isinstance(member.evaluator, ReusingEvaluator)]
+        return bool(parts) and all(
+            isinstance(part.evaluator, ReusingEvaluator) and part.evaluator.knows(self._inputs(part, given), trial)
+            for part in parts
+        )
+
     def _shown(self, metrics: dict[str, Any]) -> dict[str, Any]:
         return {"metrics": metrics}
+
+
+class ReusingEvaluator(BaseEvaluator):
+    """A judged metric of a composite, which takes the verdict of an earlier run where nothing has changed."""
+
+    def __init__(self, config: AnyMetric, evaluator: BaseEvaluator, reuse: Reuse) -> None:
+        """Configure.
+
+        Args:
+            config: the metric.
+            evaluator: grades where nothing is kept; it has its own timeout and retries.
+            reuse: the verdicts.
+        """
+        super().__init__(timeout=None, retry_config=RetryConfig(max_retries=0))
+        self._config = config
+        self._evaluator = evaluator
+        self._reuse = reuse
+        self.PARAM_SPEC = evaluator.PARAM_SPEC
+
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+        return self._evaluator.name
+
+    @property
+    def metric_name(self) -> str:
+        """The key under which results hold the score."""
+        return self._evaluator.metric_name
+
+    def knows(self, given: Mapping[str, Any], trial: int) -> bool:
+        """Tell whether there is a verdict on these inputs."""
+        try:
+            inputs = self._evaluator.resolve(given)
+        except EvaluationError:
+            return False
+        return self._reuse.find(self._config, self._evaluator, inputs, trial) is not None
+
+    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        inputs = self._evaluator.resolve(kwargs)
+        context = CALL.get(CallContext("judge", 0, None, Meter()))
+        kept = self._reuse.find(self._config, self._evaluator, inputs, context.repeat)
+        if kept is not None:
+            context.meter.add_part(kept.usage, kept.duration_ms)
+            return kept.result
+        started, meter = time.perf_counter(), Meter()
+        token = CALL.set(replace(context, meter=meter))
+        try:
+            result = await self._evaluator.evaluate(**kwargs)
+        finally:
+            CALL.reset(token)
+            context.meter.add_part(meter.usage())
+        took = 1000 * (time.perf_counter() - started)
+        self._reuse.keep(self._config, self._evaluator, inputs, context.repeat, result, took, meter.usage())
+        return result
 
 
 class PathEvaluator(DeterministicEvaluator):

@@ -105,8 +105,9 @@ def test_a_second_run_asks_no_judge_and_has_the_same_record(kept: Kept) -> None:
     assert KEY not in "".join(path.read_text() for path in kept.files())
 
 
-def test_a_second_run_imports_nothing_that_judges(kept: Kept) -> None:
-    kept.suite(*ALL)
+@pytest.mark.parametrize("metrics", [ALL, [{"type": "composite", "metrics": ALL}]], ids=["alone", "composite"])
+def test_a_second_run_imports_nothing_that_judges(kept: Kept, metrics: list[dict[str, Any]]) -> None:
+    kept.suite(*metrics)
     kept.run()
     watching = kept.project.write(
         "watch/sitecustomize.py",
@@ -322,8 +323,60 @@ def test_presets_are_kept_with_all_that_their_parts_depend_on(kept: Kept) -> Non
     assert [each.cached for each in evaluations(kept.run()[1])] == [False] * 3
 
 
-def test_a_composite_is_evaluated_anew(kept: Kept) -> None:
-    kept.suite({"type": "composite", "name": "both", "metrics": [GEVAL, {"type": "length", "max_words": 9}]})
-    _, record, finished = kept.run()
-    assert [each.status for each in evaluations(record)] == ["completed"] * 3, finished.stdout + finished.stderr
-    assert [each.cached for each in evaluations(kept.run()[1])] == [False] * 3
+def test_the_judged_parts_of_a_composite_are_kept(kept: Kept) -> None:
+    parts = [GEVAL, {"type": "length", "max_words": 9}, *RAG, {"type": "code", "grader": "graders:counted"}]
+    kept.project.write("graders.py", "def counted(ctx):\n    open('asked', 'a').write('x')\n    return True\n")
+    composite = {"type": "composite", "name": "all", "metrics": parts}
+    kept.suite(composite)
+    calls, first, finished = kept.run()
+    assert calls == 3 * (1 + 4 + 3), finished.stdout + finished.stderr
+    assert [each.cached for each in evaluations(first)] == [False] * 3
+    kept.forget_calls()
+    calls, second, _ = kept.run()
+    assert calls == 0
+    assert canonical_json(second) == canonical_json(first)
+    for before, after in zip(evaluations(first), evaluations(second), strict=True):
+        assert after.cached
+        assert (after.cost_usd, after.metadata["usage"]) == (before.cost_usd, before.metadata["usage"])
+        assert (after.metadata["usage"]["prompt_tokens"] or 0) > 0
+    assert second.run.model_calls is not None
+    assert second.run.model_calls.reused == 3
+    # Graders of the suite are asked every time.
+    assert (kept.project.folder / "asked").read_text() == "x" * 6
+    # Another threshold, in one part and for the whole, decides anew and asks nobody.
+    strict = {**composite, "threshold": 0.99, "metrics": [{**GEVAL, "threshold": 0.9}, *parts[1:]]}
+    kept.suite(strict)
+    calls, third, finished = kept.run()
+    assert (calls, finished.code) == (0, 1)
+    found = evaluations(third)[0].metadata["metrics"]["quality"]
+    assert (found["score"], found["passed"]) == (pytest.approx(0.825), False)
+    # Only the part that changed is asked; what it took is what all took.
+    kept.suite({**composite, "metrics": [{**GEVAL, "criteria": "Is it kind?"}, *parts[1:]]})
+    calls, fourth, _ = kept.run()
+    assert calls == 3
+    assert [each.cached for each in evaluations(fourth)] == [False] * 3
+    before, after = evaluations(first)[0], evaluations(fourth)[0]
+    assert before.metadata["usage"]["completion_tokens"] == after.metadata["usage"]["completion_tokens"]
+
+
+def test_parts_share_their_verdicts_with_metrics_that_stand_alone(kept: Kept) -> None:
+    kept.suite(*ALL)
+    kept.run()
+    kept.forget_calls()
+    kept.suite({"type": "composite", "name": "all", "metrics": ALL, "parallel": False})
+    calls, record, _ = kept.run()
+    assert calls == 0
+    assert [each.cached for each in evaluations(record)] == [True] * 3
+
+
+def test_presets_and_panels_in_a_composite_are_kept(kept: Kept) -> None:
+    kept.models.answer(lambda request: Answer(json.dumps({"reason": "so", "score": 2})))
+    judge = {"provider": "openai", "name": "judge", "endpoint": kept.models.openai_url}
+    preset = {"type": "summarization", "judges": {"models": [judge, {**judge, "name": "other"}]}}
+    kept.suite({"type": "composite", "name": "all", "metrics": [preset, {"type": "length", "max_words": 9}]})
+    calls, first, finished = kept.run()
+    assert calls == 3 * 4 * 2, finished.stdout + finished.stderr
+    kept.forget_calls()
+    calls, second, _ = kept.run()
+    assert calls == 0
+    assert canonical_json(second) == canonical_json(first)
