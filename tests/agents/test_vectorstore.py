@@ -358,6 +358,19 @@ def test_a_query_that_cannot_be_searched_for_is_the_models_to_see(project: Proje
     assert chunks(turn) == ()
 
 
+def test_a_query_that_the_embedding_model_refuses_is_the_models_to_see(project: Project, models: FakeModels) -> None:
+    write_faq(project)
+    asking(project, models, records())
+    models.answer(searching())
+    models.fail(
+        Fault("context_length", about=lambda request: request.operation == "embeddings" and len(request.inputs) == 1)
+    )
+    turn = passed(project)
+    (called,) = turn.tool_invocations or ()
+    assert "is longer than OpenAI model text-embedding-3-small can read" in (called.error or "")
+    assert turn.response == "Error: the query cannot be searched for; shorten it"
+
+
 # -- what is wrong is told before anything is asked
 
 
