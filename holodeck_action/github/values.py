@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from holodeck_action.github.remote import (
@@ -57,14 +58,8 @@ def comment(data: Any) -> Comment:
 
 def inline_comment(data: Any) -> Comment:
     """Read an inline comment of a review."""
-    login, kind = _author(data)
-    return Comment(
-        id=_id(data, "id"),
-        node_id=_field(data, "node_id", str),
-        body=_optional(data, "body", str) or "",
-        author=login,
-        author_type=kind,
-        url=_page(data),
+    return replace(
+        comment(data),
         path=_field(data, "path", str),
         line=_optional(data, "line", int),
         review_id=_optional(data, "pull_request_review_id", int),
