@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
+from holodeck_action.results.adapters import adapter
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.verdict import (
     EXIT_CONFIGURATION,
@@ -132,7 +133,7 @@ class State:
             found = unpacking.decompress(packed, _MOST_JSON + 1)
             if not unpacking.eof or unpacking.unused_data:
                 return None
-            return _STATE.validate_json(found)
+            return adapter(State).validate_json(found)
         except (ValueError, zlib.error, ValidationError):
             return None
 
@@ -147,9 +148,6 @@ class State:
             told = previous.suites and (previous.sha is None or previous.sha != self.sha)
             before = Numbers(previous.sha, previous.suites) if told else previous.before
         return _fitting(replace(self, before=before))
-
-
-_STATE: TypeAdapter[State] = TypeAdapter(State)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +328,7 @@ def _fitting(whole: State) -> State:
 
 
 def _holds(some: State) -> bool:
-    return len(_STATE.dump_json(some)) <= _MOST_JSON and len(_line(some)) <= STATE_LIMIT
+    return len(adapter(State).dump_json(some)) <= _MOST_JSON and len(_line(some)) <= STATE_LIMIT
 
 
 def _smaller(whole: State) -> Iterator[State]:
@@ -350,5 +348,5 @@ def _smaller(whole: State) -> Iterator[State]:
 
 
 def _line(of: State) -> str:
-    packed = zlib.compress(_STATE.dump_json(of), 9)
+    packed = zlib.compress(adapter(State).dump_json(of), 9)
     return f"{_START}{base64.b64encode(packed, _ALTERNATIVES).decode('ascii')}{_END}"

@@ -15,7 +15,8 @@ from pathlib import Path
 from holodeck_action.reports.budget import JOB_SUMMARY, Budget
 from holodeck_action.reports.markdown import IN_THE_RECORD
 from holodeck_action.reports.plain import one_line
-from holodeck_action.results.views import REPORT, Report
+from holodeck_action.results.adapters import adapter
+from holodeck_action.results.views import Report
 
 MAX_SOURCE = 1024 * 1024
 """Bytes of the largest template."""
@@ -96,7 +97,7 @@ def custom_markdown(
     Raises:
         TemplateError: the template is wrong, or takes more than its process may use.
     """
-    data = REPORT.dump_json(report)
+    data = adapter(Report).dump_json(report)
     task = {
         "path": [entry for entry in sys.path if entry],
         "package": str(Path(__file__).parents[2]),

@@ -7,7 +7,8 @@ from holodeck_action.reports.csv_rows import csv_report
 from holodeck_action.reports.html import html_page
 from holodeck_action.reports.junit import junit
 from holodeck_action.reports.markdown import markdown
-from holodeck_action.results.views import REPORT, Report
+from holodeck_action.results.adapters import adapter
+from holodeck_action.results.views import Report
 
 FORMATS = ("markdown", "html", "junit", "json", "csv", "console")
 
@@ -27,5 +28,5 @@ def render(report: Report, name: str) -> str:
 
 def json_report(report: Report) -> str:
     """Render a report as JSON; `##[` is escaped, as GitHub's runner would read a command there in a log."""
-    content = REPORT.dump_json(report, indent=1).decode()
+    content = adapter(Report).dump_json(report, indent=1).decode()
     return content.replace("##[", "\\u0023\\u0023[") + "\n"

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from pydantic import TypeAdapter
-
+from holodeck_action.results.adapters import adapter
 from holodeck_action.results.record import CaseRecord, Record
 
 VOLATILE_RECORD = ("run",)
@@ -21,9 +20,6 @@ VOLATILE_TRIAL = ("timing",)
 VOLATILE_TURN = ("timing",)
 VOLATILE_TOOL_INVOCATION = ("duration_ms",)
 VOLATILE_EVALUATION = ("evaluation_id", "target_event_id", "timestamp", "duration_ms", "cached")
-
-RECORD: TypeAdapter[Record] = TypeAdapter(Record)
-CASE: TypeAdapter[CaseRecord] = TypeAdapter(CaseRecord)
 
 
 def canonical_json(record: Record) -> bytes:
@@ -41,15 +37,16 @@ def record_digest(record: Record) -> str:
 
 def head_of(record: Record) -> dict[str, Any]:
     """Return the record as JSON values without its cases."""
-    head: dict[str, Any] = RECORD.dump_python(replace(record, cases=()), mode="json")
+    head: dict[str, Any] = adapter(Record).dump_python(replace(record, cases=()), mode="json")
     del head["cases"]
     return head
 
 
 def _chunks(record: Record) -> Iterator[bytes]:
+    each = adapter(CaseRecord)
     yield b'{"cases":['
     for position, case in enumerate(record.cases):
-        yield (b",\n" if position else b"\n") + _dumps(_canonical_case(CASE.dump_python(case, mode="json")))
+        yield (b",\n" if position else b"\n") + _dumps(_canonical_case(each.dump_python(case, mode="json")))
     yield b'],"head":' + _dumps(_without(head_of(record), VOLATILE_RECORD)) + b"}\n"
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from holodeck_action.results.adapters import adapter
 from holodeck_action.results.estimates import NOTHING, Estimate
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.judge import judge_evaluation
-from holodeck_action.results.judge_card import CARD_VERSION, CardSummary, Configuration, JudgeCard, card_adapter
+from holodeck_action.results.judge_card import CARD_VERSION, CardSummary, Configuration, JudgeCard
 from holodeck_action.results.reliability import cohen_kappa, corrected_rate, wilson
 from holodeck_action.suite.applicability import needs_judge
 from holodeck_action.suite.errors import Problem, SuiteError, quoted
@@ -105,7 +106,7 @@ def _parsed(content: bytes) -> JudgeCard:
             f"has schema_version {quoted(json.dumps(version))}, and this version reads {CARD_VERSION}; {_AGAIN}"
         )
     try:
-        card = card_adapter().validate_json(content)
+        card = adapter(JudgeCard).validate_json(content)
         datetime.fromisoformat(card.created_at)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]

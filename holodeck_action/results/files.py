@@ -12,8 +12,9 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from holodeck_action.results.canonical import CASE, RECORD, head_of
-from holodeck_action.results.record import SCHEMA_VERSION, Record
+from holodeck_action.results.adapters import adapter
+from holodeck_action.results.canonical import head_of
+from holodeck_action.results.record import SCHEMA_VERSION, CaseRecord, Record
 from holodeck_action.results.verdict import CaseVerdict, CombinedVerdict, Verdict
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ def write_record(path: Path, record: Record) -> None:
     Raises:
         OSError: the file cannot be written; what stood there before is untouched.
     """
-    write_atomically(path, _lines(head_of(record), CASE, record.cases))
+    write_atomically(path, _lines(head_of(record), adapter(CaseRecord), record.cases))
 
 
 def write_verdict(path: Path, verdict: Verdict) -> None:
@@ -41,9 +42,9 @@ def write_verdict(path: Path, verdict: Verdict) -> None:
     Raises:
         OSError: the file cannot be written; what stood there before is untouched.
     """
-    head = TypeAdapter(Verdict).dump_python(replace(verdict, cases=()), mode="json")
+    head = adapter(Verdict).dump_python(replace(verdict, cases=()), mode="json")
     del head["cases"]
-    write_atomically(path, _lines(head, TypeAdapter(CaseVerdict), verdict.cases))
+    write_atomically(path, _lines(head, adapter(CaseVerdict), verdict.cases))
 
 
 def write_combined(path: Path, verdict: CombinedVerdict) -> None:
@@ -52,7 +53,7 @@ def write_combined(path: Path, verdict: CombinedVerdict) -> None:
     Raises:
         OSError: the file cannot be written; what stood there before is untouched.
     """
-    write_atomically(path, [TypeAdapter(CombinedVerdict).dump_json(verdict, indent=1), b"\n"])
+    write_atomically(path, [adapter(CombinedVerdict).dump_json(verdict, indent=1), b"\n"])
 
 
 def read_record(path: Path) -> Record:
@@ -72,7 +73,7 @@ def read_record(path: Path) -> Record:
                 f"{path}: schema_version is {version!r}, this version reads {SCHEMA_VERSION}; "
                 "use the version of holodeck-action that wrote it"
             )
-        record = RECORD.validate_json(content)
+        record = adapter(Record).validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "the file"
@@ -112,12 +113,12 @@ def write_atomically(path: Path, chunks: Iterable[bytes], *, lasting: bool = Tru
         raise
 
 
-def _lines(head: Mapping[str, Any], adapter: TypeAdapter[T], cases: Iterable[T]) -> Iterator[bytes]:
+def _lines(head: Mapping[str, Any], kind: TypeAdapter[T], cases: Iterable[T]) -> Iterator[bytes]:
     """Yield one JSON object with one case per line: large files stream, and diff well."""
     yield json.dumps(head, ensure_ascii=False, allow_nan=False, indent=1).removesuffix("\n}").encode()
     yield b',\n "cases": ['
     for position, case in enumerate(cases):
-        yield (b",\n" if position else b"\n") + adapter.dump_json(case)
+        yield (b",\n" if position else b"\n") + kind.dump_json(case)
     yield b"\n ]\n}\n"
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
-from pydantic import TypeAdapter
-
+from holodeck_action.results.adapters import adapter
 from holodeck_action.results.estimates import Confusion, Estimate
 
 CARD_VERSION = 1
@@ -151,15 +149,9 @@ class JudgeCard:
     created_at: str
 
 
-@cache
-def card_adapter() -> TypeAdapter[JudgeCard]:
-    """Return what reads and writes cards; made when it is asked for, since few runs have one."""
-    return TypeAdapter(JudgeCard)
-
-
 def card_json(card: JudgeCard) -> bytes:
     """Return the content of judge-card.json."""
-    return card_adapter().dump_json(card, indent=1) + b"\n"
+    return adapter(JudgeCard).dump_json(card, indent=1) + b"\n"
 
 
 @dataclass(frozen=True, slots=True)

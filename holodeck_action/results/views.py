@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import TypeAdapter
-
+from holodeck_action.results.adapters import adapter
 from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.evaluation_summary import EvaluationSummary
 from holodeck_action.results.judge_card import CardSummary
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.verdict import Counts, GateVerdict, Outcome, PanelSummary, TrialVerdict, VerdictOutcome
@@ -193,14 +193,12 @@ class Report:
     run: RunView | None
     panels: tuple[PanelSummary, ...]
     cards: tuple[CardSummary, ...]
-
-
-REPORT: TypeAdapter[Report] = TypeAdapter(Report)
+    evaluations: EvaluationSummary
 
 
 def to_data(report: Report) -> dict[str, Any]:
     """Return a report as JSON values: the JSON report, and what templates see as `report`."""
-    data: dict[str, Any] = REPORT.dump_python(report, mode="json")
+    data: dict[str, Any] = adapter(Report).dump_python(report, mode="json")
     return data
 
 
@@ -211,8 +209,8 @@ def canonical_report(report: Report) -> Report:
     `holodeck_action.results.canonical`): the same canonical record gives the same report.
     """
     bare = replace(report, folder="", run=None)
-    rounded: Report = REPORT.validate_python(_canonical(REPORT.dump_python(bare)))
-    return rounded
+    values = adapter(Report)
+    return values.validate_python(_canonical(values.dump_python(bare)))
 
 
 def in_suite_order(report: Report) -> Iterator[CaseView]:
@@ -225,7 +223,7 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.12g}")
     if isinstance(value, Mapping):
-        return {key: None if key == "duration_ms" else _canonical(item) for key, item in value.items()}
+        return {key: None if key.endswith("duration_ms") else _canonical(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_canonical(item) for item in value]
     return value

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from holodeck_action.results.adapters import adapter
 from holodeck_action.results.record import TrialRecord
 
 JOURNAL_FILE = "journal.jsonl"
 PREVIOUS_FILE = "journal.previous.jsonl"
 FLUSH_INTERVAL_S = 0.25
-_TRIAL: TypeAdapter[TrialRecord] = TypeAdapter(TrialRecord)
 
 
 class JournalError(Exception):
@@ -72,7 +72,7 @@ class Journal:
     def append(self, case_id: str, trial: TrialRecord) -> None:
         """Hand over a finished trial; it is on disk within half a second."""
         head = json.dumps({"case": case_id})[:-1].encode()
-        self._queue.put(head + b', "trial": ' + _TRIAL.dump_json(trial) + b"}\n")
+        self._queue.put(head + b', "trial": ' + adapter(TrialRecord).dump_json(trial) + b"}\n")
 
     def close(self) -> None:
         """Write what is left and close the file."""
@@ -178,7 +178,7 @@ def read_journal(path: Path, identity: Mapping[str, Any]) -> Journaled:
             sound += len(line)
             try:
                 entry = json.loads(line)
-                trial = _TRIAL.validate_python(entry["trial"], strict=False)
+                trial = adapter(TrialRecord).validate_python(entry["trial"], strict=False)
                 trials[entry["case"], trial.index] = trial
             except (ValueError, KeyError, TypeError, ValidationError):
                 broken += 1

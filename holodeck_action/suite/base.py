@@ -33,7 +33,6 @@ class FormatModel(BaseModel):
         frozen=True,
         allow_inf_nan=False,
         validate_default=False,
-        use_attribute_docstrings=True,
         # Several fields of the format are called model_…: they are not pydantic's.
         protected_namespaces=(),
         # Only the roots that are used get a validator: start-up is paid for by every run.

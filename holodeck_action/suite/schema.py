@@ -11,7 +11,8 @@ import copy
 from typing import Any
 
 from holodeck_action.suite.agent import AgentConfig
-from holodeck_action.suite.base import FLAG_TEXT, INTEGER_TEXT, NUMBER_TEXT
+from holodeck_action.suite.base import FLAG_TEXT, INTEGER_TEXT, NUMBER_TEXT, FormatModel
+from holodeck_action.suite.descriptions import describe_fields
 from holodeck_action.suite.metrics import METRIC_TYPES
 from holodeck_action.suite.policy import BOUNDS_OF_METRICS, Policy
 
@@ -122,7 +123,7 @@ def suite_schema(document: str) -> Schema:
 
 
 def _agent_schema() -> Schema:
-    schema = _finished(AgentConfig.model_json_schema(), "AgentConfig", "agent.yaml")
+    schema = _finished(AgentConfig, "agent.yaml")
     # The provider's entry in the project config may give what is missing here.
     reference = copy.deepcopy(schema["$defs"]["LLMProvider"])
     reference["required"] = ["provider"]
@@ -134,7 +135,7 @@ def _agent_schema() -> Schema:
 
 
 def _policy_schema() -> Schema:
-    schema = _finished(Policy.model_json_schema(), "Policy", "holodeck-action.yaml")
+    schema = _finished(Policy, "holodeck-action.yaml")
     # YAML 1.1 reads an unquoted off as false.
     schema["$defs"]["CacheSettings"]["properties"]["mode"]["anyOf"].append({"const": False})
     return schema
@@ -146,11 +147,13 @@ def _point(schema: Schema, name: str) -> None:
             entry["$ref"] = f"#/$defs/{name}"
 
 
-def _finished(generated: Schema, root: str, title: str) -> Schema:
+def _finished(root: type[FormatModel], title: str) -> Schema:
+    generated = root.model_json_schema()
+    describe_fields(generated, root)
     schema = _editable(generated)
     definitions: dict[str, Schema] = schema["$defs"]
     for name, rules in _RULES.items():
-        target = schema if name == root else definitions.get(name)
+        target = schema if name == root.__name__ else definitions.get(name)
         if target is not None:
             target["allOf"] = [*target.get("allOf", ()), *copy.deepcopy(rules)]
     for kind, model in METRIC_TYPES.items():

@@ -47,7 +47,7 @@ class FunctionTool(ToolModel):
 class Database(BaseModel):
     """A vector database; keys beyond these are its own settings."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True, defer_build=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     provider: Literal[
         "postgres",
