@@ -53,6 +53,12 @@ def cost_of(record: Record) -> Total:
     return _total(usage.cost_usd for usage in _usages(record))
 
 
+def judging_cost_of(record: Record) -> Total:
+    """Return the list price of the judges' calls in US dollars, quarantined cases included."""
+    turns = (turn for case in record.cases for trial in case.trials for turn in trial.turns)
+    return _total(usage.cost_usd for turn in turns for usage in _judges(turn))
+
+
 def latencies_of(cases: Iterable[CaseRecord]) -> Latencies:
     """Return how long the agent worked on each turn.
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from holodeck_action.results.evaluation_summary import summarise_evaluations
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, TurnRecord
 from holodeck_action.results.statistics import weighted_mean
 from holodeck_action.results.verdict import (
@@ -76,7 +77,12 @@ def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
         run=RunView(record.run.started_at, record.run.duration_ms, record.run.model_calls),
         panels=verdict.panels,
         cards=record.cards,
+        evaluations=summarise_evaluations(record, verdict.cases, [_means(view) for view in views]),
     )
+
+
+def _means(view: CaseView) -> dict[str, float]:
+    return {score.metric: score.mean for score in view.scores if score.mean is not None}
 
 
 def _case_view(position: int, case: CaseRecord, judged: CaseVerdict) -> CaseView:

@@ -1,0 +1,173 @@
+"""What the evaluations of a run came to together: how they went, and how the metrics go with each other.
+
+The blocks are HoneyHive's (evaluation data models, performance and quality); what they leave open is defined here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from holodeck_action.results.consumption import judging_cost_of
+from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.record import Record
+from holodeck_action.results.reliability import pearson
+from holodeck_action.results.statistics import MANY_ENOUGH, quantile
+from holodeck_action.results.verdict import CaseVerdict
+
+_HIGH, _MEDIUM = 0.8, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPerformance:
+    """How the evaluations of a run went; those that were skipped do not count.
+
+    Attributes:
+        total: evaluations that were tried, all trials and cases included.
+        successful: those with a result, however low.
+        failed: those without one.
+        success_rate: successful / total; None without any.
+        average_duration_ms: mean wall time of those of which it is known; of a kept verdict the original one.
+        p95_duration_ms: the time within which 95 % of them ended.
+        total_cost_usd: list price of all judges; None when that of one is not known.
+    """
+
+    total: int
+    successful: int
+    failed: int
+    success_rate: float | None
+    average_duration_ms: float | None
+    p95_duration_ms: float | None
+    total_cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """Pearson's correlation of the scores of two metrics over the cases that have both.
+
+    Attributes:
+        metrics: their names.
+        cases: number of these cases.
+        r: −1 to 1; None where one of the metrics scores all of them alike.
+    """
+
+    metrics: tuple[str, str]
+    cases: int
+    r: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceDistribution:
+    """How sure evaluators said they are: `stated` evaluations say it; the shares of these, None without any.
+
+    High is a confidence from 0.8 on, medium from 0.5 on, low any other.
+    """
+
+    stated: int
+    high: float | None
+    medium: float | None
+    low: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationQuality:
+    """How the metrics go with each other.
+
+    Attributes:
+        agreement: mean over cases of the share of pairs of metrics of one answer that both pass or both fail it; None
+            with fewer than 10 cases that have such a pair.
+        agreement_cases: number of these cases.
+        correlations: of pairs of metrics with at least 10 common cases, in order of name.
+        confidence: how sure evaluators were.
+    """
+
+    agreement: float | None
+    agreement_cases: int
+    correlations: tuple[Correlation, ...]
+    confidence: ConfidenceDistribution
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSummary:
+    """All evaluations of a run."""
+
+    performance: EvaluationPerformance
+    quality: EvaluationQuality
+
+
+def summarise_evaluations(
+    record: Record, cases: Sequence[CaseVerdict], means: Sequence[Mapping[str, float]]
+) -> EvaluationSummary:
+    """Summarise the evaluations of a run.
+
+    Args:
+        record: what the run wrote.
+        cases: its cases, judged.
+        means: the mean score of each case, by metric.
+    """
+    done = [each for each in _evaluations(record) if each.status in ("completed", "failed")]
+    return EvaluationSummary(
+        performance=_performance(done, record),
+        quality=EvaluationQuality(
+            *_agreement(cases), correlations=tuple(_correlations(means)), confidence=_confidence(done)
+        ),
+    )
+
+
+def _evaluations(record: Record) -> Iterator[Evaluation]:
+    for case in record.cases:
+        for trial in case.trials:
+            for turn in trial.turns:
+                yield from turn.evaluations
+
+
+def _performance(done: Sequence[Evaluation], record: Record) -> EvaluationPerformance:
+    successful = sum(each.status == "completed" for each in done)
+    took = [(each.duration_ms, 1.0) for each in done if each.duration_ms is not None]
+    cost = judging_cost_of(record)
+    return EvaluationPerformance(
+        total=len(done),
+        successful=successful,
+        failed=len(done) - successful,
+        success_rate=successful / len(done) if done else None,
+        average_duration_ms=math.fsum(duration for duration, _ in took) / len(took) if took else None,
+        p95_duration_ms=quantile(took, 0.95),
+        total_cost_usd=None if cost.unknown else cost.known,
+    )
+
+
+def _agreement(cases: Iterable[CaseVerdict]) -> tuple[float | None, int]:
+    shares = [share for case in cases if (share := _agreeing(case)) is not None]
+    return (math.fsum(shares) / len(shares) if len(shares) >= MANY_ENOUGH else None), len(shares)
+
+
+def _agreeing(case: CaseVerdict) -> float | None:
+    """Return the share of agreeing pairs of a case's metrics over its counted trials and turns."""
+    agreed = pairs = 0
+    for trial in case.trials:
+        for turn in trial.turns:
+            passed = sum(metric.outcome == "passed" for metric in turn.metrics)
+            failed = sum(metric.outcome == "failed" for metric in turn.metrics)
+            pairs += math.comb(passed + failed, 2)
+            agreed += math.comb(passed, 2) + math.comb(failed, 2)
+    return agreed / pairs if pairs else None
+
+
+def _correlations(means: Sequence[Mapping[str, float]]) -> Iterator[Correlation]:
+    names = sorted({name for scores in means for name in scores})
+    for one, other in combinations(names, 2):
+        pairs = [(scores[one], scores[other]) for scores in means if one in scores and other in scores]
+        if len(pairs) >= MANY_ENOUGH:
+            yield Correlation((one, other), len(pairs), pearson(pairs))
+
+
+def _confidence(done: Iterable[Evaluation]) -> ConfidenceDistribution:
+    stated = [each.confidence for each in done if each.confidence is not None]
+    if not stated:
+        return ConfidenceDistribution(0, None, None, None)
+    high = sum(confidence >= _HIGH for confidence in stated)
+    medium = sum(_MEDIUM <= confidence < _HIGH for confidence in stated)
+    n = len(stated)
+    return ConfidenceDistribution(n, high / n, medium / n, (n - high - medium) / n)
