@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import TypeAdapter
-
+from holodeck_action.results.adapters import adapter
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.evaluation_summary import EvaluationSummary
 from holodeck_action.results.judge_card import CardSummary
@@ -197,12 +196,9 @@ class Report:
     evaluations: EvaluationSummary
 
 
-REPORT: TypeAdapter[Report] = TypeAdapter(Report)
-
-
 def to_data(report: Report) -> dict[str, Any]:
     """Return a report as JSON values: the JSON report, and what templates see as `report`."""
-    data: dict[str, Any] = REPORT.dump_python(report, mode="json")
+    data: dict[str, Any] = adapter(Report).dump_python(report, mode="json")
     return data
 
 
@@ -213,8 +209,8 @@ def canonical_report(report: Report) -> Report:
     `holodeck_action.results.canonical`): the same canonical record gives the same report.
     """
     bare = replace(report, folder="", run=None)
-    rounded: Report = REPORT.validate_python(_canonical(REPORT.dump_python(bare)))
-    return rounded
+    values = adapter(Report)
+    return values.validate_python(_canonical(values.dump_python(bare)))
 
 
 def in_suite_order(report: Report) -> Iterator[CaseView]:
