@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from holodeck_action.results.decide import minimized_in
 from holodeck_action.results.evaluation_summary import summarise_evaluations
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, TurnRecord
 from holodeck_action.results.statistics import weighted_mean
+from holodeck_action.results.summary import summary_score
 from holodeck_action.results.verdict import (
     CaseVerdict,
     MetricSummary,
@@ -23,6 +25,7 @@ from holodeck_action.results.verdict import (
 from holodeck_action.results.views import (
     REPORT_VERSION,
     CaseScore,
+    CaseSummary,
     CaseView,
     MetricView,
     Report,
@@ -33,6 +36,7 @@ from holodeck_action.results.views import (
     ToolCallView,
     TurnView,
 )
+from holodeck_action.suite.policy import GateSummary
 
 _WORST_FIRST: tuple[Outcome, ...] = ("failed", "error", "skipped", "quarantined")
 
@@ -46,7 +50,11 @@ def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
         folder: the suite's folder as the reader would type it; empty for none.
     """
     cases = {case.id: case for case in record.cases}
-    views = [_case_view(position, cases[judged.id], judged) for position, judged in enumerate(verdict.cases)]
+    gates, minimized = record.gates, minimized_in(record)
+    views = [
+        _case_view(position, cases[judged.id], judged, _summary(judged, gates.summary, minimized))
+        for position, judged in enumerate(verdict.cases)
+    ]
     return Report(
         version=REPORT_VERSION,
         suite=record.suite.name,
@@ -77,15 +85,26 @@ def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
         run=RunView(record.run.started_at, record.run.duration_ms, record.run.model_calls),
         panels=verdict.panels,
         cards=record.cards,
-        evaluations=summarise_evaluations(record, verdict.cases, [_means(view) for view in views]),
+        evaluations=summarise_evaluations(record, verdict.cases, [_means(view.scores) for view in views]),
     )
 
 
-def _means(view: CaseView) -> dict[str, float]:
-    return {score.metric: score.mean for score in view.scores if score.mean is not None}
+def _means(scores: Iterable[CaseScore]) -> dict[str, float]:
+    return {score.metric: score.mean for score in scores if score.mean is not None}
 
 
-def _case_view(position: int, case: CaseRecord, judged: CaseVerdict) -> CaseView:
+def _summary(judged: CaseVerdict, gate: GateSummary | None, minimized: frozenset[str]) -> CaseSummary | None:
+    if gate is None or gate.method == "custom":
+        return None
+    lost = {metric.name for metric in _metrics_of(judged.trials) if metric.outcome == "error"}
+    if gate.weights is not None:
+        lost &= gate.weights.keys()
+    # The mean of the others is another number.
+    score = None if lost else summary_score(gate.method, gate.weights or {}, _means(_scores(judged)), minimized)
+    return CaseSummary(gate.method, gate.weights, score)
+
+
+def _case_view(position: int, case: CaseRecord, judged: CaseVerdict, summary: CaseSummary | None) -> CaseView:
     durations = [trial.timing.duration_ms for trial in case.trials if trial.timing is not None]
     repeats = None
     if case.repeat > 1:
@@ -103,6 +122,7 @@ def _case_view(position: int, case: CaseRecord, judged: CaseVerdict) -> CaseView
         tags=case.tags,
         duration_ms=math.fsum(durations) if durations else None,
         scores=_scores(judged),
+        summary=summary,
         turns=_turns(case, judged) if judged.outcome in _WORST_FIRST else (),
         trials=judged.trials,
     )

@@ -60,6 +60,21 @@ class CaseScore:
 
 
 @dataclass(frozen=True, slots=True)
+class CaseSummary:
+    """The scores of a case as one number, by the method of `gates.summary` (evaluators reference §10, §11).
+
+    Attributes:
+        method: `simple_average`, `weighted_average` or `minimum`.
+        weights: weight per metric, for `weighted_average`; None for other methods.
+        score: 0..1, high is good; None where the case has no score of a metric that counts.
+    """
+
+    method: str
+    weights: Mapping[str, float] | None
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class CaseView:
     """One case.
 
@@ -76,6 +91,7 @@ class CaseView:
         tags: the case's tags.
         duration_ms: the agent's working time over all trials; None where it is not known or left out.
         scores: mean per metric, in order of name.
+        summary: the scores as one number; None without `gates.summary`, or with a function of the suite there.
         turns: the turns of the trial that explains the outcome; empty for a case that needs no attention.
         trials: every counted trial with all its metrics, as in verdict.json.
     """
@@ -92,6 +108,7 @@ class CaseView:
     tags: tuple[str, ...]
     duration_ms: float | None
     scores: tuple[CaseScore, ...]
+    summary: CaseSummary | None
     turns: tuple[TurnView, ...]
     trials: tuple[TrialVerdict, ...]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -13,8 +14,9 @@ from holodeck_action.reports.formats import FORMATS, json_report, render
 from holodeck_action.results.record import Timing
 from holodeck_action.results.schema import result_schema
 from holodeck_action.results.views import canonical_report, in_suite_order, to_data
+from holodeck_action.suite.policy import Gates, GateSummary
 from tests.reports.shown import report_of, varied
-from tests.results.records import record
+from tests.results.records import FAILED_EVALUATION, case_of, evaluation, record, turn
 
 
 def test_every_case_is_in_one_list_the_worst_first() -> None:
@@ -132,3 +134,28 @@ def test_templates_are_found_in_a_wheel_and_in_a_checkout(tmp_path: Path) -> Non
     ]
     assert shown[0] == shown[1]
     assert "summary.md.j2" in shown[0]
+
+
+def test_a_case_has_the_summary_that_the_gate_describes() -> None:
+    bleu, toxicity, broken = (
+        evaluation(0.6, evaluator_name="bleu"),
+        evaluation(0.2, evaluator_name="toxicity", polarity="minimize"),
+        replace(FAILED_EVALUATION, evaluator_name="rouge"),
+    )
+    cases = (case_of(turn(bleu, toxicity)), case_of(turn(bleu, toxicity, broken)))
+
+    def scores(**gate: Any) -> dict[str, float | None]:
+        made = report_of(record(*cases, gates=Gates(summary=GateSummary.model_validate({"min": 0.1, **gate}))))
+        found = {case.id: case.summary for case in in_suite_order(made)}
+        assert {summary and summary.method for summary in found.values()} == {gate["method"]}
+        return {name: summary and summary.score for name, summary in found.items()}
+
+    assert scores(method="simple_average") == {"case-0": pytest.approx(0.7), "case-1": None}
+    assert scores(method="minimum") == {"case-0": pytest.approx(0.6), "case-1": None}
+    weighted = scores(method="weighted_average", weights={"bleu": 1, "toxicity": 3})
+    # What is in error has no weight.
+    assert weighted == {"case-0": pytest.approx(0.75), "case-1": pytest.approx(0.75)}
+    assert scores(method="weighted_average", weights={"rouge": 1}) == {"case-0": None, "case-1": None}
+    assert all(case.summary is None for case in in_suite_order(report_of(record(*cases))))
+    custom = GateSummary(method="custom", function="mine:score", min=0.5)
+    assert all(case.summary is None for case in in_suite_order(report_of(record(*cases, gates=Gates(summary=custom)))))
