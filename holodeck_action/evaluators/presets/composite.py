@@ -44,7 +44,23 @@ class CompositeEvaluator(PresetEvaluator):
         return {"metrics": metrics}
 
 
-class ReusingEvaluator(BaseEvaluator):
+class _InPlaceOf(BaseEvaluator):
+    """Goes by the name of the evaluator that it stands before."""
+
+    _evaluator: BaseEvaluator
+
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+        return self._evaluator.name
+
+    @property
+    def metric_name(self) -> str:
+        """The key under which results hold the score."""
+        return self._evaluator.metric_name
+
+
+class ReusingEvaluator(_InPlaceOf):
     """A judged metric of a composite, which takes the verdict of an earlier run where nothing has changed."""
 
     def __init__(self, config: AnyMetric, evaluator: BaseEvaluator, reuse: Reuse) -> None:
@@ -60,16 +76,6 @@ class ReusingEvaluator(BaseEvaluator):
         self._evaluator = evaluator
         self._reuse = reuse
         self.PARAM_SPEC = evaluator.PARAM_SPEC
-
-    @property
-    def name(self) -> str:
-        """The metric's name."""
-        return self._evaluator.name
-
-    @property
-    def metric_name(self) -> str:
-        """The key under which results hold the score."""
-        return self._evaluator.metric_name
 
     def knows(self, given: Mapping[str, Any], trial: int) -> bool:
         """Tell whether there is a verdict on these inputs."""
@@ -98,8 +104,10 @@ class ReusingEvaluator(BaseEvaluator):
         return result
 
 
-class PathEvaluator(DeterministicEvaluator):
+class PathEvaluator(_InPlaceOf, DeterministicEvaluator):
     """A computed metric on a part of a JSON answer; without that part the score is 0."""
+
+    _evaluator: DeterministicEvaluator
 
     def __init__(self, evaluator: DeterministicEvaluator, path: str) -> None:
         """Configure.
@@ -112,16 +120,6 @@ class PathEvaluator(DeterministicEvaluator):
         self._evaluator = evaluator
         self._path = path
         self.PARAM_SPEC = evaluator.PARAM_SPEC
-
-    @property
-    def name(self) -> str:
-        """The metric's name."""
-        return self._evaluator.name
-
-    @property
-    def metric_name(self) -> str:
-        """The key under which results hold the score."""
-        return self._evaluator.metric_name
 
     def compute(self, **kwargs: Any) -> EvaluationResult:
         """Score the part; see the metric for the parameters and for what is raised."""
