@@ -16,7 +16,6 @@ from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.evaluations import EvaluationWriter
 from holodeck_action.evaluators.params import EvalParam
 from holodeck_action.evaluators.planning import PlannedMetric, Planner
-from holodeck_action.evaluators.presets.composite import CompositeEvaluator
 from holodeck_action.evaluators.registry import DEFAULT_TIMEOUT_S, EvaluatorRegistry
 from holodeck_action.evaluators.response_path import ResponsePathError, extract
 from holodeck_action.evaluators.threads import DaemonThreads
@@ -149,7 +148,7 @@ class TurnScorer:
         kept = None if self._reuse is None else self._reuse.find(config, evaluator, arguments, trial)
         if kept is not None:
             return Done(kept.result, None, kept.duration_ms, kept.usage, cached=True)
-        known = isinstance(evaluator, CompositeEvaluator) and evaluator.knows(arguments, trial)
+        known = isinstance(config, CompositeMetric) and _all_kept(evaluator, arguments, trial)
         if self._judges is not None and needs_judge(config) and not known:
             await self._judges.ready()
         done = await _call(metric, evaluator, arguments, trial, traced)
@@ -268,6 +267,12 @@ def _part(evaluator: BaseEvaluator, arguments: dict[str, Any], path: str | None)
 def _compute(evaluator: DeterministicEvaluator, arguments: dict[str, Any], path: str | None) -> EvaluationResult:
     part = _part(evaluator, arguments, path)
     return part if isinstance(part, EvaluationResult) else evaluator.compute(**part)
+
+
+def _all_kept(composite: BaseEvaluator, arguments: dict[str, Any], trial: int) -> bool:
+    from holodeck_action.evaluators.presets.composite import CompositeEvaluator
+
+    return isinstance(composite, CompositeEvaluator) and composite.knows(arguments, trial)
 
 
 async def _call(
