@@ -27,7 +27,7 @@ from holodeck_action.settings import (
     merge,
     unmatched_filters,
 )
-from holodeck_action.suite.applicability import judged_metrics
+from holodeck_action.suite.applicability import by_deepeval, judged_metrics
 from holodeck_action.suite.errors import Problem, SuiteError
 from holodeck_action.suite.loader import graders, load_policy, load_suite
 from holodeck_action.suite.policy import Gates
@@ -352,8 +352,8 @@ def _check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
 def judge_problems(
     suite: Suite, cases: Sequence[Case], settings: Settings, environ: Mapping[str, str], shown: str
 ) -> list[str]:
-    """Name every metric that a model must grade and that nobody can."""
-    metrics = judged_metrics(cases)
+    """Name every metric that a model must grade and that nobody can, or whose package is not there."""
+    metrics = judged_metrics(cases) | by_deepeval(cases)
     if not metrics:
         return []
     from holodeck_action.agents.own import environment_of

@@ -18,9 +18,9 @@ from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import Keyless, ModelPlan
-from holodeck_action.suite.applicability import AZURE_TOP, judged_metrics, model_of
+from holodeck_action.suite.applicability import AZURE_TOP, by_deepeval, judged_metrics, model_of
 from holodeck_action.suite.metric_base import MetricModel
-from holodeck_action.suite.metrics import GEvalMetric, RagMetric, StandardMetric
+from holodeck_action.suite.metrics import DeepEvalToolCorrectnessMetric, GEvalMetric, RagMetric, StandardMetric
 from holodeck_action.suite.notices import MIGRATION
 from holodeck_action.suite.panels import Panel, panel_of
 from holodeck_action.suite.preset_metrics import GradedPart
@@ -69,7 +69,9 @@ class Judges:
 
     def _begin(self) -> Future[None]:
         if self._importing is None:
-            self._importing = in_background(_libraries(judged_metrics(self._suite.cases).values()))
+            cases = self._suite.cases
+            metrics = [*judged_metrics(cases).values(), *by_deepeval(cases).values()]
+            self._importing = in_background(_libraries(metrics))
         return self._importing
 
     def of(self, model: LLMProvider | None) -> JudgeModel:
@@ -115,11 +117,17 @@ def _libraries(metrics: Collection[MetricModel]) -> list[Callable[[], object]]:
 
 
 def _by_deepeval(config: MetricModel) -> bool:
-    return isinstance(config, GEvalMetric | RagMetric) or (isinstance(config, GradedPart) and config.scored)
+    if isinstance(config, GEvalMetric | RagMetric | DeepEvalToolCorrectnessMetric):
+        return True
+    return isinstance(config, GradedPart) and config.scored
 
 
 def problem_of(suite: Suite, config: MetricModel, environ: Mapping[str, str]) -> str | None:
-    """Return why nobody can grade a judged metric, None when somebody can."""
+    """Return why nobody can grade a judged metric, or DeepEval cannot compute one; None when it can be done."""
+    if isinstance(config, DeepEvalToolCorrectnessMetric):
+        if _installed("deepeval"):
+            return None
+        return "needs a package that is not installed (pip install 'holodeck-action[judges]')"
     if isinstance(config, StandardMetric):
         return _azure_problem(suite, config, environ)
     needed, extras = ("deepeval", "agents,judges") if _by_deepeval(config) else ("pydantic_ai", "agents")

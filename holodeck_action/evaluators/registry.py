@@ -18,6 +18,7 @@ from holodeck_action.suite.metrics import (
     AnyMetric,
     CodeMetric,
     CompositeMetric,
+    DeepEvalToolCorrectnessMetric,
     GEvalMetric,
     LengthMetric,
     RagMetric,
@@ -111,6 +112,16 @@ def _create(
         from holodeck_action.evaluators.tool_correctness import ToolCorrectnessEvaluator
 
         return ToolCorrectnessEvaluator(args=config.args, score=config.score, **shared)
+    if isinstance(config, DeepEvalToolCorrectnessMetric):
+        from holodeck_action.evaluators.deepeval.tool_correctness import DeepEvalToolCorrectnessEvaluator
+
+        return DeepEvalToolCorrectnessEvaluator(
+            evaluation_params=config.evaluation_params,
+            should_exact_match=config.should_exact_match,
+            should_consider_ordering=config.should_consider_ordering,
+            strict_mode=config.strict_mode,
+            **shared,
+        )
     if isinstance(config, TrajectoryMetric):
         from holodeck_action.evaluators.trajectory import TrajectoryEvaluator
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -24,8 +25,14 @@ from holodeck_action.evaluators.traced import EvaluationSpans, tools_checked
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
-from holodeck_action.suite.applicability import missing_static_inputs, needs_judge, skip_reason
-from holodeck_action.suite.metrics import CodeMetric, CompositeMetric, ToolCorrectnessMetric, TrajectoryMetric
+from holodeck_action.suite.applicability import computed_by_deepeval, missing_static_inputs, needs_judge, skip_reason
+from holodeck_action.suite.metrics import (
+    CodeMetric,
+    CompositeMetric,
+    DeepEvalToolCorrectnessMetric,
+    ToolCorrectnessMetric,
+    TrajectoryMetric,
+)
 from holodeck_action.suite.preset_metrics import AgentMetric, TrajectoryAccuracyMetric
 from holodeck_action.suite.values import Suite, Turn
 from holodeck_action.tracing.spans import Scope, Span, span
@@ -94,6 +101,7 @@ class TurnScorer:
         self._clock = clock
         self._new_id = new_id
         self._threads = threads or DaemonThreads()
+        self._importing: Future[None] | None = None
         self._planner = Planner(EvaluatorRegistry(pool, judges, reuse))
         for case in suite.cases:
             for turn in case.turns:
@@ -123,6 +131,8 @@ class TurnScorer:
                     done[at] = Done(None, error, None)
                     continue
                 if isinstance(evaluator, DeterministicEvaluator):
+                    if computed_by_deepeval(metric.spec.config):
+                        await self._imported()
                     jobs[at] = Job(partial(_compute, evaluator, arguments, metric.response_path), metric.timeout_s)
                 else:
                     calls[at] = group.create_task(
@@ -151,10 +161,25 @@ class TurnScorer:
         known = isinstance(config, CompositeMetric) and _all_kept(evaluator, arguments, trial)
         if self._judges is not None and needs_judge(config) and not known:
             await self._judges.ready()
+        if computed_by_deepeval(config):
+            await self._imported()
         done = await _call(metric, evaluator, arguments, trial, traced)
         if self._reuse is not None and done.result is not None and done.duration_ms is not None:
             self._reuse.keep(config, evaluator, arguments, trial, done.result, done.duration_ms, done.usage)
         return done
+
+    async def _imported(self) -> None:
+        """Wait until DeepEval is imported, before anybody's deadline runs; what goes wrong is told by its metrics."""
+        if self._judges is not None:
+            await self._judges.ready()
+            return
+        if self._importing is None:
+            from holodeck_action.evaluators.deepeval import library
+            from holodeck_action.evaluators.importing import in_background
+
+            self._importing = in_background([library.metrics])
+        if not self._importing.done():
+            await asyncio.wrap_future(self._importing)
 
     def uses_context(self, turn: Turn) -> bool:
         """Tell whether a metric of the turn looks at the texts of its files."""
@@ -220,7 +245,13 @@ def _missing(names: Sequence[str], where: str) -> EvaluationError:
     )
 
 
-_OF_CONVERSATION = (ToolCorrectnessMetric, TrajectoryMetric, TrajectoryAccuracyMetric, AgentMetric)
+_OF_CONVERSATION = (
+    ToolCorrectnessMetric,
+    DeepEvalToolCorrectnessMetric,
+    TrajectoryMetric,
+    TrajectoryAccuracyMetric,
+    AgentMetric,
+)
 
 
 def _inputs(metric: PlannedMetric, answer: Answer) -> dict[str, Any]:

@@ -200,7 +200,7 @@ class ToolCorrectnessEvaluator(DeterministicEvaluator):
             EvaluationError: neither is given (code `missing_input`), or a pattern cannot be decided (codes
                 `pattern_invalid`, `pattern_timeout`).
         """
-        pairing = pair_calls(self._expected(kwargs), kwargs["tool_invocations"], self.args)
+        pairing = pair_calls(expected_calls(self.name, kwargs), kwargs["tool_invocations"], self.args)
         shares = {"precision": pairing.precision, "recall": pairing.recall, "f1": pairing.f1}
         return EvaluationResult(
             score=shares[self.score],
@@ -214,13 +214,23 @@ class ToolCorrectnessEvaluator(DeterministicEvaluator):
             metadata={**shares, **pairing.facts()},
         )
 
-    def _expected(self, kwargs: Mapping[str, Any]) -> Sequence[ExpectedTool]:
-        for param in (EvalParam.EXPECTED_TRAJECTORY, EvalParam.EXPECTED_TOOLS):
-            expected: Sequence[ExpectedTool] | ToolExpectation | None = kwargs.get(param)
-            if expected is not None:
-                return expected.tools if isinstance(expected, ToolExpectation) else expected
-        raise EvaluationError(
-            f"{self.name} needs expected_trajectory or expected_tools, neither of which was given",
-            code="missing_input",
-            context={"parameter": EvalParam.EXPECTED_TRAJECTORY.value},
-        )
+
+def expected_calls(evaluator: str, given: Mapping[str, Any]) -> Sequence[ExpectedTool]:
+    """Return the expected calls among the parameters of an evaluator: `expected_trajectory`, else `expected_tools`.
+
+    Args:
+        evaluator: its name, for the message.
+        given: the parameters.
+
+    Raises:
+        EvaluationError: neither is given (code `missing_input`).
+    """
+    for param in (EvalParam.EXPECTED_TRAJECTORY, EvalParam.EXPECTED_TOOLS):
+        expected: Sequence[ExpectedTool] | ToolExpectation | None = given.get(param)
+        if expected is not None:
+            return expected.tools if isinstance(expected, ToolExpectation) else expected
+    raise EvaluationError(
+        f"{evaluator} needs expected_trajectory or expected_tools, neither of which was given",
+        code="missing_input",
+        context={"parameter": EvalParam.EXPECTED_TRAJECTORY.value},
+    )

@@ -14,6 +14,7 @@ from holodeck_action.suite.metrics import (
     AnyMetric,
     CodeMetric,
     CompositeMetric,
+    DeepEvalToolCorrectnessMetric,
     GEvalMetric,
     LengthMetric,
     RagMetric,
@@ -75,7 +76,7 @@ def required_inputs(config: AnyMetric) -> frozenset[str]:
         return frozenset(_GEVAL[name] for name in config.evaluation_params if name in _GEVAL)
     if isinstance(config, RetrievalMetric):
         return _RETRIEVAL
-    if isinstance(config, ToolCorrectnessMetric):
+    if isinstance(config, ToolCorrectnessMetric | DeepEvalToolCorrectnessMetric):
         return _TOOLS
     return _TRAJECTORY if isinstance(config, TrajectoryMetric) else _NOTHING
 
@@ -137,6 +138,8 @@ def effective_threshold(config: AnyMetric) -> float | None:
     """Lowest passing score on the 0..1 scale (code graders: on the grader's own scale); None when there is none."""
     if isinstance(config, RefusalMetric):
         return 1.0
+    if isinstance(config, DeepEvalToolCorrectnessMetric) and config.strict_mode:
+        return 1.0
     threshold = config.threshold
     if isinstance(config, PresetMetric | CompositeMetric | TrajectoryAccuracyMetric | DimensionMetric):
         return threshold
@@ -185,6 +188,24 @@ def judged_parts(config: MetricModel) -> Iterator[tuple[str, MetricModel]]:
         yield from graded_parts(config)
     elif isinstance(config, _ASKING) or (isinstance(config, StandardMetric) and config.metric in AZURE_METRICS):
         yield "", config
+
+
+def by_deepeval(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], MetricModel]:
+    """Return what DeepEval computes in the cases without a model, by place and label; members of composites too."""
+    return {
+        (spec.mark, spec.label if config is spec.config else f"{spec.label}: {config.name or config.type}"): config
+        for case in cases
+        for turn in case.turns
+        for spec in turn.metrics
+        if skip_reason(spec, turn) is None
+        for config in computed_by_deepeval(spec.config)
+    }
+
+
+def computed_by_deepeval(config: AnyMetric) -> list[DeepEvalToolCorrectnessMetric]:
+    """Return what DeepEval computes of a metric without a model: itself, or members of a composite."""
+    found = [member.config for member in members_of(config)] if isinstance(config, CompositeMetric) else [config]
+    return [each for each in found if isinstance(each, DeepEvalToolCorrectnessMetric)]
 
 
 def model_of(config: MetricModel) -> LLMProvider | None:

@@ -9,17 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from holodeck_action.suite.agent import AgentConfig
-from holodeck_action.suite.applicability import case_asserts, missing_static_inputs, polarity_of, required_inputs
+from holodeck_action.suite.applicability import (
+    case_asserts,
+    computed_by_deepeval,
+    missing_static_inputs,
+    polarity_of,
+    required_inputs,
+    skip_reason,
+)
 from holodeck_action.suite.cases import CaseEntry, FileInput
 from holodeck_action.suite.document import Document
 from holodeck_action.suite.errors import Problem, field_path, quoted
+from holodeck_action.suite.expectations import not_literal
+from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.policy import BOUNDS_OF_METRICS, GateMetric, Policy
 from holodeck_action.suite.sources import read_bytes
 from holodeck_action.suite.tools import PromptTool
 from holodeck_action.suite.validation import Path as Where
 from holodeck_action.suite.validation import position_of
-from holodeck_action.suite.values import Case, MetricSpec
+from holodeck_action.suite.values import Case, MetricSpec, Turn
 
 Z = 1.959964
 """97.5 % quantile of the normal distribution, for 95 % intervals."""
@@ -138,6 +147,30 @@ def metrics_that_never_apply(
                 Problem(mark, field, f"applies to no turn: no case gives {names}; give it or remove the metric")
             )
     return problems, notices
+
+
+def inexpressible_calls(cases: Iterable[Case]) -> list[Problem]:
+    """Expected calls whose arguments a metric of DeepEval is to compare and cannot."""
+    problems: dict[tuple[SourceMark, str], Problem] = {}
+    for case in cases:
+        for turn in case.turns:
+            for spec in turn.metrics:
+                compared = any(config.evaluation_params for config in computed_by_deepeval(spec.config))
+                for place, reason in _not_literal(turn) if compared and skip_reason(spec, turn) is None else ():
+                    message = f"{quoted(spec.label)} ({spec.mark}) cannot grade this: {reason}"
+                    problems.setdefault((turn.mark, place), Problem(turn.mark, place, message))
+    return list(problems.values())
+
+
+def _not_literal(turn: Turn) -> Iterator[tuple[str, str]]:
+    """Yield the place of each expected call that is no plain value, with the reason."""
+    name, entries = "expected_trajectory", turn.expected_trajectory
+    if entries is None:
+        name, entries = "expected_tools", turn.expected_tools.tools if turn.expected_tools is not None else ()
+    for index, entry in enumerate(entries):
+        reason = not_literal(entry)
+        if reason is not None:
+            yield f"{name}[{index}]", reason
 
 
 def nothing_asserts(cases: Sequence[Case], document: Document) -> list[Problem]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holodeck_action.suite.cases import MATCHER_KEYS, ExpectedToolEntry, OrderedExpectation, TrajectoryEntry
+from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool, ToolExpectation
 
 
@@ -17,6 +18,19 @@ def expected_tool(entry: str | TrajectoryEntry) -> ExpectedTool:
     if isinstance(entry, ExpectedToolEntry):
         return ExpectedTool(entry.name, args, entry.count, entry.max_count, entry.match)
     return ExpectedTool(entry.name, args, entry.count, match="exact")
+
+
+def not_literal(entry: ExpectedTool) -> str | None:
+    """Say why the arguments of an expected call cannot be compared as plain values; None when they can."""
+    if entry.args is None:
+        return "it says nothing about arguments, which are compared: give its args ({} for none)"
+    for name, matcher in entry.args.items():
+        if matcher.kind != "literal":
+            return (
+                f"DeepEval compares plain values alone, and the argument {quoted(name)} is a {matcher.kind} matcher: "
+                "write the value itself, or use type tool_correctness"
+            )
+    return None
 
 
 def _matcher(value: Any) -> ArgumentMatcher:

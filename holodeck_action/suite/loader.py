@@ -13,6 +13,7 @@ from holodeck_action.suite.checks import (
     bad_response_format,
     bounds_against_polarity,
     duplicate_tools,
+    inexpressible_calls,
     metrics_that_never_apply,
     missing_case_files,
     missing_files,
@@ -338,6 +339,7 @@ class _Resolution:
             # What an unmatched overlay would have given is not known.
             return
         sources.problems += bounds_against_polarity(self.policy, cases, document)
+        sources.problems += inexpressible_calls(cases)
         sources.problems += unreachable_lower_bound(self.policy, cases, document)
         problems, notices = metrics_that_never_apply(self.suite_specs, self._suite_fields, cases)
         sources.problems += problems

@@ -57,6 +57,10 @@ _KEYS_OF_METRICS = {
     "aggregation_method": ("judges", "it stands under judges.aggregation"),
     "max_concurrent_judges": ("judges", "it stands under judges.max_concurrent_judges"),
     "fallback_models": ("judges", "they stand under judges.fallback_models"),
+    "available_tools": (
+        "should_exact_match",
+        "a model would have to be asked about them, and here none is: type trajectory_accuracy asks one",
+    ),
     "run_parallel": ("parallel", "it is called parallel"),
     "enabled_metrics": ("metrics", "metrics.NAME.enabled: false leaves one out"),
     "generation_evaluator": ("metrics", "it stands under metrics.generation"),
@@ -88,6 +92,8 @@ def _choice(finding: Finding, allowed: list[str]) -> str:
 
 
 def _literal(finding: Finding) -> str:
+    if finding.value == "output" and finding.schema["expected"] == ["input_parameters"]:
+        return "output cannot be compared: expected_tools say nothing about results (allowed: input_parameters)"
     if finding.path[-1:] == ("metric",) and not finding.hidden:
         name = finding.value
         if name == "safety":

@@ -180,6 +180,21 @@ class ToolCorrectnessMetric(MetricModel):
     score: Literal["f1", "precision", "recall"] = "f1"
 
 
+class DeepEvalToolCorrectnessMetric(MetricModel):
+    """`type: deepeval_tool_correctness`: the same by DeepEval's own class, which asks no model (evaluators §6)."""
+
+    type: Literal["deepeval_tool_correctness"] = "deepeval_tool_correctness"
+    threshold: UnitInterval = 0.5
+    evaluation_params: list[Literal["input_parameters"]] = Field(default=[])
+    """What is compared besides names."""
+    should_exact_match: Flag = False
+    """True: 1.0 when the calls are the expected ones, in order, else 0.0."""
+    should_consider_ordering: Flag = False
+    """True: the expected calls count as far as they were made in order."""
+    strict_mode: Flag = False
+    """True: a score below 1 is 0, and the threshold is 1."""
+
+
 class TrajectoryMetric(MetricModel):
     """`type: trajectory`: the order of tool calls (evaluators §6)."""
 
@@ -243,6 +258,7 @@ SingleMetric = (
     | Annotated[RagMetric, Tag("rag")]
     | Annotated[CodeMetric, Tag("code")]
     | Annotated[ToolCorrectnessMetric, Tag("tool_correctness")]
+    | Annotated[DeepEvalToolCorrectnessMetric, Tag("deepeval_tool_correctness")]
     | Annotated[TrajectoryMetric, Tag("trajectory")]
     | Annotated[RetrievalMetric, Tag("retrieval")]
     | Annotated[LengthMetric, Tag("length")]
@@ -291,6 +307,7 @@ METRIC_TYPES: dict[str, type[MetricModel]] = {
     "rag": RagMetric,
     "code": CodeMetric,
     "tool_correctness": ToolCorrectnessMetric,
+    "deepeval_tool_correctness": DeepEvalToolCorrectnessMetric,
     "trajectory": TrajectoryMetric,
     "retrieval": RetrievalMetric,
     "length": LengthMetric,

@@ -10,7 +10,7 @@ from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.backends import runner_block
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.judging import Judges
-from holodeck_action.suite.metrics import AZURE_METRICS, StandardMetric
+from holodeck_action.suite.metrics import AZURE_METRICS, DeepEvalToolCorrectnessMetric, StandardMetric
 from holodeck_action.suite.panels import replaced_models
 from holodeck_action.suite.project import ProjectConfig
 from holodeck_action.suite.tools import VectorstoreTool
@@ -119,6 +119,8 @@ def _metrics(specs: Sequence[MetricSpec]) -> list[str]:
     found: dict[str, None] = {}
     for spec in specs:
         config = spec.config
+        if isinstance(config, DeepEvalToolCorrectnessMetric) and _overrules(config):
+            found[f"{spec.mark}: threshold has no effect on {config.type} with strict_mode: it is 1"] = None
         if not isinstance(config, StandardMetric):
             continue
         if config.metric in AZURE_METRICS:
@@ -127,6 +129,11 @@ def _metrics(specs: Sequence[MetricSpec]) -> list[str]:
             if name in config.model_fields_set and config.metric not in metrics and getattr(config, name) is not None:
                 found[f"{spec.mark}: {name} has no effect on {config.metric}"] = None
     return list(found)
+
+
+def _overrules(config: DeepEvalToolCorrectnessMetric) -> bool:
+    """Whether strict mode has another threshold than the one written."""
+    return config.strict_mode and "threshold" in config.model_fields_set and config.threshold != 1
 
 
 def _lenient_trials(cases: Sequence[Case]) -> Iterator[str]:

@@ -74,13 +74,13 @@ def _imported() -> ModuleType | EvaluationError:
 def _failed(error: BaseException) -> EvaluationError:
     if isinstance(error, ImportError):
         failed = EvaluationError(
-            f"metrics judged by a model need a package that is not installed ({error.name or error}); "
+            f"the metrics of DeepEval need a package that is not installed ({error.name or error}); "
             "install it with: pip install 'holodeck-action[agents,judges]'",
             code="not_installed",
         )
     else:
         failed = EvaluationError(
-            f"DeepEval, which judges the metric, cannot be imported: {type(error).__name__}: {error}; "
+            f"DeepEval, which the metric needs, cannot be imported: {type(error).__name__}: {error}; "
             "install it anew with: pip install --force-reinstall 'holodeck-action[agents,judges]'",
             code="not_importable",
         )

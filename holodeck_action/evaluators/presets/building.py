@@ -37,6 +37,7 @@ from holodeck_action.suite.dimension_metrics import (
 from holodeck_action.suite.metric_base import JudgedMetric
 from holodeck_action.suite.metrics import (
     CompositeMetric,
+    DeepEvalToolCorrectnessMetric,
     SingleMetric,
     StandardMetric,
     ToolCorrectnessMetric,
@@ -68,7 +69,13 @@ Create = Callable[[SingleMetric, int | None], BaseEvaluator]
 TOOLS, TRAJECTORY = "deepeval_tool_correctness", "langchain_agent_trajectory_accuracy"
 """Keys of the agent preset's results, as its documents have them."""
 
-_TOOL_METRICS = (ToolCorrectnessMetric, TrajectoryMetric, TrajectoryAccuracyMetric, AgentMetric)
+_TOOL_METRICS = (
+    ToolCorrectnessMetric,
+    DeepEvalToolCorrectnessMetric,
+    TrajectoryMetric,
+    TrajectoryAccuracyMetric,
+    AgentMetric,
+)
 _DIMENSIONS: dict[type[DimensionMetric], type[DimensionEvaluator]] = {
     QualityMetric: QualityEvaluator,
     FactualAccuracyMetric: FactualAccuracyEvaluator,

@@ -132,7 +132,7 @@ def test_a_second_signal_meanwhile_ends_the_process(held: Held, models: FakeMode
         (
             "import nothing_like_it",
             "not_installed",
-            "metrics judged by a model need a package that is not installed (nothing_like_it); "
+            "the metrics of DeepEval need a package that is not installed (nothing_like_it); "
             "install it with: pip install 'holodeck-action[agents,judges]'",
         ),
         ("1 / 0", "not_importable", "cannot be imported: ZeroDivisionError: division by zero; install it anew with"),
