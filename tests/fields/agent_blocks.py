@@ -75,9 +75,9 @@ PROVIDER = Block(
 )
 
 METRIC_TYPES = (
-    "standard, geval, rag, code, tool_correctness, trajectory, retrieval, length, generation, query_transformation, "
-    "summarization, lm_retrieval, agent, refusal, trajectory_accuracy, quality, factual_accuracy, toxicity, relevance, "
-    "composite"
+    "standard, geval, rag, code, tool_correctness, deepeval_tool_correctness, trajectory, retrieval, length, "
+    "generation, query_transformation, summarization, lm_retrieval, agent, refusal, trajectory_accuracy, quality, "
+    "factual_accuracy, toxicity, relevance, composite"
 )
 METRIC_TYPE = Values((), "zzz", f'"zzz" is not allowed (allowed: {METRIC_TYPES})')
 
@@ -124,6 +124,7 @@ METRICS = (
     ),
     metric("CodeMetric", {"type": "code", "grader": "a:b"}, {}),
     metric("ToolCorrectnessMetric", {"type": "tool_correctness", "threshold": "0.5"}, {}),
+    metric("DeepEvalToolCorrectnessMetric", {"type": "deepeval_tool_correctness"}, {}),
     metric("TrajectoryMetric", {"type": "trajectory", "enabled": "false"}, {}),
     metric("RetrievalMetric", {"type": "retrieval", "metric": "map_at_k", "enabled": "false"}, {}),
     metric("LengthMetric", {"type": "length", "max_words": "3"}, {}),

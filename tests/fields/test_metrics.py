@@ -111,6 +111,29 @@ TOOLS = {
 }
 
 
+def deepeval(setting: Mapping[str, Any], outcomes: tuple[str, str], *made: Mapping[str, Any], **base: Any) -> Pair:
+    """DeepEval's tool correctness of search(q=1), mail()."""
+    entry = {"type": "deepeval_tool_correctness", **base}
+    overlay = {"expected_trajectory": [{"name": "search", "args": {"q": 1}}, {"name": "mail", "args": {}}]}
+    return pair(entry, setting, outcomes, reply=calls(*made), overlays=(overlay, overlay))
+
+
+SEARCH, MAIL = call("search", q=1), call("mail")
+DEEPEVAL = {
+    "DeepEvalToolCorrectnessMetric.threshold": deepeval({"threshold": 0.9}, (PASSED, FAILED), SEARCH),
+    "DeepEvalToolCorrectnessMetric.evaluation_params": deepeval(
+        {"evaluation_params": ["input_parameters"]}, (PASSED, FAILED), call("search", q=2), MAIL, threshold=0.9
+    ),
+    "DeepEvalToolCorrectnessMetric.should_exact_match": deepeval(
+        {"should_exact_match": True}, (PASSED, FAILED), SEARCH, MAIL, call("other")
+    ),
+    "DeepEvalToolCorrectnessMetric.should_consider_ordering": deepeval(
+        {"should_consider_ordering": True}, (PASSED, FAILED), MAIL, SEARCH, threshold=0.9
+    ),
+    "DeepEvalToolCorrectnessMetric.strict_mode": deepeval({"strict_mode": True}, (PASSED, FAILED), SEARCH),
+}
+
+
 def trajectory(setting: Mapping[str, Any], outcomes: tuple[str, str], made: str, **base: Any) -> Pair:
     """The trajectory a(x=1), b against calls of one letter each; `A` is a with another value, `+` with one more."""
     special = {"a": call("a", x=1), "A": call("a", x=2), "+": call("a", x=1, y=2)}
@@ -172,6 +195,7 @@ MISSING: dict[str, dict[str, Any]] = {
     "standard": {"type": "standard", "metric": "bleu", "threshold": 0.1},
     "code": {"type": "code", "grader": "graders:breaks"},
     "tool_correctness": {"type": "tool_correctness", "threshold": 0.1},
+    "deepeval_tool_correctness": {"type": "deepeval_tool_correctness"},
     "trajectory": {"type": "trajectory"},
     "retrieval": {"type": "retrieval", "metric": "map_at_k", "threshold": 0.1},
 }
@@ -189,7 +213,7 @@ EVERY = {
     "MetricModel.retry_on_failure": code("second_time", {"retry_on_failure": 1}, (ERROR, PASSED)),
 }
 
-PAIRS = {**STANDARD, **CODE, **TOOLS, **TRAJECTORY, **RETRIEVAL, **LENGTH, **EVERY}
+PAIRS = {**STANDARD, **CODE, **TOOLS, **DEEPEVAL, **TRAJECTORY, **RETRIEVAL, **LENGTH, **EVERY}
 
 
 @pytest.fixture(scope="module")

@@ -70,6 +70,7 @@ AZURE = ("groundedness", "relevance", "coherence", "fluency", "similarity")
         ),
         (code(), set()),
         (config(type="tool_correctness"), {"expected_tools"}),
+        (config(type="deepeval_tool_correctness"), {"expected_tools"}),
         (config(type="trajectory"), {"expected_trajectory"}),
         (retrieval(), {"ground_truth_chunk_ids", "retrieved_chunks"}),
         (config(type="length", max_words=3), set()),
@@ -98,6 +99,7 @@ def test_required_inputs(metric: AnyMetric, inputs: set[str]) -> None:
         (config(type="trajectory", mode="lcs_f1", threshold=0.5), True),
         (config(type="tool_correctness"), False),
         (config(type="tool_correctness", threshold=0.5), True),
+        (config(type="deepeval_tool_correctness"), True),
         (retrieval(), False),
         (retrieval(threshold=0.5), True),
     ],
@@ -129,6 +131,8 @@ def test_what_asserts(metric: AnyMetric, expected: bool) -> None:
         (config(type="trajectory", mode="lcs_f1"), None),
         (config(type="trajectory", mode="strict", threshold=0.5), 0.5),
         (config(type="tool_correctness"), None),
+        (config(type="deepeval_tool_correctness"), 0.5),
+        (config(type="deepeval_tool_correctness", threshold=0.2, strict_mode=True), 1.0),
         (retrieval(threshold=0.5), 0.5),
     ],
 )
@@ -147,6 +151,7 @@ def test_effective_threshold(metric: AnyMetric, expected: float | None) -> None:
         (retrieval(), False),
         (config(type="trajectory"), False),
         (config(type="tool_correctness"), False),
+        (config(type="deepeval_tool_correctness"), False),
         (config(type="length", max_words=3), False),
     ],
 )
@@ -173,6 +178,7 @@ FULL = Turn(
         (rag("contextual_recall"), ("ground_truth",)),
         (rag("faithfulness"), ()),
         (config(type="tool_correctness"), ("expected_tools",)),
+        (config(type="deepeval_tool_correctness"), ("expected_tools",)),
         (config(type="trajectory"), ("expected_trajectory",)),
         (retrieval(), ("ground_truth_chunk_ids",)),
         (code(), ()),
@@ -189,8 +195,9 @@ def test_missing_static_inputs_and_skips(metric: AnyMetric, missing: tuple[str, 
     assert skip_reason(inherited, BARE) == expected
 
 
-def test_a_trajectory_serves_tool_correctness_too() -> None:
-    spec = MetricSpec(config(type="tool_correctness"), "m", MARK, True)
+@pytest.mark.parametrize("kind", ["tool_correctness", "deepeval_tool_correctness"])
+def test_a_trajectory_serves_tool_correctness_too(kind: str) -> None:
+    spec = MetricSpec(config(type=kind), "m", MARK, True)
     turn = Turn(0, "a", MARK, expected_trajectory=(ExpectedTool("f"),))
     assert missing_static_inputs(spec, turn) == ()
     assert skip_reason(spec, turn) is None

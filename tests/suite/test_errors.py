@@ -11,9 +11,9 @@ from holodeck_action.suite.loader import load_suite
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints
 
 METRICS = (
-    "standard, geval, rag, code, tool_correctness, trajectory, retrieval, length, generation, query_transformation, "
-    "summarization, lm_retrieval, agent, refusal, trajectory_accuracy, quality, factual_accuracy, toxicity, relevance, "
-    "composite"
+    "standard, geval, rag, code, tool_correctness, deepeval_tool_correctness, trajectory, retrieval, length, "
+    "generation, query_transformation, summarization, lm_retrieval, agent, refusal, trajectory_accuracy, quality, "
+    "factual_accuracy, toxicity, relevance, composite"
 )
 STANDARD = "groundedness, relevance, coherence, fluency, similarity, bleu, rouge, meteor, f1_score, equality, numeric"
 PROVIDER_KEYS = "api_key, api_version, auth_provider, endpoint, max_tokens, name, provider, temperature, top_p"

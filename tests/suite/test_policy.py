@@ -269,9 +269,9 @@ ALLOWED = f'(allowed: "refund after 40 days", "{IDS[1]}", "{IDS[2]}", "{IDS[3]}"
         (
             "metrics: [{metric: rouge}]",
             "1:11: metrics[0]: type is missing: every entry names its type (allowed: "
-            "standard, geval, rag, code, tool_correctness, trajectory, retrieval, length, generation, "
-            "query_transformation, summarization, lm_retrieval, agent, refusal, trajectory_accuracy, quality, "
-            "factual_accuracy, toxicity, relevance, composite)",
+            "standard, geval, rag, code, tool_correctness, deepeval_tool_correctness, trajectory, retrieval, length, "
+            "generation, query_transformation, summarization, lm_retrieval, agent, refusal, trajectory_accuracy, "
+            "quality, factual_accuracy, toxicity, relevance, composite)",
         ),
         ("limits: {concurrency: 0}", "1:23: limits.concurrency: 0 is out of range (allowed: 1 or more)"),
         ("limits: {turn_timeout_s: .nan}", "1:26: limits.turn_timeout_s: must be a finite number"),

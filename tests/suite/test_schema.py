@@ -96,6 +96,7 @@ AGENT: dict[str, Any] = {
             {"type": "toxicity", "threshold": 0.1},
             {"type": "relevance", "name": "fits"},
             {"type": "composite", "metrics": [{"type": "refusal"}], "threshold": 0.5},
+            {"type": "deepeval_tool_correctness", "evaluation_params": ["input_parameters"], "strict_mode": True},
         ],
         "optimizer": {"loss": {"rouge": 1}, "axes": {"numeric": [{"path": "p", "type": "float", "range": [0, 1]}]}},
     },
