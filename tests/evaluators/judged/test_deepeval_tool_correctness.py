@@ -233,6 +233,13 @@ def test_a_score_below_the_threshold_fails_and_says_why(recorded: Project) -> No
     assert "Incomplete tool usage" in finished.stdout
 
 
+def test_strict_mode_leaves_no_score_between_0_and_1(recorded: Project) -> None:
+    recorded.suite(CASES, [{"type": KIND, "strict_mode": True}])
+    finished, record = recorded.evaluate()
+    assert finished.code == 1, finished.stdout + finished.stderr
+    assert [(found.score, found.criteria.threshold) for found in evaluations(record)] == [(1.0, 1.0), (0.0, 1.0)]
+
+
 def test_a_trajectory_is_of_the_whole_conversation(project: Project) -> None:
     project.suite([{"name": "talk", "turns": [{"input": "one"}, {"input": "two"}]}], [{"type": KIND}])
     project.answers(
