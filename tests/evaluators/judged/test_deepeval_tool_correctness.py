@@ -90,7 +90,7 @@ def test_an_entry_stands_for_its_count() -> None:
     assert score([expect("a", count=3), expect("b")], made) == 3 / 4
 
 
-SHARED = {"evaluation_params": ["input_parameters"]}
+SHARED: dict[str, Any] = {"evaluation_params": ["input_parameters"]}
 GREEDY = (
     [expect("a", {"x": 1}), expect("a", {"x": 1, "y": 1})],
     [call("a", x=1, y=1), call("a", x=1, z=1)],
@@ -265,7 +265,7 @@ def test_a_case_without_expected_tools_is_skipped_or_in_error_where_it_asks_itse
     recorded.answers([ROWS[0], *({"case": name, "response": "ok", "tool_invocations": []} for name in ("bare", "own"))])
     finished, record = recorded.evaluate()
     assert finished.code == 3
-    assert [(found.status, found.explanation[:60]) for found in evaluations(record)[1:]] == [
+    assert [(found.status, (found.explanation or "")[:60]) for found in evaluations(record)[1:]] == [
         ("skipped", "does not apply: the turn has no expected_tools"),
         ("failed", "it needs expected_tools, which the case does not give"),
     ]
