@@ -33,6 +33,7 @@ from holodeck_action.preflight import (
     prepare,
     template_of,
 )
+from holodeck_action.process import collect_rarely, leave
 from holodeck_action.publication import read_runs
 from holodeck_action.reports.budget import Budget
 from holodeck_action.reports.custom import CustomTemplate
@@ -91,6 +92,7 @@ def main() -> None:
     # However the step was started, a cancellation ends it in order.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
+    collect_rarely()
     log, _ = lasting_streams()
     # The runner reads two streams in no fixed order; in one, "stop commands" comes before what it is meant for.
     os.dup2(1, 2)
@@ -99,7 +101,7 @@ def main() -> None:
     code = run_step(dict(os.environ), log)
     log.flush()
     # A verdict that nobody can read is never a pass.
-    sys.exit(code or (EXIT_INTERNAL if log.failure is not None else 0))
+    leave(code or (EXIT_INTERNAL if log.failure is not None else 0))
 
 
 def run_step(environ: Mapping[str, str], log: TextIO, pause: Callable[[float], None] = time.sleep) -> int:

@@ -28,6 +28,7 @@ from holodeck_action.options import (
     report_options,
     surroundings,
 )
+from holodeck_action.process import collect_rarely, leave
 from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.streams import lasting_streams
 
@@ -316,6 +317,7 @@ def schema(document: str) -> int:
 
 def main() -> None:
     """Run the command line and exit with its code; errors are sentences, never tracebacks."""
+    collect_rarely()
     stdout, _ = lasting_streams()
     code = _guarded()
     stdout.flush()
@@ -323,7 +325,7 @@ def main() -> None:
         click.echo(f"error: standard output could not be written: {stdout.failure.strerror}", err=True)
         # A verdict that nobody can read is never a pass.
         code = code or EXIT_INTERNAL
-    sys.exit(code)
+    leave(code)
 
 
 def _guarded() -> int:

@@ -219,6 +219,8 @@ def _judges(item: Prepared, wire: Wire) -> Judges:
     Raises:
         TargetError: a budget in US dollars is to hold for a judge whose price is not known.
     """
+    # What `completed` needs, too: when a run is stopped, DeepEval's import may be under way, and would be waited for.
+    import holodeck_action.evaluators.configurations  # noqa: F401
     from holodeck_action.agents.own import check_price
     from holodeck_action.evaluators.judges import Judges, plans_of
 

@@ -192,7 +192,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
 
 
 def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple[str, ...], ...]:
-    """Check that the target which the policy file names, or else the suite's own model, can be used.
+    """Check the target which the policy file names, or else the suite's own model, and the judges of all metrics.
 
     Returns:
         For each suite what a run would miss here although the suite is right, such as a key, each one sentence.
@@ -214,6 +214,10 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
                 _check_python_target(suite, target, loaded.environ)
         except TargetError as error:
             lines.append(redactor.text(f"{suite_place(suite, around.cwd)}: {error}"))
+        wrong, lacking = _check_judges(suite, loaded.environ, shown_folder(suite.folder, around.cwd))
+        lines += map(redactor.text, wrong)
+        told = [note.partition(": ")[2] for note in notes]
+        notes += tuple(note for note in lacking if not any(reason in note for reason in told))
         missing.append(tuple(redactor.text(note) for note in notes))
     if lines:
         raise ConfigurationError(lines)
@@ -357,15 +361,22 @@ def judge_problems(
     if not metrics:
         return []
     from holodeck_action.agents.own import environment_of
-    from holodeck_action.evaluators.judges import problem_of
+    from holodeck_action.evaluators.judges import problems_of
 
     keys = environment_of(environ, replayed=settings.calls.mode == "replay")
-    problems = [(mark, label, problem_of(suite, config, keys)) for (mark, label), config in sorted(metrics.items())]
-    return [
-        _line(Problem(mark, label, f"{problem}; or set enabled: false to go without"), shown)
-        for mark, label, problem in problems
-        if problem is not None
-    ]
+    return [_line(problem, shown) for problem in problems_of(suite, metrics, keys)]
+
+
+def _check_judges(suite: Suite, environ: Mapping[str, str], shown: str) -> tuple[list[str], list[str]]:
+    """Return what is wrong with the judges of a suite, and else a note for each package or key that is not here."""
+    metrics = judged_metrics(suite.cases) | by_deepeval(suite.cases)
+    if not metrics:
+        return [], []
+    from holodeck_action.evaluators.judges import check_judges
+
+    wrong, lacking = check_judges(suite, metrics, environ)
+    notes = [f"a run would be refused here: {_line(problem, shown)}" for problem in lacking]
+    return [_line(problem, shown) for problem in wrong], notes
 
 
 async def _check_callables(suite: Suite, references: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:

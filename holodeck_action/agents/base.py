@@ -49,6 +49,14 @@ class Reply:
     model_ms: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a turn that got no answer did until then; `usage` is None where it is not known, which is not zero."""
+
+    tool_invocations: tuple[ToolInvocation, ...] = ()
+    usage: Usage | None = None
+
+
 class Session(Protocol):
     """One conversation; all multi-turn state lives here."""
 
@@ -60,6 +68,10 @@ class Session(Protocol):
         Raises:
             AgentError: the agent could not answer.
         """
+        ...
+
+    def attempt(self) -> Attempt:
+        """Tell what the last turn did; asked once, after its `send` failed or was cancelled."""
         ...
 
     async def close(self) -> None:

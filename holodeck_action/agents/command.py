@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from holodeck_action.agents.base import AgentError, Reply, TargetError
+from holodeck_action.agents.base import AgentError, Attempt, Reply, TargetError
 from holodeck_action.agents.conversation import Conversation
 from holodeck_action.agents.lines import LineProcess
 from holodeck_action.agents.reply import reply_from_mapping
@@ -110,6 +110,10 @@ class CommandSession:
             raise
         self._failed = False
         return reply
+
+    def attempt(self) -> Attempt:
+        """What is behind a target tells nothing without an answer."""
+        return Attempt()
 
     async def close(self) -> None:
         """End the process and its descendants."""

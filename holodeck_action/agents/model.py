@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from holodeck_action.agents.attachments.files import CaseFiles
 from holodeck_action.agents.attachments.prompt import prompt
-from holodeck_action.agents.base import AgentError, Reply, TargetError
+from holodeck_action.agents.base import AgentError, Attempt, Reply, TargetError
 from holodeck_action.agents.reply import reply_from_mapping
 from holodeck_action.agents.runner_block import RunnerSettings
 from holodeck_action.agents.structured import AnswerFormat
@@ -21,10 +21,14 @@ from holodeck_action.llm.chat import ChatAnswer, ChatModel
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelCallError, ModelConfigError
 from holodeck_action.llm.providers import ModelPlan
+from holodeck_action.results.record import Usage
 from holodeck_action.suite.values import Case, Turn
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
+
+_TOOL_SHARE = 0.5
+"""Of the time of a turn, what one call of a tool may take: the model can still answer when a tool hangs."""
 
 _STAND_IN = frozenset(("overloaded", "server_error", "rate_limited", "model_not_found"))
 """Codes of calls that another model may be able to answer."""
@@ -78,7 +82,8 @@ class ModelAgent:
             clients: the wire; it is closed by who made it.
             instructions: the whole text of the suite's instructions.
             max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
-            turn_s: seconds a turn may take, after which the wire tries nothing again; None without a limit.
+            turn_s: seconds a turn may take, after which the wire tries nothing again, and half of which one call of a
+                tool may take; None without a limit.
             monotonic: clock of the deadlines, in seconds.
             tools: what the model may call; None for nothing.
             ended: told the name of every conversation that is over, so that its tools end, too.
@@ -122,9 +127,8 @@ class ModelAgent:
         name = f"{case.id} {trial} {next(self._opened)}"
         box = None
         if self._tools is not None:
-            box = ToolBox(
-                self._tools, max_bytes=self._max_bytes, timeout_s=self._turn_s, clock=self._monotonic, session=name
-            )
+            tool_s = None if self._turn_s is None else _TOOL_SHARE * self._turn_s
+            box = ToolBox(self._tools, max_bytes=self._max_bytes, timeout_s=tool_s, clock=self._monotonic, session=name)
         return ModelSession(self, trial, name, box)
 
     async def close(self) -> None:
@@ -246,6 +250,14 @@ class ModelSession:
     async def send(self, turn: Turn) -> Reply:
         """Ask one turn."""
         return await self._agent.answer(self._history, turn, self._trial, self._tools, self._spending)
+
+    def attempt(self) -> Attempt:
+        """Tell what the last turn did; calls still under way count as broken off, and nobody knows what those cost."""
+        called = () if self._tools is None else self._tools.take().invocations
+        meter = self._spending.meter
+        usage = meter.usage()
+        unknown = usage == Usage() or any(record.status is None for record in meter.records)
+        return Attempt(called, None if unknown else usage)
 
     async def close(self) -> None:
         """End the processes of the tools; connections belong to the wire."""

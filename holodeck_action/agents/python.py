@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holodeck_action.agents.base import AgentError, Reply
+from holodeck_action.agents.base import AgentError, Attempt, Reply
 from holodeck_action.agents.conversation import Conversation
 from holodeck_action.agents.reply import reply_from_mapping
 from holodeck_action.suite.values import Case, Turn
@@ -70,6 +70,10 @@ class PythonSession:
             ) from None
         self._conversation.add(turn, reply.response)
         return reply
+
+    def attempt(self) -> Attempt:
+        """What is behind a target tells nothing without an answer."""
+        return Attempt()
 
     async def close(self) -> None:
         """Nothing is held between turns."""

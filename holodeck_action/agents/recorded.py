@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from holodeck_action.agents.base import AgentError, Reply, TargetError
+from holodeck_action.agents.base import AgentError, Attempt, Reply, TargetError
 from holodeck_action.agents.reply import REPLY_KEYS, reply_from_mapping
 from holodeck_action.agents.transcripts import ADDRESS_KEYS, Row, open_transcript
 from holodeck_action.agents.untrusted import JSON_EXPANSION, excerpt, kind_of, unknown_key
@@ -108,6 +108,10 @@ class RecordedSession:
     async def send(self, turn: Turn) -> Reply:
         """Look up the answer to one turn."""
         return self._agent.answer(self._case, self._trial, turn.index)
+
+    def attempt(self) -> Attempt:
+        """A transcript tells nothing of a turn without an answer."""
+        return Attempt()
 
     async def close(self) -> None:
         """A conversation holds nothing of its own."""

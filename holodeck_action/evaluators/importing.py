@@ -30,9 +30,9 @@ _ONE = threading.Lock()
 def in_background(jobs: Sequence[Callable[[], object]]) -> Future[None]:
     """Run imports in a thread, one after the other; other threads go on as long as they import nothing new.
 
-    Where another one is under way, it is waited for first. The program does not end before its imports have: a thread
-    that is cut off in the middle of one can take the process with it. Inside an import there is no thread: whoever
-    imports cannot let others wait.
+    Where another one is under way, it is waited for first. Python's own end of a program waits for its imports: a
+    thread that is cut off in the middle of one can take the process with it. Inside an import there is no thread:
+    whoever imports cannot let others wait.
 
     Args:
         jobs: each imports something. Whether it fails is nothing to others: who needs the modules meets the error.

@@ -19,6 +19,8 @@ from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import Keyless, ModelPlan
 from holodeck_action.suite.applicability import AZURE_TOP, by_deepeval, judged_metrics, model_of
+from holodeck_action.suite.errors import Problem
+from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.metric_base import MetricModel
 from holodeck_action.suite.metrics import DeepEvalToolCorrectnessMetric, GEvalMetric, RagMetric, StandardMetric
 from holodeck_action.suite.notices import MIGRATION
@@ -122,17 +124,62 @@ def _by_deepeval(config: MetricModel) -> bool:
     return isinstance(config, GradedPart) and config.scored
 
 
-def problem_of(suite: Suite, config: MetricModel, environ: Mapping[str, str]) -> str | None:
-    """Return why nobody can grade a judged metric, or DeepEval cannot compute one; None when it can be done."""
+Judged = Mapping[tuple[SourceMark, str], MetricModel]
+"""Metrics by place and label, from `judged_metrics` and `by_deepeval`."""
+
+
+def problems_of(suite: Suite, metrics: Judged, environ: Mapping[str, str]) -> list[Problem]:
+    """Name every metric that nobody can grade, or DeepEval cannot compute, with these packages and this environment."""
+    return _problems(metrics, lambda config: packages_missing(config) or settings_problem(suite, config, environ))
+
+
+def check_judges(suite: Suite, metrics: Judged, environ: Mapping[str, str]) -> tuple[list[Problem], list[Problem]]:
+    """Check the judges of metrics without asking them.
+
+    Returns:
+        What is wrong wherever the suite is run; and where nothing is, what is missing here: one problem for each
+        package and key, at the first metric that needs it.
+    """
+    keyless = Keyless(environ)
+    wrong = _problems(metrics, lambda config: settings_problem(suite, config, keyless))
+    if wrong:
+        return wrong, []
+    first: dict[str, Problem] = {}
+    for problem in problems_of(suite, metrics, environ):
+        first.setdefault(problem.message, problem)
+    return [], [*first.values()]
+
+
+def _problems(metrics: Judged, problem_of: Callable[[MetricModel], str | None]) -> list[Problem]:
+    found = ((mark, label, problem_of(config)) for (mark, label), config in sorted(metrics.items()))
+    return [
+        Problem(mark, label, f"{problem}; or set enabled: false to go without")
+        for mark, label, problem in found
+        if problem is not None
+    ]
+
+
+def packages_missing(config: MetricModel) -> str | None:
+    """Return which packages a metric needs that are not installed here; None when all are."""
     if isinstance(config, DeepEvalToolCorrectnessMetric):
-        if _installed("deepeval"):
-            return None
-        return "needs a package that is not installed (pip install 'holodeck-action[judges]')"
+        needed, extras = ["deepeval"], "judges"
+    elif isinstance(config, StandardMetric):
+        needed, extras = ["azure.ai.evaluation", "pydantic_ai"], "agents,azure"
+    elif _by_deepeval(config):
+        needed, extras = ["deepeval", "pydantic_ai"], "agents,judges"
+    else:
+        needed, extras = ["pydantic_ai"], "agents"
+    if all(map(_installed, needed)):
+        return None
+    return f"needs packages that are not installed (pip install 'holodeck-action[{extras}]')"
+
+
+def settings_problem(suite: Suite, config: MetricModel, environ: Mapping[str, str]) -> str | None:
+    """Return why nobody can grade a judged metric, wherever it is run: its settings, or those of its judges."""
+    if isinstance(config, DeepEvalToolCorrectnessMetric):
+        return None
     if isinstance(config, StandardMetric):
         return _azure_problem(suite, config, environ)
-    needed, extras = ("deepeval", "agents,judges") if _by_deepeval(config) else ("pydantic_ai", "agents")
-    if not _installed(needed) or not _installed("pydantic_ai"):
-        return f"needs packages that are not installed (pip install 'holodeck-action[{extras}]')"
     try:
         plans_of(suite, config, environ)
     except ModelConfigError as error:
@@ -141,8 +188,6 @@ def problem_of(suite: Suite, config: MetricModel, environ: Mapping[str, str]) ->
 
 
 def _azure_problem(suite: Suite, config: StandardMetric, environ: Mapping[str, str]) -> str | None:
-    if not _installed("azure.ai.evaluation") or not _installed("pydantic_ai"):
-        return "needs packages that are not installed (pip install 'holodeck-action[agents,azure]')"
     if config.scale == AZURE_TOP and config.threshold is not None and config.threshold < 1:
         return (
             f"has a threshold of {config.threshold:g} on scale 5, where the lowest score is 1: every answer would pass"

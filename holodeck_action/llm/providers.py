@@ -263,10 +263,11 @@ def _key(
         return _sendable(found, variable), variable
     if base_url is not None and is_loopback(urlsplit(base_url).hostname or ""):
         return _NO_KEY, variable
+    place = where if "`" in where else f"`{where}:`"
     raise MissingKeyError(
         f"{_PROVIDER_WORDS[config.provider]} needs a key for the model {config.name}, and there is none: "
         f"set the environment variable {variable} (in a workflow: "
-        f"`env: {{{variable}: ${{{{ secrets.{variable} }}}}}}`), or write `api_key: ${{{variable}}}` below `{where}:`"
+        f"`env: {{{variable}: ${{{{ secrets.{variable} }}}}}}`), or write `api_key: ${{{variable}}}` below {place}"
     )
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from holodeck_action.agents.attachments.files import CaseFiles
-from holodeck_action.agents.base import Agent, AgentError, Reply, Session
+from holodeck_action.agents.base import Agent, AgentError, Attempt, Reply, Session
 from holodeck_action.evaluators.scoring import Answer
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
 from holodeck_action.results.record import (
@@ -83,17 +83,21 @@ class _Conversation:
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """One turn as it happened; `graded` is the scoring under way, None without an answer."""
+    """One turn as it happened; `graded` is the scoring under way, None without an answer.
+
+    `attempt` is what was done for an answer that did not come.
+    """
 
     turn: Turn
-    reply: Reply | None
-    context: tuple[str, ...] | None
-    chunks: tuple[RetrievedChunk, ...] | None
-    error: ErrorInfo | None
-    skipped: str | None
-    timing: Timing | None
-    graded: asyncio.Task[tuple[tuple[Evaluation, ...], tuple[ToolAssertion, ...]]] | None
+    reply: Reply | None = None
+    context: tuple[str, ...] | None = None
+    chunks: tuple[RetrievedChunk, ...] | None = None
+    error: ErrorInfo | None = None
+    skipped: str | None = None
+    timing: Timing | None = None
+    graded: asyncio.Task[tuple[tuple[Evaluation, ...], tuple[ToolAssertion, ...]]] | None = None
     texts: tuple[str, ...] | None = None
+    attempt: Attempt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,7 @@ class TrialRunner:
     async def _converse(self, case: Case, index: int, exchanges: list[_Exchange]) -> ErrorInfo | None:
         """Hold the conversation; return why it could not even start, if so."""
         session: Session | None = None
+        begun: Turn | None = None
         failure: str | None = None
         trouble: ErrorInfo | None = None
         case_deadline = asyncio.timeout(self.deadlines.case_s)
@@ -161,6 +166,7 @@ class TrialRunner:
             async with case_deadline:
                 session = await self.agent.open(case, index)
                 for turn in case.turns:
+                    begun = turn
                     exchange = await self._exchange(session, case, turn, conversation)
                     exchanges.append(exchange)
                     if exchange.error is not None:
@@ -179,7 +185,13 @@ class TrialRunner:
         if trouble is not None:
             failure = f"not run: {trouble.message}"
         for turn in case.turns[len(exchanges) :]:
-            exchanges.append(_Exchange(turn, None, None, None, None, failure, None, None))
+            if session is not None and turn is begun:
+                # The case's deadline ended it from without.
+                exchanges.append(
+                    _Exchange(turn, context=turn.retrieval_context, error=trouble, attempt=session.attempt())
+                )
+            else:
+                exchanges.append(_Exchange(turn, skipped=failure))
         return trouble
 
     def _case_span(self, case: Case, index: int) -> Scope:
@@ -230,7 +242,14 @@ class TrialRunner:
         working = None if reply is None else reply.model_ms
         timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun), working)
         if reply is None:
-            return _Exchange(turn, None, turn.retrieval_context, None, trouble, None, timing, None, texts)
+            return _Exchange(
+                turn,
+                context=turn.retrieval_context,
+                error=trouble,
+                timing=timing,
+                texts=texts,
+                attempt=session.attempt(),
+            )
         conversation.add(reply)
         context = turn.retrieval_context if turn.retrieval_context is not None else conversation.context
         answer = Answer(
@@ -246,7 +265,7 @@ class TrialRunner:
             context=texts,
         )
         graded = asyncio.create_task(self._grade(answer))
-        return _Exchange(turn, reply, context, conversation.chunks, None, None, timing, graded, texts)
+        return _Exchange(turn, reply, context, conversation.chunks, timing=timing, graded=graded, texts=texts)
 
     async def _texts(self, turn: Turn) -> tuple[str, ...] | None:
         """Return the texts of the turn's files, where somebody looks at them; None without any."""
@@ -259,7 +278,7 @@ class TrialRunner:
         return evaluations, await self.scorer.check_tools(answer.turn, answer.tool_invocations)
 
     async def _finish(self, exchange: _Exchange) -> TurnRecord:
-        turn, error = exchange.turn, exchange.error
+        turn, error, done = exchange.turn, exchange.error, exchange.reply or exchange.attempt or Attempt()
         evaluations: tuple[Evaluation, ...] | None = None
         assertions: tuple[ToolAssertion, ...] = ()
         if exchange.graded is not None:
@@ -277,12 +296,12 @@ class TrialRunner:
             source=turn.mark,
             ground_truth=turn.ground_truth,
             response=exchange.reply.response if exchange.reply else None,
-            tool_invocations=exchange.reply.tool_invocations if exchange.reply else (),
+            tool_invocations=done.tool_invocations,
             tool_assertions=assertions,
             retrieval_context=exchange.context,
             retrieved_chunks=exchange.chunks,
             context=exchange.texts,
-            usage=exchange.reply.usage if exchange.reply else None,
+            usage=done.usage,
             evaluations=evaluations,
             error=error,
             skipped=exchange.skipped,

@@ -165,7 +165,8 @@ def test_every_case_ends_as_its_trouble_says(project: Project, models: FakeModel
         (turn,) = trial.turns
         usage = turn.usage and (turn.usage.prompt_tokens, turn.usage.completion_tokens)
         ends[number] = (turn.error and turn.error.code, usage, turn.response == f"answer {number}")
-        told = None if plan.code is not None else (1000 + number, 1 + number % 7)
+        # What was answered is paid for, usable or not.
+        told = (1000 + number, 1 + number % 7) if isinstance(plan.end, Answer) else None
         expected[number] = (plan.code, told, plan.right)
         assert trial.error is None
         assert turn.error is None or turn.error.message

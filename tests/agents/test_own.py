@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ PROVIDERS: list[tuple[str, str, dict[str, str]]] = [
 """Every provider, the variable of its key, and what its reference needs besides."""
 INSTRUCTIONS = "You answer customers of a shop."
 SHOP = '''
+import time
+
+
 def find_order(order: str) -> str:
     """Say where an order is."""
     return f"{order} is in Leeds"
@@ -33,6 +37,10 @@ def find_order(order: str) -> str:
 
 def broken(order: str) -> str:
     raise ValueError(f"no such order: {order}")
+
+
+def hangs(order: str) -> str:
+    time.sleep(600)
 '''
 
 
@@ -211,16 +219,59 @@ def test_a_tool_that_raises_is_the_models_to_see(project: Project, models: FakeM
 def test_a_model_that_calls_for_ever_is_in_error(project: Project, models: FakeModels) -> None:
     project.write("shop.py", SHOP)
     asking(project, models, tools=[function("find_order")])
-    models.answer(lambda _: calling("find_order", order="A-17"))
+    models.answer(lambda _: replace(calling("find_order", order="A-17"), prompt_tokens=7))
     finished, record = project.evaluate(OPENAI_API_KEY=KEY)
     assert finished.code == 3
     assert len(models.requests) == 20
-    error = record.cases[0].trials[0].turns[0].error
-    assert error is not None
-    assert (error.code, error.message) == (
+    (turn,) = record.cases[0].trials[0].turns
+    assert turn.error is not None
+    assert (turn.error.code, turn.error.message) == (
         "too_many_calls",
         "the model asked for tools 20 times in one turn and gave no answer",
     )
+    assert [(call.name, call.result) for call in turn.tool_invocations] == [("find_order", "A-17 is in Leeds")] * 20
+    assert (turn.response, turn.usage and turn.usage.prompt_tokens) == (None, 20 * 7)
+
+
+@pytest.mark.parametrize(
+    ("flag", "code", "ended", "known"),
+    [
+        ("--turn-timeout", "timeout", "it took longer than 1.5 s", None),
+        ("--case-timeout", "case_timeout", "it was broken off, because the turn had ended", 7),
+    ],
+)
+def test_a_turn_that_ends_at_a_deadline_shows_what_it_was_doing(
+    project: Project, models: FakeModels, flag: str, code: str, ended: str, known: int | None
+) -> None:
+    """A tool may take half of a turn; what a model's call that was broken off costs is not known."""
+    project.write("shop.py", SHOP)
+    asking(project, models, tools=[function("find_order"), function("hangs")])
+    orders = [replace(calling("find_order", order="A-17"), prompt_tokens=3)]
+    models.script([*orders, replace(calling("hangs", order="B"), prompt_tokens=4), Fault(delay=60)])
+    finished, record = project.evaluate(flag, "3", OPENAI_API_KEY=KEY)
+    assert finished.code == 3
+    (turn,) = record.cases[0].trials[0].turns
+    assert turn.error is not None
+    assert (turn.error.code, turn.usage and turn.usage.prompt_tokens) == (code, known)
+    found, hung = turn.tool_invocations
+    assert (found.result, hung.name, hung.args) == ("A-17 is in Leeds", "hangs", {"order": "B"})
+    assert hung.error is not None
+    assert ended in hung.error
+    report = project.run("report", "out/results.json", "--format", "markdown").stdout
+    assert "find_order" in report
+    assert hung.error in report
+
+
+def test_a_tool_that_hangs_is_the_models_to_see(project: Project, models: FakeModels) -> None:
+    project.write("shop.py", SHOP)
+    case = {"name": "order", "input": "Where is X?", "ground_truth": "I cannot find it"}
+    asking(project, models, [case], tools=[function("hangs")])
+    models.script([calling("hangs", order="X"), "I cannot find it"])
+    finished, record = project.evaluate("--turn-timeout", "4", OPENAI_API_KEY=KEY)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert models.requests[1].results == ("Error: it took longer than 2 s; its process was ended",)
+    (hung,) = record.cases[0].trials[0].turns[0].tool_invocations
+    assert hung.error == "shop.py:hangs: it took longer than 2 s; its process was ended"
 
 
 def test_a_function_that_is_not_there_is_a_configuration_error(project: Project, models: FakeModels) -> None:

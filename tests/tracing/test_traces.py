@@ -251,7 +251,7 @@ def test_every_judge_of_a_panel_has_a_span(project: Project, models: FakeModels,
     def graded(request: Request) -> Answer | Fault:
         scores = {"gpt-4o": 9, "gpt-4o-mini": 2, "o3-mini": 4}
         if request.model not in scores:
-            return Fault("unavailable")
+            return Fault("unavailable", headers={"x-should-retry": "false"})
         return Answer(json.dumps({"reason": f"planted words of {request.model}", "score": scores[request.model]}))
 
     def judge(name: str) -> dict[str, Any]:

@@ -102,8 +102,8 @@ def test_a_stop_meanwhile_is_in_order(held: Held, models: FakeModels, number: si
     process = held.project.start("run", "-o", "out", **held.environ)
     held.project.wait_until(held.begun)
     process.send_signal(number)
-    # The results do not wait for the import, and the process does.
-    held.project.wait_until(lambda: (held.project.out / "verdict.json").exists())
+    # The results do not wait for the import, which is held for thirty seconds; reports need modules of their own.
+    held.project.wait_until(lambda: (held.project.out / "verdict.json").exists(), seconds=15)
     held.go()
     stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 4, stderr

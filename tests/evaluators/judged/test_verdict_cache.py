@@ -216,7 +216,7 @@ def test_what_could_not_be_judged_is_not_kept(kept: Kept) -> None:
     def answer(request: Request) -> Any:
         if "case-0" in request.text:
             return Answer("no verdict at all")
-        return Fault("unauthorized") if "case-1" in request.text else Answer(json.dumps({"reason": "so", "score": 9}))
+        return Fault("bad_key") if "case-1" in request.text else Answer(json.dumps({"reason": "so", "score": 9}))
 
     kept.models.answer(answer)
     kept.suite(GEVAL)
