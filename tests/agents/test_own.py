@@ -274,6 +274,19 @@ def test_a_tool_that_hangs_is_the_models_to_see(project: Project, models: FakeMo
     assert hung.error == "shop.py:hangs: it took longer than 2 s; its process was ended"
 
 
+def test_nothing_is_left_open(project: Project, models: FakeModels) -> None:
+    """The process ends at once, without a look at what is left; in Python's development mode it looks, and tells."""
+    project.write("shop.py", SHOP)
+    tone = {"type": "geval", "name": "Tone", "criteria": "polite", "evaluation_steps": ["Look."], "threshold": 0.5}
+    case = {"name": "order", "input": "Where is A-17?"}
+    asking(project, models, [case], tools=[function("find_order")], evaluations={"metrics": [tone]})
+    models.script([calling("find_order", order="A-17"), "Leeds", '{"reason": "so", "score": 9}'])
+    watched = {"PYTHONDEVMODE": "1", "PYTHONWARNINGS": "ignore,default::ResourceWarning"}
+    finished, _ = project.evaluate(OPENAI_API_KEY=KEY, **watched)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert "ResourceWarning" not in finished.stderr
+
+
 def test_a_function_that_is_not_there_is_a_configuration_error(project: Project, models: FakeModels) -> None:
     project.write("shop.py", SHOP)
     asking(project, models, tools=[function("find_order"), function("absent")])
