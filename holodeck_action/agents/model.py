@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
@@ -16,10 +16,11 @@ from holodeck_action.agents.reply import reply_from_mapping
 from holodeck_action.agents.runner_block import RunnerSettings
 from holodeck_action.agents.structured import AnswerFormat
 from holodeck_action.agents.tools.box import ToolBox, ToolSet
-from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.llm.calls import CALL, CallContext, Meter, Tokens
 from holodeck_action.llm.chat import ChatAnswer, ChatModel
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelCallError, ModelConfigError
+from holodeck_action.llm.prices import list_price
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.results.record import Usage
 from holodeck_action.suite.values import Case, Turn
@@ -102,9 +103,12 @@ class ModelAgent:
             self._fallback = None if fallback is None else ChatModel(fallback, clients, definitions, schema)
         except ModelConfigError as error:
             raise TargetError(str(error)) from None
-        of_fallback = () if self._fallback is None else self._fallback.notices
-        self.notices: tuple[str, ...] = tuple(dict.fromkeys((*self._model.notices, *of_fallback)))
         self._settings = settings or RunnerSettings()
+        of_fallback = () if self._fallback is None else self._fallback.notices
+        plans = (plan,) if fallback is None else (plan, fallback)
+        self.notices: tuple[str, ...] = tuple(
+            dict.fromkeys((*self._model.notices, *of_fallback, *_unlimited(self._settings, plans)))
+        )
         self._answers = answers
         self._max_tokens: int | None = plan.settings.get("max_tokens")
         self._instructions = instructions
@@ -233,6 +237,19 @@ class ModelAgent:
                 f"the conversation has cost ${known:.4f}, and may cost ${limit:g}; "
                 f"raise {self._settings.block}.max_budget_usd, or ask less in one case",
                 "session_budget",
+            )
+
+
+def _unlimited(settings: RunnerSettings, plans: Sequence[ModelPlan]) -> Iterator[str]:
+    """Yield a sentence for every model that the budget of a conversation does not limit."""
+    if settings.budget_usd is None:
+        return
+    for plan in plans:
+        # Azure's answers say which model stands behind a deployment.
+        if plan.provider != "azure_openai" and list_price(plan.account, plan.name, Tokens(1000, 1000)) is None:
+            yield (
+                f"{settings.block}.max_budget_usd does not limit {plan.shown}, whose price is not known; "
+                "budget.max_tokens would"
             )
 
 

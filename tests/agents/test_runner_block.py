@@ -360,6 +360,18 @@ def test_a_turn_that_goes_round_in_circles_is_ended_by_its_cost(project: Project
     assert recorded_error(record).code == "session_budget"
 
 
+def test_a_model_whose_price_is_not_known_is_not_limited_and_that_is_told(project: Project, models: FakeModels) -> None:
+    block = {"max_budget_usd": 0.01, "fallback_model": "gpt-4o"}
+    asking(project, models, [ORDER], model=openai(models, name="unheard-of"), openai=block)
+    models.answer(lambda _: "Leeds")
+    finished = project.run("run", **KEYS)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert [line for line in finished.stderr.splitlines() if "max_budget_usd" in line] == [
+        "note: openai.max_budget_usd does not limit OpenAI model unheard-of, whose price is not known; "
+        "budget.max_tokens would"
+    ]
+
+
 # -- the fallback
 
 
