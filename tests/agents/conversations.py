@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from holodeck_action.agents.base import Agent, AgentError, Reply
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.values import Case, Turn
+
+T = TypeVar("T")
 
 MARK = SourceMark("agent.yaml", 1, 1)
 MAX_BYTES = 1_000_000
@@ -57,10 +59,10 @@ def failure(agent: Agent, case: Case, trial: int = 0) -> AgentError:
     return error
 
 
-def run(work: Coroutine[Any, Any, Any]) -> Any:
+def run(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine under a bound that only a hang can reach."""
 
-    async def bounded() -> Any:
+    async def bounded() -> T:
         async with asyncio.timeout(60):
             return await work
 

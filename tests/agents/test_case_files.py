@@ -86,7 +86,7 @@ def asked(request: Request) -> list[tuple[str, int]]:
 def test_texts_and_images_of_files_are_asked_with_the_input(
     project: Project, models: FakeModels, provider: str, variable: str, more: dict[str, str]
 ) -> None:
-    files = [
+    files: list[dict[str, Any]] = [
         {"path": "docs/deal.pdf", "type": "pdf", "pages": [3, 1], "description": "The deal"},
         {"path": "photo.png", "type": "image", "description": "The product"},
         {"path": "sums.xlsx", "type": "excel", "sheet": "Q2", "range": "A1:B2"},
@@ -294,7 +294,7 @@ def test_where_downloads_are_kept(
 
 
 def test_a_download_ends_at_its_deadline(project: Project, models: FakeModels, site: Site) -> None:
-    site.pages["/a"] = lambda handler: handler.site.released.wait(60) and None
+    site.pages["/a"] = lambda handler: handler.site.released.wait(60)
     asking(project, models, [{"url": f"{site.url}/a", "type": "text"}], execution={"download_timeout": 0.2})
     finished, record = project.evaluate(OPENAI_API_KEY=KEY)
     assert finished.code == 3, finished.stdout + finished.stderr
@@ -455,7 +455,11 @@ def test_a_metric_that_looks_at_files_gets_their_texts_from_any_target(tmp_path:
     (tmp_path / "b.png").write_bytes(PNG)
     (tmp_path / "c.txt").write_text("text")
     image = {"path": "b.png", "type": "image"}
-    files = [{"path": "a.pdf", "type": "pdf", "pages": [2]}, image, {"path": "c.txt", "type": "text"}]
+    files: list[dict[str, Any]] = [
+        {"path": "a.pdf", "type": "pdf", "pages": [2]},
+        image,
+        {"path": "c.txt", "type": "text"},
+    ]
     assert trial_of(tmp_path, files, Looking()).context == ("Second page", "text")
     # An image is no text, and nothing but images is no context.
     assert trial_of(tmp_path, [image], Looking()).context is None

@@ -34,7 +34,9 @@ ECHO = READ + "for line in sys.stdin:\n    print(json.dumps({'response': line}))
 def agent(tmp_path: Path) -> MakeAgent:
     """Make an agent of a Python program's text, started as `python agent.py` in the suite's folder."""
 
-    def make(program: str, *arguments: str, environ: Mapping[str, str] | None = None, max_bytes: int = MAX_BYTES):
+    def make(
+        program: str, *arguments: str, environ: Mapping[str, str] | None = None, max_bytes: int = MAX_BYTES
+    ) -> CommandAgent:
         (tmp_path / "agent.py").write_text(program, "utf-8")
         command = shlex.join([sys.executable, "agent.py", *arguments])
         return CommandAgent(command, tmp_path, os.environ if environ is None else environ, max_bytes)
@@ -79,6 +81,7 @@ def test_a_request_tells_the_whole_turn(agent: MakeAgent) -> None:
     )
     replies = ask(agent(ECHO), case, trial=3)
     first, second = (json.loads(reply.response) for reply in replies if isinstance(reply, Reply))
+    assert isinstance(replies[0], Reply)
     said = replies[0].response
     common = {"case": "talk", "name": "Talk", "trial": 3, "files": ["docs/a.pdf", "https://example.org/b"]}
     common |= {"turn_config": {"k": [1]}}

@@ -17,11 +17,11 @@ from holodeck_action.agents.tools.retrieval import chunks_of
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.providers import resolve_model
+from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.results.record import Record, TurnRecord
 from holodeck_action.suite.loader import load_suite
 from tests.agents.conversations import run
 from tests.cli.project import Project
-from tests.llm import wiring
 from tests.llm.models import Answer, FakeModels, Fault, Request, ToolCall
 
 KEY = "sk-planted-4711-secret"
@@ -122,7 +122,7 @@ def opened(project: Project, models: FakeModels, *queries: str, max_bytes: int =
     environ = {"OPENAI_API_KEY": KEY}
     plan = resolve_model(suite.agent.model, environ)
 
-    wire = wiring.Wire(wiring.WireSettings(max_retries=0))
+    wire = Wire(WireSettings(max_retries=0))
     toolkit = HierarchicalDocuments(suite, plan, environ, wire)
 
     async def search() -> list[ToolResult]:
@@ -184,7 +184,7 @@ def test_chunking_strategy(project: Project, models: FakeModels) -> None:
 
 def test_the_size_of_chunks_and_their_overlap(project: Project, models: FakeModels) -> None:
     project.write("handbook.md", "# Long\n\n" + "\n\n".join(f"Paragraph {n} is about pumps." for n in range(100)))
-    keyword = {"search_mode": "keyword", "top_k": 100, **PLAIN}
+    keyword: dict[str, Any] = {"search_mode": "keyword", "top_k": 100, **PLAIN}
     few = opened(project, models, "pumps", max_chunk_tokens=400, chunk_overlap=0, **keyword)
     many = opened(project, models, "pumps", max_chunk_tokens=100, chunk_overlap=0, **keyword)
     overlapping = opened(project, models, "pumps", max_chunk_tokens=100, chunk_overlap=50, **keyword)
@@ -193,7 +193,7 @@ def test_the_size_of_chunks_and_their_overlap(project: Project, models: FakeMode
 
 def test_the_domain_and_the_depth_of_headings(project: Project, models: FakeModels) -> None:
     project.write("law.txt", "§ 1.2 Records\nKept.\n(a) Pumps shall be listed.\n(1) By name.\n")
-    law = {"source": "law.txt", "search_mode": "keyword", **PLAIN}
+    law: dict[str, Any] = {"source": "law.txt", "search_mode": "keyword", **PLAIN}
     query = "pumps name"
     assert opened(project, models, query, document_domain="us_legislative", **law).ids == [
         "law.txt#1.2(a)(1)",
@@ -239,7 +239,7 @@ def test_the_weights_of_hybrid_search(project: Project, models: FakeModels) -> N
     models.answer(rule)
 
     def best(semantic: float, keyword: float, exact: float, query: str = "4.1 hour") -> str:
-        weights = {"semantic_weight": semantic, "keyword_weight": keyword, "exact_weight": exact}
+        weights: dict[str, Any] = {"semantic_weight": semantic, "keyword_weight": keyword, "exact_weight": exact}
         return opened(project, models, query, **weights, **PLAIN).ids[0]
 
     assert best(1.0, 0.0, 0.0) == "handbook.md#7"
@@ -253,7 +253,7 @@ def test_without_semantic_weight_nothing_is_embedded(project: Project, models: F
 
 
 def test_the_fused_score_is_the_formula(project: Project, models: FakeModels) -> None:
-    weights = {"semantic_weight": 0.0, "keyword_weight": 0.75, "exact_weight": 0.25}
+    weights: dict[str, Any] = {"semantic_weight": 0.0, "keyword_weight": 0.75, "exact_weight": 0.25}
     for k in (60, 2):
         found = opened(project, models, "section 4.2 trains", rrf_k=k, **weights, **PLAIN)
         by_id = {hit["id"]: hit["score"] for hit in found.hits}
@@ -341,7 +341,7 @@ def test_a_context_that_cannot_be_had_makes_the_tool_unavailable(
 
 
 def test_definitions_and_references_are_added(project: Project, models: FakeModels) -> None:
-    keyword = {"search_mode": "keyword"}
+    keyword: dict[str, Any] = {"search_mode": "keyword"}
     session = "Handbook > 4 Access > 4.2 Sessions\n\nA Token opens one session and lasts one hour."
     added = '\n\nDefinitions:\n- "Token" means a string that opens a session.'
     assert opened(project, models, "hour", **keyword).texts == [session + added]
@@ -438,7 +438,7 @@ def test_a_query_that_is_none(project: Project, models: FakeModels) -> None:
 
 
 def test_hits_that_do_not_fit_are_left_away(project: Project, models: FakeModels) -> None:
-    keyword = {"search_mode": "keyword", **PLAIN}
+    keyword: dict[str, Any] = {"search_mode": "keyword", **PLAIN}
     every = opened(project, models, "session token", **keyword)
     size = len(json.dumps(every.hits[0]).encode()) + 10
     found = opened(project, models, "session token", max_bytes=size, **keyword)
@@ -551,7 +551,7 @@ def test_a_tool_can_be_closed_before_and_while_it_opens(project: Project, models
     suite = load_suite(project.folder / "agent.yaml", environ={}, home=None)
     environ = {"OPENAI_API_KEY": KEY}
     models.hold()
-    wire = wiring.Wire(wiring.WireSettings())
+    wire = Wire(WireSettings())
     toolkit = HierarchicalDocuments(suite, resolve_model(suite.agent.model, environ), environ, wire)
 
     async def cancelled() -> None:

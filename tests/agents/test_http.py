@@ -201,7 +201,8 @@ def test_every_conversation_has_its_own_session_and_cookies(service: Service) ->
     async def conversations() -> list[list[Reply | AgentError]]:
         shared = agent(service)
         try:
-            return await asyncio.gather(converse(shared, TALK), converse(shared, TALK, trial=1), converse(shared, ONE))
+            asked = (converse(shared, TALK), converse(shared, TALK, trial=1), converse(shared, ONE))
+            return list(await asyncio.gather(*asked))
         finally:
             await shared.close()
 
@@ -461,7 +462,7 @@ def test_a_reply_over_the_limit_is_too_large(service: Service) -> None:
 
 
 def endless(piece: bytes, closed: threading.Event, **headers: str) -> Respond:
-    def respond(handler: Handler, _: Received) -> None:
+    def respond(handler: Handler, received: Received) -> None:
         send = handler.chunks(**headers)
         try:
             for _ in range(100_000):
@@ -521,7 +522,7 @@ def test_a_service_that_answers_a_byte_at_a_time_is_left_at_the_deadline(service
     asked = threading.Event()
     closed = threading.Event()
 
-    def respond(handler: Handler, _: Received) -> None:
+    def respond(handler: Handler, received: Received) -> None:
         send = handler.chunks()
         try:
             for _ in range(100_000):

@@ -62,14 +62,15 @@ def config(provider: str, models: FakeModels) -> dict[str, Any]:
     """A model reference to the fake server; what streams is Anthropic with no limit, as its client demands."""
     azure = {"provider": "azure_openai", "name": "gpt-4o", "endpoint": models.azure_url, "api_key": KEY}
     claude = {"provider": "anthropic", "name": "claude-haiku-4-5", "endpoint": models.anthropic_url, "api_key": KEY}
-    return {
+    references: dict[str, dict[str, Any]] = {
         "openai": {"provider": "openai", "name": "gpt-4o", "endpoint": models.openai_url, "api_key": KEY},
         "azure": {**azure, "api_version": "2024-10-21"},
         "azure-v1": azure,
         "anthropic": claude,
         "anthropic-stream": {**claude, "max_tokens": None},
         "ollama": {"provider": "ollama", "name": "llama3.2", "endpoint": models.ollama_url, "api_key": KEY},
-    }[provider]
+    }
+    return references[provider]
 
 
 @dataclass(frozen=True)

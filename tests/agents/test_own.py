@@ -331,7 +331,7 @@ def report(project: Project, folder: str) -> str:
 def recorded(project: Project, *arguments: str) -> tuple[int, str]:
     """Record a run of a conversation and a case with a tool; return its exit code and its canonical report."""
     with FakeModels(keys=[KEY]) as models:
-        cases = [
+        cases: list[dict[str, Any]] = [
             {"name": "order", "input": "Where is A-17?", "ground_truth": "Leeds", "expected_tools": ["find_order"]},
             {"name": "talk", "turns": [{"input": "a", "ground_truth": "a"}, {"input": "b", "ground_truth": "wrong"}]},
         ]
@@ -456,7 +456,8 @@ def test_a_metric_that_a_model_grades_is_graded_by_the_suites_own(project: Proje
     finished, record = project.evaluate(OPENAI_API_KEY=KEY)
     assert finished.code == 0, finished.stdout + finished.stderr
     tone = next(found for found in record.cases[0].trials[0].turns[0].evaluations if found.evaluator_name == "Tone")
-    assert (tone.score, tone.explanation) == (pytest.approx(0.7), "it says please")
+    assert tone.score == pytest.approx(0.7)
+    assert tone.explanation == "it says please"
     assert tone.metadata["judge"] == "openai/gpt-4o"
     assert tone.cost_usd is not None
     assert record.run.model_calls is not None

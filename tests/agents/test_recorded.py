@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,11 @@ BETA = make_case("beta", name="Beta")
 TALK = make_case("talk", "one", "two", name="Talk")
 CASES = (ALPHA, BETA, TALK)
 
+OpenAgent = Callable[..., RecordedAgent]
+
 
 @pytest.fixture
-def transcript(tmp_path: Path):
+def transcript(tmp_path: Path) -> Iterator[OpenAgent]:
     """Write a transcript and open it: rows as values, or as the text of a line."""
     opened: list[RecordedAgent] = []
 
@@ -38,7 +41,7 @@ def transcript(tmp_path: Path):
 
 
 @pytest.fixture
-def yaml_transcript(tmp_path: Path):
+def yaml_transcript(tmp_path: Path) -> OpenAgent:
     def write(text: str, cases: tuple[Case, ...] = CASES) -> RecordedAgent:
         path = tmp_path / "t.yaml"
         path.write_text(text, "utf-8")
@@ -54,7 +57,7 @@ def row(case: str, response: object = "r", **entries: object) -> dict[str, objec
 # -- reading
 
 
-def test_rows_answer_cases_by_id_and_by_name(transcript) -> None:
+def test_rows_answer_cases_by_id_and_by_name(transcript: OpenAgent) -> None:
     agent = transcript(
         row("alpha", "by id"), row("Beta", "by name"), row("talk", "first"), row("Talk", "second", turn=1)
     )
@@ -66,7 +69,7 @@ def test_rows_answer_cases_by_id_and_by_name(transcript) -> None:
     assert ask(agent, TALK) == [Reply("first"), Reply("second")]
 
 
-def test_the_trial_must_be_recorded_itself(transcript) -> None:
+def test_the_trial_must_be_recorded_itself(transcript: OpenAgent) -> None:
     rows = (row("alpha", "zero"), row("alpha", "two", trial=2))
     assert answer(transcript(*rows), ALPHA) == Reply("zero")
     assert answer(transcript(*rows), ALPHA, trial=2) == Reply("two")
@@ -75,7 +78,7 @@ def test_the_trial_must_be_recorded_itself(transcript) -> None:
     assert error.message == "t.jsonl has no answer for case Alpha, turn 0, trial 1"
 
 
-def test_every_entry_of_a_row_is_read(transcript) -> None:
+def test_every_entry_of_a_row_is_read(transcript: OpenAgent) -> None:
     agent = transcript(
         row(
             "alpha",
@@ -104,7 +107,7 @@ def test_blank_lines_line_ends_and_a_byte_order_mark_are_no_matter(tmp_path: Pat
     assert answer(RecordedAgent(path, "t.jsonl", CASES, MAX_BYTES), BETA) == Reply("é")
 
 
-def test_yaml_rows_are_read_as_json_would_have_them(yaml_transcript) -> None:
+def test_yaml_rows_are_read_as_json_would_have_them(yaml_transcript: OpenAgent) -> None:
     text = """
 - case: alpha
   response: |
@@ -142,7 +145,7 @@ GOOD = row("beta", "unharmed")
         ({"case": "alpha", "response": "x", "turn": 1.0}, "`turn` must be a whole number from 0 on"),
     ],
 )
-def test_a_broken_row_is_the_error_of_the_case_it_names(transcript, broken: object, problem: str) -> None:
+def test_a_broken_row_is_the_error_of_the_case_it_names(transcript: OpenAgent, broken: object, problem: str) -> None:
     agent = transcript(broken, GOOD)
     assert agent.notices == ()
     error = failure(agent, ALPHA)
@@ -170,13 +173,17 @@ def test_a_broken_row_is_the_error_of_the_case_it_names(transcript, broken: obje
         ),
     ],
 )
-def test_a_broken_reply_is_the_error_of_its_case(transcript, broken: object, code: str, message: str) -> None:
+def test_a_broken_reply_is_the_error_of_its_case(
+    transcript: OpenAgent, broken: object, code: str, message: str
+) -> None:
     error = failure(transcript(broken, GOOD, max_bytes=1000), ALPHA)
     assert (error.code, error.message) == (code, message)
     assert answer(transcript(broken, GOOD, max_bytes=1000), BETA) == Reply("unharmed")
 
 
-def test_a_line_of_fifty_megabytes_is_the_error_of_its_case_and_is_never_held(transcript, tmp_path: Path) -> None:
+def test_a_line_of_fifty_megabytes_is_the_error_of_its_case_and_is_never_held(
+    transcript: OpenAgent, tmp_path: Path
+) -> None:
     path = tmp_path / "big.jsonl"
     with path.open("wb") as file:
         file.write(b'{"case": "alpha", "response": "')
@@ -209,20 +216,20 @@ def test_a_line_of_fifty_megabytes_is_the_error_of_its_case_and_is_never_held(tr
         (row("talk", turn=2), "case Talk has 2 turns, so turn 2 is never asked"),
     ],
 )
-def test_a_row_that_serves_no_case_is_told(transcript, unusable: object, notice: str) -> None:
+def test_a_row_that_serves_no_case_is_told(transcript: OpenAgent, unusable: object, notice: str) -> None:
     # A good row comes first: a file that starts with a list is refused as a whole.
     agent = transcript(GOOD, unusable)
     assert agent.notices == (f"t.jsonl:2: the row cannot be used: {notice}",)
     assert answer(agent, BETA) == Reply("unharmed")
 
 
-def test_many_unusable_rows_are_counted(transcript) -> None:
+def test_many_unusable_rows_are_counted(transcript: OpenAgent) -> None:
     agent = transcript(GOOD, *[row(f"nobody {index}") for index in range(2000)])
     assert len(agent.notices) == 11
     assert agent.notices[-1] == "t.jsonl: 1990 more rows cannot be used"
 
 
-def test_a_broken_row_of_one_turn_leaves_the_other_turns(transcript) -> None:
+def test_a_broken_row_of_one_turn_leaves_the_other_turns(transcript: OpenAgent) -> None:
     agent = transcript(row("talk", "first"), '{"case": "talk", "turn": 1, "response": "cut')
     first, second = ask(agent, TALK)
     assert first == Reply("first")
@@ -230,14 +237,14 @@ def test_a_broken_row_of_one_turn_leaves_the_other_turns(transcript) -> None:
     assert second.message.startswith("t.jsonl:2: the row of case Talk cannot be used: it is not JSON")
 
 
-def test_a_broken_row_whose_turn_is_lost_is_the_error_of_the_whole_case(transcript) -> None:
+def test_a_broken_row_whose_turn_is_lost_is_the_error_of_the_whole_case(transcript: OpenAgent) -> None:
     rows = ('{"case": "talk", "response": "cut', row("talk", "first"), row("talk", "second", turn=1))
     (error,) = ask(transcript(*rows), TALK)
     assert isinstance(error, AgentError)
     assert error.message.startswith("t.jsonl:1: the row of case Talk cannot be used: it is not JSON")
 
 
-def test_two_rows_for_one_answer_are_an_error_of_that_answer(transcript) -> None:
+def test_two_rows_for_one_answer_are_an_error_of_that_answer(transcript: OpenAgent) -> None:
     rows = (row("talk", "a"), row("talk", "b", turn=1), row("Talk", "c"), GOOD)
     first, second = ask(transcript(*rows), TALK)
     assert isinstance(first, AgentError)
@@ -247,7 +254,7 @@ def test_two_rows_for_one_answer_are_an_error_of_that_answer(transcript) -> None
     assert answer(transcript(*rows), BETA) == Reply("unharmed")
 
 
-def test_a_name_that_two_cases_share_names_neither(transcript) -> None:
+def test_a_name_that_two_cases_share_names_neither(transcript: OpenAgent) -> None:
     twins = (make_case("twin-1", name="Twin"), make_case("twin-2", name="Twin"), BETA)
     rows = (row("Twin", "whose?"), row("twin-2", "mine"), GOOD)
     error = failure(transcript(*rows, cases=twins), twins[0])
@@ -257,13 +264,13 @@ def test_a_name_that_two_cases_share_names_neither(transcript) -> None:
     assert answer(transcript(*rows, cases=twins), BETA) == Reply("unharmed")
 
 
-def test_an_id_comes_before_a_name(transcript) -> None:
+def test_an_id_comes_before_a_name(transcript: OpenAgent) -> None:
     cases = (make_case("b", name="a"), make_case("a", name="c"))
     assert answer(transcript(row("a", "the id"), cases=cases), cases[1]) == Reply("the id")
     assert failure(transcript(row("a", "the id"), cases=cases), cases[0]).code == "missing_transcript"
 
 
-def test_a_yaml_value_that_cannot_be_built_breaks_its_own_row_only(yaml_transcript) -> None:
+def test_a_yaml_value_that_cannot_be_built_breaks_its_own_row_only(yaml_transcript: OpenAgent) -> None:
     text = """
 - {case: alpha, response: !!python/object/apply:os.getcwd []}
 - {case: beta, response: unharmed}
@@ -279,7 +286,7 @@ def test_a_yaml_value_that_cannot_be_built_breaks_its_own_row_only(yaml_transcri
     assert isinstance(second, AgentError)
 
 
-def test_yaml_parts_that_repeat_or_contain_themselves_are_bounded(yaml_transcript) -> None:
+def test_yaml_parts_that_repeat_or_contain_themselves_are_bounded(yaml_transcript: OpenAgent) -> None:
     bomb = "- &l0 {case: alpha, response: [x]}\n" + "".join(
         f"- &l{level} [{', '.join([f'*l{level - 1}'] * 10)}]\n" for level in range(1, 30)
     )
@@ -344,7 +351,7 @@ def test_bytes_that_are_not_utf8_break_their_row_only(tmp_path: Path) -> None:
     assert answer(RecordedAgent(path, "t.jsonl", CASES, MAX_BYTES), BETA) == Reply("unharmed")
 
 
-def test_a_transcript_that_changes_during_the_run_is_an_error(transcript, tmp_path: Path) -> None:
+def test_a_transcript_that_changes_during_the_run_is_an_error(transcript: OpenAgent, tmp_path: Path) -> None:
     agent = transcript(row("alpha", "x" * 50), GOOD)
     (tmp_path / "t.jsonl").write_text("\n" * 400)
     error = failure(agent, ALPHA)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.record import ErrorInfo, Record, RetrievedChunk, TurnRecord
+from holodeck_action.results.evaluation import ErrorInfo
+from holodeck_action.results.record import Record, RetrievedChunk, TurnRecord
 from tests.agents.documents import made
 from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Fault, Request, ToolCall
@@ -225,6 +226,7 @@ def test_nothing_near_enough_is_an_empty_list_and_a_sentence(project: Project, m
     turn = passed(project)
     assert chunks(turn) == ()
     assert turn.retrieval_context == ()
+    assert turn.response is not None
     assert turn.response.startswith("No results found")
     (called,) = turn.tool_invocations or ()
     assert called.result == []

@@ -10,10 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+from holodeck_action.results.estimates import NOTHING, Confusion
 from holodeck_action.results.files import read_record
 from holodeck_action.results.judge_card import CardSummary
 from holodeck_action.results.record import Record
-from holodeck_action.results.reliability import NOTHING, Confusion, cohen_kappa, corrected_rate, wilson
+from holodeck_action.results.reliability import cohen_kappa, corrected_rate, wilson
 from tests.cli.labelling import GEVAL, KEY, STEPS, Bench
 from tests.cli.project import Finished, Project
 from tests.llm.models import FakeModels

@@ -148,7 +148,7 @@ def test_a_case_without_a_stored_answer_is_told(shop: Shop) -> None:
 
 
 def test_conversations_tools_and_contexts_come_from_the_record(shop: Shop) -> None:
-    cases = [
+    cases: list[dict[str, Any]] = [
         {
             "name": "order",
             "turns": [

@@ -487,7 +487,7 @@ def test_weights_count_in_the_pass_rate(project: Project) -> None:
 @pytest.mark.parametrize(("hard", "code"), [(False, 3), (True, 1)])
 def test_an_evaluation_that_fails_is_soft_unless_asked(project: Project, hard: bool, code: int) -> None:
     project.write("checks.py", "def grade(context):\n    raise ValueError('no')\n")
-    metrics = [
+    metrics: list[dict[str, Any]] = [
         {"type": "standard", "metric": "equality"},
         {"type": "code", "grader": "checks:grade", "fail_on_error": hard},
     ]

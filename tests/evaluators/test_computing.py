@@ -27,7 +27,7 @@ def compute(threads: DaemonThreads, *jobs: Job[Any]) -> list[Done[Any]]:
     return asyncio.run(compute_all(threads, jobs))
 
 
-def names_of_threads(job: Callable[[], None] = lambda: None) -> Callable[[], str]:
+def names_of_threads(job: Callable[[], object] = lambda: None) -> Callable[[], str]:
     def run() -> str:
         job()
         return threading.current_thread().name
@@ -54,7 +54,12 @@ def test_an_error_is_that_jobs_alone(threads: DaemonThreads) -> None:
 
 def test_a_hanging_job_is_left_behind_and_the_rest_goes_on(threads: DaemonThreads) -> None:
     release = threading.Event()
-    jobs = [Job(lambda: 1, LIMIT), Job(release.wait, 0.05), Job(lambda: 3, 0.05), Job(release.wait, 0.05)]
+    jobs: list[Job[Any]] = [
+        Job(lambda: 1, LIMIT),
+        Job(release.wait, 0.05),
+        Job(lambda: 3, 0.05),
+        Job(release.wait, 0.05),
+    ]
     try:
         done = compute(threads, *jobs, Job(lambda: 5, LIMIT))
         assert [item.result for item in done] == [1, None, 3, None, 5]
@@ -134,7 +139,7 @@ def test_cancelling_ends_the_batch(threads: DaemonThreads) -> None:
 
 def test_threads_are_reused_and_bounded(threads: DaemonThreads) -> None:
     barrier = threading.Barrier(2)
-    together = [threads.submit(names_of_threads(lambda: barrier.wait(LIMIT) and None)) for _ in range(2)]
+    together = [threads.submit(names_of_threads(lambda: barrier.wait(LIMIT))) for _ in range(2)]
     pair = {future.result(LIMIT) for future in together}
     assert len(pair) == 2
     futures = [threads.submit(names_of_threads()) for _ in range(200)]

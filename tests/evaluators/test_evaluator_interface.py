@@ -39,7 +39,12 @@ class Scripted(BaseEvaluator):
 
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE}), optional=frozenset({EvalParam.INPUT}))
 
-    def __init__(self, *script: Any, timeout: float | None = 10.0, retry_config: RetryConfig = FAST) -> None:
+    def __init__(
+        self,
+        *script: EvaluationResult | Mapping[str, Any] | Exception,
+        timeout: float | None = 10.0,
+        retry_config: RetryConfig = FAST,
+    ) -> None:
         super().__init__(timeout=timeout, retry_config=retry_config)
         self.script = list(script)
         self.received: list[dict[str, Any]] = []
@@ -322,6 +327,7 @@ def test_text_metrics_have_no_verdict_without_a_threshold(evaluator: Determinist
     assert (result[metric], result.passed, result.threshold) == (0.0, None, None)
     assert result.reasoning.startswith(f"{evaluator.TITLE} of the response against the ground truth is 0.0000")  # type: ignore[attr-defined]
     same = evaluate(evaluator, response="a b c d e f g h", ground_truth="a b c d e f g h")
+    assert isinstance(same.score, float)
     assert same.score > 0.99
     assert evaluate(evaluator, response="", ground_truth="tea").score == 0.0
 

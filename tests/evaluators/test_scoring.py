@@ -164,7 +164,8 @@ def test_response_path_selects_what_is_compared(tmp_path: Path) -> None:
 def test_an_answer_without_the_path_fails_by_its_own_fault(
     tmp_path: Path, metric: str, threshold: float | None
 ) -> None:
-    entry = spec(metric, response_path="a.b", **({} if threshold is None else {"threshold": threshold}))
+    more: dict[str, Any] = {} if threshold is None else {"threshold": threshold}
+    entry = spec(metric, response_path="a.b", **more)
     for response in ("no JSON", '{"a": {"c": 1}}', '{"a": {"b": []}}'):
         (found,) = score(tmp_path, [entry], response, ground_truth="1")
         assert (found.status, found.score, found.error) == ("completed", 0.0, None)
@@ -176,7 +177,7 @@ def test_an_answer_without_the_path_fails_by_its_own_fault(
 
 def test_the_whole_conversation_counts_for_an_expected_trajectory(tmp_path: Path) -> None:
     first, second = ToolInvocation("search"), ToolInvocation("refund")
-    made = {"tool_invocations": (second,), "conversation_invocations": (first, second)}
+    made: dict[str, Any] = {"tool_invocations": (second,), "conversation_invocations": (first, second)}
     trajectory = (ExpectedTool("search"), ExpectedTool("refund"))
     order, correct = score(
         tmp_path,

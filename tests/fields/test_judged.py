@@ -143,7 +143,7 @@ def test_every_rag_metric_is_computed(project: Project, models: FakeModels) -> N
 
 def test_a_reason_is_asked_for_unless_it_is_not_wanted(project: Project, models: FakeModels) -> None:
     before = len(models.requests)
-    metrics = {"with": FAITHFULNESS, "without": {**FAITHFULNESS, "include_reason": False}}
+    metrics: dict[str, dict[str, Any]] = {"with": FAITHFULNESS, "without": {**FAITHFULNESS, "include_reason": False}}
     found = graded(project, models, metrics)
     told = {name: each.evaluation.explanation for name, each in found.items()}
     assert told["with"] == "so it is in case-1"

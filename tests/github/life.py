@@ -192,10 +192,14 @@ def read_only_token(repository: Repository, workflow: Workflow, event: str) -> N
 def matrix_of_two_suites(repository: Repository, workflow: Workflow, project: Project) -> None:
     for folder, wrong in (("agents/one", ()), ("agents/two", ("refund",))):
         suite(Project(project.folder / folder), *wrong, name=folder)
-    run = {"GITHUB_RUN_ID": "5151"}
     number = len(ours(repository))
     codes = [
-        workflow.job("pull_request.synchronize", {"suite": f"{folder}/agent.yaml"}, payload=head(WORSE), **run).code
+        workflow.job(
+            "pull_request.synchronize",
+            {"suite": f"{folder}/agent.yaml"},
+            payload=head(WORSE),
+            GITHUB_RUN_ID="5151",
+        ).code
         for folder in ("agents/one", "agents/two")
     ]
 

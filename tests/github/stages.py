@@ -14,6 +14,7 @@ from tests.action.step import Ended
 from tests.cli.project import Project
 from tests.github.events import BASE, HEAD, MERGE, event_of, payload
 from tests.github.fake import FakeGitHub
+from tests.github.fake.permissions import Permissions
 from tests.github.life import FILES, latest_check, only_comment, ours, suite
 from tests.github.workflow import REPOSITORY, Start, Workflow
 
@@ -83,7 +84,7 @@ class Runner:
         return {key: re.sub(r"\$\{\{ (github\.[\w.]+) \}\}", value, text) for key, text in texts.items()}
 
     @staticmethod
-    def _permissions(given: Mapping[str, str], event: str, about: Mapping[str, Any]) -> dict[str, str]:
+    def _permissions(given: Permissions, event: str, about: Mapping[str, Any]) -> Permissions:
         """What the job's token gets: that of a fork's pull request can only read."""
         permissions = {key.replace("-", "_"): level for key, level in given.items()}
         head = about.get("pull_request", {}).get("head", {}).get("repo")

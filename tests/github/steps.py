@@ -123,7 +123,7 @@ def rows(summary: str) -> dict[str, str]:
     """The job summary's row of each channel."""
     _, found, table = summary.rpartition("\n### Published\n")
     assert found, summary[-500:]
-    pairs = [match.groups() for match in map(_ROW.fullmatch, table.strip().splitlines()) if match]
+    pairs = [(match[1], match[2]) for match in map(_ROW.fullmatch, table.strip().splitlines()) if match]
     assert [name for name, _ in pairs] == CHANNELS, table
     return dict(pairs)
 

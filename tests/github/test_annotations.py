@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -334,7 +335,7 @@ def test_what_was_not_judged_does_not_hold(how: str) -> None:
     (failed,) = annotate([report_of(case_at(10, metric(0.3)), case_at(20, metric(0.9)))])
     passing = case_at(20, metric(0.9))
     crashed = turn(source=at(10), response=None, error=ErrorInfo("AgentError", "it crashed", "crashed"))
-    reports = {
+    reports: dict[str, Callable[[], list[Report]]] = {
         "error": lambda: [report_of(placed(10, crashed), passing)],
         "skipped": lambda: [report_of(placed(10, trials=()), passing)],
         "quarantined": lambda: [
@@ -342,8 +343,8 @@ def test_what_was_not_judged_does_not_hold(how: str) -> None:
         ],
         "gone": lambda: [report_of(folder="elsewhere")],
         "nothing run": list,
-    }[how]()
-    assert failed.key not in passing_keys(reports)
+    }
+    assert failed.key not in passing_keys(reports[how]())
 
 
 # Limits

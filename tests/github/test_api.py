@@ -29,12 +29,13 @@ from holodeck_action.github.remote import (
     Pull,
 )
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
+from tests.github.fake.permissions import Permissions
 from tests.github.raw import answer, serving
 
 TOKEN = "ghs_0123456789abcdef"
 SHA = "a" * 40
 PATCH = "@@ -1,2 +1,3 @@\n a\n+b\n c"
-ALL = {"checks": "write", "pull_requests": "write", "issues": "write", "contents": "read"}
+ALL: Permissions = {"checks": "write", "pull_requests": "write", "issues": "write", "contents": "read"}
 
 
 @pytest.fixture

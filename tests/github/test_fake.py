@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import requests
@@ -21,7 +21,7 @@ from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.fake.contract import SLICE, contract, description
 from tests.github.fake.diff import places
 from tests.github.fake.operations import served
-from tests.github.fake.permissions import NEEDS
+from tests.github.fake.permissions import NEEDS, Permissions
 
 HEAD, NEXT = "a" * 40, "b" * 40
 PATCH = "@@ -1,3 +1,4 @@\n name: shop\n-model: old\n+model: new\n+seed: 1\n cases:\n@@ -20,2 +21,2 @@\n x\n y"
@@ -30,8 +30,8 @@ FILES = [
     {"filename": "logo.png", "status": "added"},
 ]
 BOT = "github-actions[bot]"
-ALL = {"checks": "write", "pull_requests": "write", "issues": "write", "contents": "read"}
-OUTPUT = {"title": "Evaluation", "summary": "text"}
+ALL: Permissions = {"checks": "write", "pull_requests": "write", "issues": "write", "contents": "read"}
+OUTPUT: dict[str, str | list[dict[str, str | int]]] = {"title": "Evaluation", "summary": "text"}
 NOTE = {"path": "agent.yaml", "start_line": 2, "end_line": 2, "annotation_level": "failure", "message": "score 0.3"}
 CASES = "query($ids: [ID!]!) { viewer { login } nodes(ids: $ids) { __typename id ... on Comment { author { login } \
 viewerDidAuthor } ... on Minimizable { isMinimized minimizedReason viewerCanMinimize } } }"
@@ -145,7 +145,8 @@ def test_a_review_stands_on_the_diff(hub: FakeGitHub, repo: Repository, client: 
     ] == "new"  # fmt: skip
     repo.push(7, head_sha=NEXT, files=[{"filename": "agent.yaml", "patch": "@@ -1 +1,2 @@\n name: shop\n+a"}])
     first, second = pull.get_review_comments()
-    assert (first.line, first.commit_id, second.line, second.body) == (1, NEXT, None, "edited")
+    # PyGithub types neither a line that is outdated nor a deleted repository as None.
+    assert (first.line, first.commit_id, cast("int | None", second.line), second.body) == (1, NEXT, None, "edited")
     assert repo.review_comments(7)[1]["original_line"] == 3
     assert repo.reviews(7)[0]["body"] == "new"
 
@@ -166,7 +167,7 @@ def test_pull_requests_are_found(hub: FakeGitHub, repo: Repository, client: Gith
     ]  # fmt: skip
     fork, deleted = repository.get_pull(8), repository.get_pull(9)
     assert (fork.head.repo.full_name, fork.head.repo.fork, fork.base.repo.full_name) == ("eve/shop", True, "octo/shop")
-    assert deleted.head.repo is None
+    assert cast("object", deleted.head.repo) is None
     assert repository.get_pull(7).merge_commit_sha == "e" * 40
     repo.push(7, head_sha=NEXT, merge_sha="f" * 40)
     moved = repository.get_pull(7)
@@ -472,7 +473,7 @@ def test_a_repository_without_issues_takes_no_comments(
 ) -> None:
     closed = hub.add_repository("octo/closed", issues=False)
     closed.add_pull(7, head_sha=HEAD)
-    hub.add_token("given", Token(BOT, permissions={permission: "write"}))  # type: ignore[dict-item]
+    hub.add_token("given", Token(BOT, permissions={permission: "write"}))
     path = "/repos/octo/closed/issues/7/comments"
     assert call("GET", path, token="given").status_code == status
     assert call("POST", path, {"body": "a"}, token="given").status_code == status

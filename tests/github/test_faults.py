@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.github import comment
 from holodeck_action.github.api import connect
 from holodeck_action.github.channels import Channel, Published
 from holodeck_action.github.opening import given_target
 from holodeck_action.github.publisher import Connection, Findings, Publisher
 from holodeck_action.github.retry import LONGEST_WAITS_S
 from holodeck_action.github.surfaces import surfaces_from
+from holodeck_action.github.writing import LOOKS_S as EACH_LOOK_S
 from holodeck_action.publication import read_runs
 from holodeck_action.reports.comment import Place as Where
 from holodeck_action.results.redaction import Redactor
@@ -67,7 +67,7 @@ TROUBLE: Mapping[str, Mapping[str, Any]] = {
 
 _DURATION = re.compile(r"\d[\d.,]* (?:ms|s)\b")
 
-LOOKS_S = 6 * sum(comment.LOOKS_S)
+LOOKS_S = 6 * sum(EACH_LOOK_S)
 """Seconds of looks for what an unanswered write has done, in one run: no channel looks more than three times in a row,
 and none but one meets the fault's call more than twice."""
 

@@ -19,9 +19,10 @@ from holodeck_action.github.target import Target
 from tests.github import events
 from tests.github.events import AFTER, BASE, HEAD, MERGE
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
+from tests.github.fake.permissions import Permissions
 
 NEWER = "b" * 40
-READING = {"pull_requests": "read", "contents": "read"}
+READING: Permissions = {"pull_requests": "read", "contents": "read"}
 
 
 @dataclass(frozen=True)

@@ -268,10 +268,9 @@ class Stage:
         inputs: Mapping[str, str] | None = None,
         event: str = "workflow_run.fork",
         payload: Mapping[str, Any] | None = None,
-        **more: str,
     ) -> Ended:
         given = {"publish": "artifact", "comment-id": "one", **(inputs or {})}
-        return self.workflow.job(event, given, payload=payload, checkout=BASE, SHOP_API_KEY=SECRET, **more)
+        return self.workflow.job(event, given, payload=payload, checkout=BASE, SHOP_API_KEY=SECRET)
 
     def refused(self, said: str) -> None:
         """The step ends with exit code 2, says so where it should, and shows nothing it must not."""
@@ -574,7 +573,7 @@ def _planning_more(record: dict[str, Any]) -> None:
         case["planned_evaluations"] = 10**12
 
 
-CONTRADICTIONS = {
+CONTRADICTIONS: dict[Callable[[dict[str, Any]], None], str] = {
     _undated: "cannot be judged: ValueError",
     _without_turns: "",
     _of_same_trials: "",
@@ -608,7 +607,9 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
         yield from _places(item, (*path, key))
 
 
-VALUES = (None, True, False, 0, 1, -1, 10**9, 2**70, 0.5, -0.5, 1e308, "", "x", "passed", "failed", "../..", [], {})
+VALUES: tuple[Any, ...] = (
+    None, True, False, 0, 1, -1, 10**9, 2**70, 0.5, -0.5, 1e308, "", "x", "passed", "failed", "../..", [], {},
+)  # fmt: skip
 GONE = object()
 
 

@@ -11,10 +11,11 @@ from tests.action.step import Ended
 from tests.cli.project import Project
 from tests.github.events import BASE, HEAD, MERGE
 from tests.github.fake import FakeGitHub, Repository
+from tests.github.fake.permissions import Permissions
 from tests.github.life import FILES, latest_check, only_comment
 from tests.github.workflow import REPOSITORY, Workflow
 
-NOT_ABOUT_FORKS = {"checks": "write"}
+NOT_ABOUT_FORKS: Permissions = {"checks": "write"}
 """Permissions of a token that cannot read pull requests."""
 
 AGENT = """

@@ -18,6 +18,7 @@ from holodeck_action.github.api import Api, connect
 from holodeck_action.github.remote import ApiError, CheckState
 from holodeck_action.github.retry import rate_limit_wait, repeatable, retry_after
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
+from tests.github.fake.permissions import Permissions
 from tests.github.raw import answer, serving
 
 TOKEN = "ghs_0123456789abcdef"
@@ -53,7 +54,7 @@ def stage(hub: FakeGitHub) -> Iterator[Stage]:
 
 @contextmanager
 def staged(hub: FakeGitHub, timeout_s: float = 5.0) -> Iterator[Stage]:
-    everything = {"checks": "write", "pull_requests": "write", "issues": "write", "contents": "read"}
+    everything: Permissions = {"checks": "write", "pull_requests": "write", "issues": "write", "contents": "read"}
     hub.add_token(TOKEN, Token(login="github-actions[bot]", kind="installation", permissions=everything))
     repository = hub.add_repository("octo/shop")
     repository.add_pull(7, head_sha=SHA, files=[PATCH_FILE])
@@ -109,7 +110,7 @@ ONCE = {
 ALL = REPEATABLE | ONCE
 
 
-def each(operations: dict[str, Operation]) -> Any:
+def each(operations: dict[str, Operation]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("operation", operations.values(), ids=operations.keys())
 
 

@@ -15,11 +15,12 @@ from tests.action.step import ENTRYPOINT, Ended, action
 from tests.cli.project import Project
 from tests.github.events import MERGE, event_environ
 from tests.github.fake import FakeGitHub, Token
+from tests.github.fake.permissions import Permissions
 
 TOKEN = "ghs_token-of-the-job"
 BOT = "github-actions[bot]"
-WRITES = {"checks": "write", "pull_requests": "write", "contents": "read"}
-READS = {"checks": "read", "pull_requests": "read", "contents": "read", "issues": "read"}
+WRITES: Permissions = {"checks": "write", "pull_requests": "write", "contents": "read"}
+READS: Permissions = {"checks": "read", "pull_requests": "read", "contents": "read", "issues": "read"}
 REPOSITORY = "octo/shop"
 
 Start = Callable[[Mapping[str, str], Path, Path], tuple[int, bytes, bytes]]
@@ -49,7 +50,7 @@ class Workflow:
     project: Project
     start: Start = process
     number: int = 0
-    permissions: Mapping[str, str] = field(default_factory=lambda: WRITES)
+    permissions: Permissions = field(default_factory=lambda: WRITES)
 
     def check_out(self, sha: str) -> None:
         """Make the workspace a checkout of a commit, as actions/checkout leaves it."""
@@ -62,7 +63,7 @@ class Workflow:
         *,
         payload: Mapping[str, Any] | None = None,
         checkout: str | None = MERGE,
-        permissions: Mapping[str, str] | None = None,
+        permissions: Permissions | None = None,
         login: str = BOT,
         **variables: str,
     ) -> Ended:

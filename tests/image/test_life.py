@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -53,7 +53,7 @@ def container(engine: Engine) -> Container:
 
 
 @pytest.fixture
-def hub() -> FakeGitHub:
+def hub() -> Iterator[FakeGitHub]:
     """A GitHub that containers reach, too."""
     with FakeGitHub() as hub:
         yield hub

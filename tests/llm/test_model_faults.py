@@ -15,8 +15,10 @@ import anthropic
 import httpx2
 import openai
 import pytest
+from anthropic.types import MessageParam
 from anthropic.types.beta.message_create_params import MessageCreateParamsBase as BetaMessageParams
 from anthropic.types.message_create_params import MessageCreateParamsBase, MessageCreateParamsStreaming
+from openai.types.chat import ChatCompletionMessageParam
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase, CompletionCreateParamsStreaming
 
 from tests.llm.models import Answer, FakeModels, Fault, Request, mixed
@@ -25,6 +27,8 @@ from tests.llm.models.server import NO_ANSWER
 
 KEY = "sk-fake-0123456789abcdef"
 HI = [{"role": "user", "content": "hi there"}]
+GPT_HI: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hi there"}]
+CLAUDE_HI: list[MessageParam] = [{"role": "user", "content": "hi there"}]
 CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
 USE = {"type": "tool_use", "id": "t1", "name": "weather", "input": {}}
@@ -48,7 +52,7 @@ def http() -> Iterator[httpx2.Client]:
 def ask(models: FakeModels, client: Any, provider: str, *, key: str | None = KEY, **more: Any) -> Any:
     """Ask for a chat; returns the response, or what to await of an asynchronous client."""
     bearer = {"authorization": f"Bearer {key}"} if key else {}
-    url, headers, own = {
+    requests: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
         "openai": (f"{models.openai_url}/chat/completions", bearer, {}),
         "azure_openai": (
             f"{models.azure_url}/openai/deployments/chat/chat/completions?api-version=2024-10-21",
@@ -61,7 +65,8 @@ def ask(models: FakeModels, client: Any, provider: str, *, key: str | None = KEY
             {"max_tokens": 100},
         ),
         "ollama": (f"{models.ollama_url}/api/chat", {}, {"stream": False}),
-    }[provider]
+    }
+    url, headers, own = requests[provider]
     content = {"model": "model-1", "messages": HI, **own, **more}
     return client.post(url, headers=headers, json={name: one for name, one in content.items() if one is not ...})
 
@@ -91,10 +96,11 @@ def test_errors_of_openai(models: FakeModels, error: Any, status: int, kind: typ
     models.fail(Fault(error))
     with openai.OpenAI(base_url=models.openai_url, api_key=KEY, max_retries=0) as client:
         with pytest.raises(kind) as caught:
-            client.chat.completions.create(model="gpt-9", messages=HI)
+            client.chat.completions.create(model="gpt-9", messages=GPT_HI)
         assert isinstance(caught.value, openai.APIStatusError)
         assert (caught.value.status_code, caught.value.code) == (status, code)
-        assert client.chat.completions.create(model="gpt-9", messages=HI).choices[0].message.content == "echo: hi there"
+        told = client.chat.completions.create(model="gpt-9", messages=GPT_HI)
+        assert told.choices[0].message.content == "echo: hi there"
     assert models.statuses == Counter({status: 1, 200: 1})
 
 
@@ -120,9 +126,10 @@ def test_errors_of_azure(models: FakeModels, error: Any, status: int, code: str)
         ) as client,
         pytest.raises(openai.APIStatusError) as caught,
     ):
-        client.chat.completions.create(model="chat", messages=HI)
+        client.chat.completions.create(model="chat", messages=GPT_HI)
     assert (caught.value.status_code, caught.value.code) == (status, code)
     if error == "content_filter":
+        assert isinstance(caught.value.body, dict)
         assert caught.value.body["innererror"]["content_filter_result"]["violence"]["filtered"] is True
 
 
@@ -147,7 +154,7 @@ def test_errors_of_anthropic(models: FakeModels, error: Any, status: int, kind: 
         anthropic.Anthropic(base_url=models.anthropic_url, api_key=KEY, max_retries=0) as client,
         pytest.raises(anthropic.APIStatusError) as caught,
     ):
-        client.messages.create(model="claude-1", max_tokens=9, messages=HI)
+        client.messages.create(model="claude-1", max_tokens=9, messages=CLAUDE_HI)
     assert caught.value.status_code == status
     assert isinstance(caught.value.body, dict)
     assert caught.value.body["type"] == "error"
@@ -200,14 +207,14 @@ def test_an_error_in_a_stream(models: FakeModels) -> None:
     with (
         anthropic.Anthropic(base_url=models.anthropic_url, api_key=KEY, max_retries=0) as claude,
         pytest.raises(anthropic.APIStatusError, match="Overloaded"),
-        claude.messages.stream(model="m", max_tokens=9, messages=HI) as stream,
+        claude.messages.stream(model="m", max_tokens=9, messages=CLAUDE_HI) as stream,
     ):
         stream.get_final_message()
     with (
         openai.OpenAI(base_url=models.openai_url, api_key=KEY, max_retries=0) as gpt,
         pytest.raises(openai.APIError, match="overloaded"),
     ):
-        list(gpt.chat.completions.create(model="m", messages=HI, stream=True))
+        list(gpt.chat.completions.create(model="m", messages=GPT_HI, stream=True))
     assert models.statuses == Counter({200: 2})
 
 

@@ -98,8 +98,8 @@ def address(models: FakeModels, provider: str) -> tuple[str, dict[str, str]]:
 
 def body(provider: str, **more: Any) -> dict[str, Any]:
     """A whole chat request, without streaming."""
-    own = {"anthropic": {"max_tokens": 100}, "ollama": {"stream": False}}.get(provider, {})
-    return {"model": "model-1", "messages": HI, **own, **more}
+    own: dict[str, dict[str, Any]] = {"anthropic": {"max_tokens": 100}, "ollama": {"stream": False}}
+    return {"model": "model-1", "messages": HI, **own.get(provider, {}), **more}
 
 
 def extras(value: Any, at: str = "") -> Iterator[str]:

@@ -18,6 +18,7 @@ from holodeck_action.llm.outcomes import parse, retry_after
 from holodeck_action.llm.retries import FIRST_S
 from holodeck_action.llm.wire import WireSettings
 from tests.llm.models import Answer, FakeModels, Fault
+from tests.llm.models.values import ErrorKind
 from tests.llm.wiring import KEY, Clock, account, chat, opened, post, run, said
 
 
@@ -62,7 +63,7 @@ def test_passing_trouble_is_tried_again(fault: Fault, stream: bool) -> None:
 @pytest.mark.parametrize(
     "kind", ["bad_key", "forbidden", "unknown_model", "context_length", "content_filter", "bad_request", "quota"]
 )
-def test_what_another_try_cannot_help_is_handed_out_at_once(kind: str) -> None:
+def test_what_another_try_cannot_help_is_handed_out_at_once(kind: ErrorKind) -> None:
     async def work() -> None:
         with FakeModels() as models:
             models.fail(Fault(kind, times=None))
@@ -110,12 +111,12 @@ def test_the_wait_that_is_asked_for_is_kept(form: str) -> None:
     async def work() -> None:
         with FakeModels() as models:
             date = format_datetime(datetime.now(UTC) + timedelta(seconds=9), usegmt=True)
-            asked = {
-                "seconds": {"retry_after": "7"},
-                "date": {"retry_after": date},
-                "ms": {"retry_after_ms": "7500", "retry_after": "60"},
-            }[form]
-            models.fail(Fault("rate_limit", **asked))
+            faults = {
+                "seconds": Fault("rate_limit", retry_after="7"),
+                "date": Fault("rate_limit", retry_after=date),
+                "ms": Fault("rate_limit", retry_after_ms="7500", retry_after="60"),
+            }
+            models.fail(faults[form])
             clock = Clock()
             async with opened(clock=clock, uniform=lambda low, high: low) as wire:
                 assert (await post(wire, account(models.openai_url), chat())).status_code == 200

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable
 
 import anthropic
 import httpx2
 import openai
 import pytest
+from anthropic.types import MessageParam
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter, Tokens, WireError, wire_error
 from holodeck_action.llm.wire import WireSettings, _proxy
@@ -65,13 +67,15 @@ def test_anthropic_client_reads_its_answer_through_the_chain(stream: bool) -> No
                     max_retries=0,
                     http_client=wire.client(account(models.anthropic_url, "anthropic")),
                 )
-                messages = [{"role": "user", "content": "Hi"}]
+                messages: list[MessageParam] = [{"role": "user", "content": "Hi"}]
                 if stream:
                     async with client.messages.stream(model="claude-test-1", max_tokens=9, messages=messages) as events:
                         text = await events.get_final_text()
                 else:
                     message = await client.messages.create(model="claude-test-1", max_tokens=9, messages=messages)
-                    text = message.content[0].text
+                    block = message.content[0]
+                    assert block.type == "text"
+                    text = block.text
             assert text == "Salut"
             assert meter.records[0].tokens.prompt == 9
             assert meter.records[0].tokens.completion == 3
@@ -109,13 +113,14 @@ def test_a_wire_error_is_found_behind_the_error_of_a_client(library: str) -> Non
             url = models.openai_url if library == "openai" else models.anthropic_url
             async with opened(WireSettings(max_retries=1)) as wire:
                 http = wire.client(account(url, library))
-                hello = [{"role": "user", "content": "x"}]
-                clients = {"api_key": KEY, "base_url": url, "max_retries": 0, "http_client": http}
+                asking: Awaitable[object]
                 if library == "openai":
-                    asking = openai.AsyncOpenAI(**clients).chat.completions.create(model="gpt-4o", messages=hello)
+                    gpt = openai.AsyncOpenAI(api_key=KEY, base_url=url, max_retries=0, http_client=http)
+                    asking = gpt.chat.completions.create(model="gpt-4o", messages=[{"role": "user", "content": "x"}])
                 else:
-                    asking = anthropic.AsyncAnthropic(**clients).messages.create(
-                        model="claude-test-1", max_tokens=9, messages=hello
+                    claude = anthropic.AsyncAnthropic(api_key=KEY, base_url=url, max_retries=0, http_client=http)
+                    asking = claude.messages.create(
+                        model="claude-test-1", max_tokens=9, messages=[{"role": "user", "content": "x"}]
                     )
                 with pytest.raises((WireError, openai.APIConnectionError, anthropic.APIConnectionError)) as caught:
                     await asking

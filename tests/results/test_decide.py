@@ -15,12 +15,12 @@ from holodeck_action.results.decide import decide
 from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.judge import deciding_prefix, judge_evaluation, judge_turn, trials_surely_needed
 from holodeck_action.results.record import ToolAssertion
-from holodeck_action.results.verdict import GateVerdict
+from holodeck_action.results.verdict import GateVerdict, Outcome, Verdict
 from holodeck_action.suite.policy import GateMetric, Gates, GateSummary, QuarantineEntry
 from tests.results.records import FAILED_EVALUATION, case, case_of, evaluation, record, turn
 
 
-def gate(verdict: Any, name: str) -> GateVerdict:
+def gate(verdict: Verdict, name: str) -> GateVerdict:
     return next(item for item in verdict.gates if item.name == name)
 
 
@@ -255,8 +255,9 @@ def test_a_trial_in_error_counts_neither_way(repeat: int, data: st.DataObject) -
 @given(st.integers(1, 6), st.data())
 def test_running_only_surely_needed_trials_never_overshoots(repeat: int, data: st.DataObject) -> None:
     min_pass = data.draw(st.integers(1, repeat))
-    future = data.draw(st.lists(st.sampled_from(["passed", "failed"]), min_size=repeat, max_size=repeat))
-    done: list[Any] = []
+    ends: list[Outcome] = ["passed", "failed"]
+    future = data.draw(st.lists(st.sampled_from(ends), min_size=repeat, max_size=repeat))
+    done: list[Outcome] = []
     while wanted := trials_surely_needed(done, repeat, min_pass):
         done += future[len(done) : len(done) + wanted]
     assert len(done) == deciding_prefix(future, repeat, min_pass)

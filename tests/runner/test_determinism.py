@@ -55,7 +55,7 @@ def everything(project: Project) -> None:
         cases.append(
             {"input": f"question {number}", "expected_tools": {"tools": ["search", "open"], "order": "strict"}}
         )
-    metrics = [
+    metrics: list[dict[str, Any]] = [
         *({"type": "standard", "metric": name, "threshold": 0.2} for name in ("bleu", "rouge", "meteor", "f1_score")),
         {"type": "code", "grader": "checks:even"},
         {"type": "retrieval", "metric": "ndcg_at_k", "k": [3, 5], "threshold": 0.1},

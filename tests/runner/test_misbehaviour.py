@@ -93,9 +93,8 @@ def prints(context):
 )
 def test_a_grader(project: Project, grader: str, reason: str) -> None:
     project.write("checks.py", GRADERS)
-    bad = {**BAD, "evaluations": [{"type": "code", "grader": f"checks:{grader}", "timeout_ms": 500}]}
-    if grader == "prints":
-        bad["evaluations"][0]["timeout_ms"] = 30_000
+    metric = {"type": "code", "grader": f"checks:{grader}", "timeout_ms": 30_000 if grader == "prints" else 500}
+    bad = {**BAD, "evaluations": [metric]}
     project.suite([GOOD, bad, LAST])
     project.answers(
         [{"case": name, "response": answer} for name, answer in (("good", "1"), ("bad", "1"), ("last", "2"))]

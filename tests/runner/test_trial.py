@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from holodeck_action.agents.base import Reply
+from holodeck_action.agents.base import Attempt, Reply
 from holodeck_action.evaluators.scoring import Answer
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import ToolAssertion, ToolInvocation
@@ -30,6 +30,9 @@ class Echo:
     async def send(self, turn: Turn) -> Reply:
         return Reply(turn.input)
 
+    def attempt(self) -> Attempt:
+        return Attempt()
+
     async def close(self) -> None:
         pass
 
@@ -42,6 +45,9 @@ class Broken:
 
     async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...]) -> tuple[ToolAssertion, ...]:
         return ()
+
+    def uses_context(self, turn: Turn) -> bool:
+        return False
 
     def pending(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
         return ()

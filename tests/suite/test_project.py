@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.metrics import GEvalMetric
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, load, write
 
 TOOLS = "test_cases: [{input: a, expected_tools: []}]\n"
@@ -28,6 +29,7 @@ def test_provider_settings_fill_what_the_models_leave_out(tmp_path: Path) -> Non
     assert evaluations is not None
     assert evaluations.model is not None
     assert (evaluations.model.name, evaluations.model.temperature, evaluations.model.max_tokens) == ("judge", 0.1, 7)
+    assert isinstance(evaluations.metrics[0], GEvalMetric)
     own = evaluations.metrics[0].model
     assert own is not None
     assert own.model_fields_set == {"provider", "name"}

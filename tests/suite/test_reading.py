@@ -131,7 +131,9 @@ TREES = st.recursive(
 @given(st.dictionaries(KEYS, TREES, min_size=1, max_size=4), st.sampled_from([True, False, None]))
 def test_every_key_and_value_knows_its_line_and_column(data: Any, flow: bool | None) -> None:
     text = yaml.safe_dump(data, default_flow_style=flow, allow_unicode=True)
-    assert marks(read(text)) == positions(yaml.compose(text, yaml.SafeLoader)), text
+    root = yaml.compose(text, yaml.SafeLoader)
+    assert root is not None
+    assert marks(read(text)) == positions(root), text
 
 
 def test_merge_keys_anchors_and_aliases() -> None:

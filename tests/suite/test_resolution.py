@@ -8,6 +8,7 @@ import pytest
 
 from holodeck_action.suite.loader import graders
 from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.metrics import StandardMetric
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool, Suite, ToolExpectation
 from tests.suite.folders import EQUALITY, HEAD, complaints, load, load_policy_of
 
@@ -205,7 +206,8 @@ def test_settings_of_one_entry_do_not_leak_into_another(tmp_path: Path) -> None:
     )
     configs = [case.turns[0].metrics[0].config for case in suite.cases]
     assert [getattr(config, "absolute_tolerance", None) for config in configs] == [1e-6, 5.0, 1e-6]
-    assert [config.threshold for config in configs] == [None, None, 0.5]
+    standard = [config for config in configs if isinstance(config, StandardMetric)]
+    assert [config.threshold for config in standard] == [None, None, 0.5]
     assert labels(suite) == [[["numeric"]], [["numeric (absolute_tolerance=5)"]], [["numeric"]]]
 
 

@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.policy import Policy
@@ -180,7 +181,7 @@ BEYOND_SCHEMA = {
 RANGES = {"greater_than", "greater_than_equal", "less_than", "less_than_equal"}
 
 
-def refusals(name: str, document: Any) -> list[dict[str, Any]]:
+def refusals(name: str, document: Any) -> list[ErrorDetails]:
     """What the loader's model finds in a document as YAML."""
     text = yaml.safe_dump(document, allow_unicode=True)
     read = read_yaml(text.encode(), file="f.yaml", environ={})
@@ -188,7 +189,7 @@ def refusals(name: str, document: Any) -> list[dict[str, Any]]:
     try:
         MODELS[name].model_validate(read.root)
     except ValidationError as error:
-        return list(error.errors())
+        return error.errors()
     return []
 
 

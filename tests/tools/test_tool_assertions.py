@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -119,7 +119,7 @@ def test_order_strict_allows_exactly_the_expected_calls() -> None:
     )
 
 
-ACCEPTED: list[tuple[str, Any, list[Any]]] = [
+ACCEPTED: list[tuple[Literal["literal", "fuzzy", "regex"], Any, list[Any]]] = [
     ("literal", "1", ["1"]),
     ("literal", 1, [1, 1.0]),
     ("literal", True, [True]),

@@ -6,7 +6,7 @@ import gzip
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -114,7 +114,8 @@ def http_collector() -> Iterator[Collector]:
             body = self.rfile.read(int(self.headers["content-length"]))
             collector.reached.append(time.monotonic())
             coding = self.headers.get("content-encoding", "")
-            body = {"gzip": gzip.decompress, "deflate": zlib.decompress}.get(coding, bytes)(body)
+            codings: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "deflate": zlib.decompress}
+            body = codings.get(coding, bytes)(body)
             if collector.status == 200 and not collector.delay:
                 collector.take(body, {key.lower(): value for key, value in self.headers.items()}, self.path)
             else:

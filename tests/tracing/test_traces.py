@@ -176,8 +176,11 @@ def test_parallel_cases_do_not_mix(project: Project, models: FakeModels, collect
 
 def test_evaluations_of_a_turn_follow_each_other(project: Project, collector: Collector) -> None:
     project.write("checks.py", "import time\ndef grade(context):\n    time.sleep(0.05)\n    return 1.0\n")
-    metrics = [{"type": "standard", "metric": "equality"}, {"type": "standard", "metric": "f1_score", "threshold": 0.5}]
-    metrics.append({"type": "code", "grader": "checks:grade", "threshold": 0.5})
+    metrics: list[dict[str, Any]] = [
+        {"type": "standard", "metric": "equality"},
+        {"type": "standard", "metric": "f1_score", "threshold": 0.5},
+        {"type": "code", "grader": "checks:grade", "threshold": 0.5},
+    ]
     project.suite([{"name": "a", "input": "q", "ground_truth": "x"}], metrics, observability=block(collector))
     project.answers([{"case": "a", "response": "x"}])
     project.policy(target="recorded:answers.jsonl")
@@ -502,7 +505,12 @@ def test_no_proxy_stands_before_this_machine(project: Project, collector: Collec
 
 def test_grpc(project: Project) -> None:
     with grpc_collector() as collector:
-        otlp = {"endpoint": collector.url, "protocol": "grpc", "headers": {"X-Team": HEADER}, "compression": "gzip"}
+        otlp: dict[str, Any] = {
+            "endpoint": collector.url,
+            "protocol": "grpc",
+            "headers": {"X-Team": HEADER},
+            "compression": "gzip",
+        }
         transcript(project, 3, enabled=True, exporters={"otlp": otlp})
         finished = project.run("run", http_proxy="http://127.0.0.1:9", grpc_proxy="http://127.0.0.1:9")
         assert (finished.code, "note:" in finished.stderr) == (0, False), finished.stderr

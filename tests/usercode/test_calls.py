@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.pool import MAX_RESULT_BYTES, WorkerPool
-from holodeck_action.usercode.process import MAX_OUTPUT, OUTPUT_KEPT
+from holodeck_action.usercode.process import MAX_OUTPUT, OUTPUT_KEPT, Outcome
 from tests.usercode.support import failed, grade, graded, run, write
 
 
@@ -385,10 +386,10 @@ def test_a_forked_child_that_returns_does_not_answer(tmp_path: Path) -> None:
         """,
     )
 
-    async def work(pool: WorkerPool) -> list[Any]:
-        return [(await grade(pool, "check")).value for _ in range(3)]
+    async def work(pool: WorkerPool) -> list[Outcome | UserCodeError]:
+        return [await grade(pool, "check") for _ in range(3)]
 
-    assert run(tmp_path, work) == [{"kind": "bare", "score": True}] * 3
+    assert [outcome.value for outcome in run(tmp_path, work)] == [{"kind": "bare", "score": True}] * 3
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holodeck_action.evaluators.base import EvaluationError, EvaluationResult, RetryConfig
 from holodeck_action.evaluators.code_grader import CodeGraderEvaluator
 from holodeck_action.results.record import ToolInvocation
-from holodeck_action.suite.metrics import CodeMetric
+from holodeck_action.suite.metrics import CodeMetric, Scale
 from holodeck_action.usercode.pool import WorkerPool
 from tests.usercode.support import run, write
 
@@ -103,7 +103,7 @@ def test_normalising_keeps_the_order_and_the_verdict(
     high = low + width
     raw = min(high, low + part * width)
     threshold = None if needed is None else min(high, low + needed * width)
-    config = CodeMetric(grader="checks:check", scale={"min": low, "max": high}, threshold=threshold)
+    config = CodeMetric(grader="checks:check", scale=Scale(min=low, max=high), threshold=threshold)
     evaluator = CodeGraderEvaluator(config, WorkerPool(Path(), environ={}, size=1))
     result = evaluator._result({"kind": "bare", "score": raw}, "")
     assert isinstance(result.score, float)

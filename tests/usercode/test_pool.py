@@ -57,10 +57,11 @@ def test_as_many_calls_at_once_as_the_pool_has_workers(tmp_path: Path) -> None:
     )
 
     async def work(pool: WorkerPool) -> list[object]:
-        return await asyncio.gather(
+        found = await asyncio.gather(
             grade(pool, "meet", turn_input="left", ground_truth="right"),
             grade(pool, "meet", turn_input="right", ground_truth="left"),
         )
+        return list(found)
 
     assert run(tmp_path, work, size=2) == [
         Outcome({"kind": "bare", "score": True}, "left\n"),

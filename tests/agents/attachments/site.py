@@ -8,7 +8,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Answer = Callable[["Handler"], None]
+Answer = Callable[["Handler"], object]
 
 
 class Site:
@@ -50,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.site.asked.append((self.path, self.headers["host"]))
-        page = self.site.pages.get(self.path.partition("?")[0], lambda handler: handler.answer(b"", 404))
+        page: Answer = self.site.pages.get(self.path.partition("?")[0], lambda handler: handler.answer(b"", 404))
         try:
             page(self)
         except (BrokenPipeError, ConnectionResetError):

@@ -6,7 +6,7 @@ import base64
 import io
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import openpyxl
@@ -59,7 +59,7 @@ def swelling_pdf(megabytes: int) -> bytes:
     return pdf([b"\x78\xda" + zeros * megabytes + last + checksum], coding=b" /Filter /FlateDecode")
 
 
-def excel(sheets: dict[str, Sequence[Sequence[Any]]]) -> bytes:
+def excel(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> bytes:
     book = openpyxl.Workbook()
     book.remove(book.worksheets[0])
     for name, rows in sheets.items():

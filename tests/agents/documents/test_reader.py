@@ -17,7 +17,7 @@ from holodeck_action.agents.documents.reader import DocumentError, DocumentReade
 from tests.agents.documents.made import endless_pdf, excel, pdf, powerpoint, swelling_pdf, word, zip_bomb
 
 PAGES = ["First page", "Second page", "Third page"]
-SHEETS = {
+SHEETS: dict[str, list[list[Any]]] = {
     "Q1": [["name", "sum", None], ["a|b", 1.0, None], [None, None, None], ["two\nlines", 2.5, True]],
     "Q2": [[None], [None, 7]],
 }

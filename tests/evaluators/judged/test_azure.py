@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holodeck_action.evaluators.azure.base import FivePointResult
 from holodeck_action.evaluators.azure.metrics import EVALUATORS, FluencyEvaluator, GroundednessEvaluator
 from holodeck_action.evaluators.azure.metrics import RelevanceEvaluator as Relevance
+from holodeck_action.evaluators.base import EvaluationResult
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.suite.providers import LLMProvider
 from tests.evaluators.judged.azure_judge import KEY, config, evaluated, judging, verdict
@@ -68,7 +68,7 @@ def asked(requests: list[Request]) -> list[str]:
 def test_requests_and_scores_are_the_librarys_own(
     models: FakeModels, native: tuple[dict[str, list[float]], list[Request]]
 ) -> None:
-    async def scores() -> dict[str, list[FivePointResult]]:
+    async def scores() -> dict[str, list[EvaluationResult]]:
         found = {}
         async with opened() as wire:
             judge = JudgeModel(config(models).plan({}), wire)

@@ -132,7 +132,7 @@ def test_the_context_is_the_texts_of_files_or_what_was_retrieved(project: Projec
     project.write("facts.txt", "Fact of the file.")
     file = {"path": "facts.txt", "type": "text"}
     bare = {"input": "What is case-1?"}
-    cases = [{**CASE, "name": "file", "files": [file]}, CASE, {"name": "neither", **bare}]
+    cases: list[dict[str, Any]] = [{**CASE, "name": "file", "files": [file]}, CASE, {"name": "neither", **bare}]
     suite(project, models, [standard("groundedness")], cases=cases)
     finished, record = run(project)
     assert finished.code == 3, finished.stdout + finished.stderr
@@ -205,6 +205,7 @@ def test_a_custom_prompt_and_a_part_of_the_answer(project: Project, models: Fake
     assert polite.score == 1
     assert polite.criteria.settings["custom_prompt"] == "Is {{response}} polite?"
     assert (absent.status, absent.score) == ("completed", 0.0)
+    assert absent.explanation is not None
     assert "response_path said.absent: " in absent.explanation
 
 

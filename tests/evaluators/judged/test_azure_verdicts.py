@@ -18,6 +18,7 @@ from holodeck_action.evaluators.base import RetryConfig
 from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
 from holodeck_action.evaluators.errors import EvaluationError, ProviderNotSupportedError
 from holodeck_action.llm.judge import JudgeModel, judge_plan
+from holodeck_action.suite.enumerations import ProviderEnum
 from holodeck_action.suite.providers import LLMProvider
 from tests.evaluators.judged.azure_judge import KEY, config, evaluated, judging, verdict
 from tests.evaluators.judged.native_azure import case, score_of
@@ -138,7 +139,7 @@ def test_other_providers_are_refused() -> None:
     for model in (
         DeepEvalModelConfig(),
         LLMProvider(provider="anthropic", name="claude"),
-        DeepEvalModelConfig(provider="openai", model_name="gpt-4o", api_key=KEY),
+        DeepEvalModelConfig(provider=ProviderEnum.OPENAI, model_name="gpt-4o", api_key=KEY),
     ):
         with pytest.raises(ProviderNotSupportedError) as caught:
             GroundednessEvaluator(model)  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.consumption import tokens_of
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import Record
+from holodeck_action.suite.enumerations import ProviderEnum
 from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Reply, Request
 
@@ -147,7 +148,9 @@ def told(kind: str, **changes: Any) -> str:
 
 
 def evaluator(models: FakeModels, kind: str, **options: Any) -> BaseEvaluator:
-    config = DeepEvalModelConfig(provider="openai", model_name="gpt-4o", api_key=KEY, endpoint=models.openai_url)
+    config = DeepEvalModelConfig(
+        provider=ProviderEnum.OPENAI, model_name="gpt-4o", api_key=KEY, endpoint=models.openai_url
+    )
     return EVALUATORS[kind](model_config=config, retry_config=RetryConfig(max_retries=0), **options)
 
 

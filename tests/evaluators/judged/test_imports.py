@@ -196,7 +196,7 @@ ONLY_OURS: list[dict[str, Any]] = [
     {"type": "agent", "metrics": {"generation": {"enabled": False}, "trajectory_accuracy": {"enabled": True}}},
     {"type": "composite", "name": "both", "metrics": [{"type": "refusal"}, {"type": "toxicity"}]},
 ]
-DIMENSIONS = {
+DIMENSIONS: dict[str, dict[str, Any]] = {
     "Grade the quality": {
         "dimensions": dict.fromkeys(("relevance", "coherence", "clarity", "completeness", "accuracy"), 1.0)
     },

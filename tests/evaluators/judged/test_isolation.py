@@ -20,7 +20,7 @@ from tests.llm.models.values import Reply
 
 ROOT = Path(__file__).parents[3]
 KEY = "sk-isolated"
-METRICS = [
+METRICS: list[dict[str, Any]] = [
     {"type": "geval", "name": "Tone", "criteria": "polite"},
     *(
         {"type": "rag", "metric_type": kind, "threshold": 0.0}

@@ -42,12 +42,12 @@ class Presets:
         """Grade recorded answers; `rows` hold `response` and the fields of cases, by name of the case."""
         self.judge = PresetJudge(truths, **judge)
         self.models.answer(self.judge)
-        cases, answers = [], []
+        cases: list[dict[str, Any]] = []
+        answers: list[dict[str, Any]] = []
         for name, row in rows.items():
             fields = {key: value for key, value in row.items() if key not in ("response", "tool_invocations")}
             cases.append({"name": name, "input": f"What is [{name}]?", **fields})
-            given = {key: row[key] for key in ("response", "tool_invocations") if key in row}
-            answers.append({"case": name, **given})
+            answers.append({"case": name, **{key: row[key] for key in ("response", "tool_invocations") if key in row}})
         self.project.suite(cases, [metric], model=self.reference())
         self.project.answers(answers)
         self.project.policy(target="recorded:answers.jsonl", **(policy or {}))

@@ -348,9 +348,9 @@ TRIES: dict[str, Try] = {
 
 
 def _case(name: str, entry: Try, metric: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    row = {"response": "an answer", "ground_truth": "expected", **entry.row}
+    row: dict[str, Any] = {"response": "an answer", "ground_truth": "expected", **entry.row}
     evaluation = {key: value for key, value in metric.items() if value is not None}
-    case = {"name": name, "input": f"What is [{name}]?", "evaluations": [evaluation]}
+    case: dict[str, Any] = {"name": name, "input": f"What is [{name}]?", "evaluations": [evaluation]}
     case |= {key: value for key, value in row.items() if key not in ("response", "tool_invocations")}
     if case["ground_truth"] is None:
         del case["ground_truth"]

@@ -28,6 +28,7 @@ from holodeck_action.evaluators.presets.trajectory_accuracy import TrajectoryAcc
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.applicability import asserts, effective_threshold, judged_parts, needs_judge, required_inputs
+from holodeck_action.suite.enumerations import ProviderEnum
 from holodeck_action.suite.metrics import AnyMetric, SuiteMetric
 from tests.evaluators.judged.preset_judge import PresetJudge, Truth
 from tests.llm.models import Answer, FakeModels, Fault, Reply
@@ -47,7 +48,9 @@ def models() -> Iterator[FakeModels]:
 
 
 def config(models: FakeModels) -> DeepEvalModelConfig:
-    return DeepEvalModelConfig(provider="openai", model_name="gpt-4o", api_key=KEY, endpoint=models.openai_url)
+    return DeepEvalModelConfig(
+        provider=ProviderEnum.OPENAI, model_name="gpt-4o", api_key=KEY, endpoint=models.openai_url
+    )
 
 
 def metric(**entry: Any) -> AnyMetric:
@@ -364,7 +367,8 @@ def test_low_is_good_where_it_says_so() -> None:
     low = Member("low", Fixed(result(0.2, threshold=0.5, polarity="minimize")))
     high = Member("high", Fixed(result(0.6, threshold=0.5)))
     found = whole(low, high)
-    assert (found.score, found.passed) == (pytest.approx(0.7), True)
+    assert found.score == pytest.approx(0.7)
+    assert found.passed is True
     assert found.metadata["low"] == {
         "score": 0.2,
         "polarity": "minimize",

@@ -20,6 +20,7 @@ from holodeck_action.evaluators.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
 from holodeck_action.evaluators.deepeval.geval import GEvalEvaluator
 from holodeck_action.llm.judge import JudgeModel
+from holodeck_action.suite.enumerations import ProviderEnum
 from tests.evaluators.judged.native import STEPS
 from tests.llm.judging import Judge, Truth, some_truths
 from tests.llm.models import FakeModels
@@ -38,7 +39,9 @@ def models() -> Iterator[FakeModels]:
 
 
 def config(models: FakeModels) -> DeepEvalModelConfig:
-    return DeepEvalModelConfig(provider="openai", model_name="gpt-4o", api_key=KEY, endpoint=models.openai_url)
+    return DeepEvalModelConfig(
+        provider=ProviderEnum.OPENAI, model_name="gpt-4o", api_key=KEY, endpoint=models.openai_url
+    )
 
 
 def share(verdicts: tuple[str, ...], good: str, empty: int) -> Fraction:

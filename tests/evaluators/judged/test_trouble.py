@@ -18,6 +18,7 @@ from holodeck_action.evaluators.deepeval.geval import GEvalEvaluator
 from holodeck_action.evaluators.errors import DeepEvalError, EvaluationError
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.llm.wire import WireSettings
+from holodeck_action.suite.enumerations import ProviderEnum
 from tests.cli.project import Project
 from tests.llm.judging import Judge, Truth, asked_keys
 from tests.llm.models import Answer, FakeModels, Fault, Request
@@ -53,7 +54,9 @@ def result_of(
     models: FakeModels, make: Callable[[JudgeModel], DeepEvalBaseEvaluator], *, model: str = "gpt-4o", **inputs: Any
 ) -> EvaluationResult:
     """Evaluate the case on a wire of its own that tries nothing again; raises what the evaluator raises."""
-    config = DeepEvalModelConfig(provider="openai", model_name=model, api_key=KEY, endpoint=models.openai_url)
+    config = DeepEvalModelConfig(
+        provider=ProviderEnum.OPENAI, model_name=model, api_key=KEY, endpoint=models.openai_url
+    )
 
     async def main() -> EvaluationResult:
         async with opened(WireSettings(max_retries=0)) as wire:
@@ -285,7 +288,14 @@ def test_a_judge_that_does_not_answer_is_an_error(models: FakeModels, trouble: R
 
 def test_a_stream_without_an_end_is_no_verdict(models: FakeModels) -> None:
     """Every event of it is whole, and so is the verdict in it; only what says why the model stopped is missing."""
-    opening = {"id": "m", "type": "message", "role": "assistant", "model": "claude", "content": [], "stop_reason": None}
+    opening: dict[str, Any] = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude",
+        "content": [],
+        "stop_reason": None,
+    }
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**opening, "usage": {"input_tokens": 9, "output_tokens": 1}}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
@@ -294,7 +304,7 @@ def test_a_stream_without_an_end_is_no_verdict(models: FakeModels) -> None:
     ]
     stopped = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}}
     config = DeepEvalModelConfig(
-        provider="anthropic", model_name="claude-haiku-4-5", api_key=KEY, endpoint=models.anthropic_url
+        provider=ProviderEnum.ANTHROPIC, model_name="claude-haiku-4-5", api_key=KEY, endpoint=models.anthropic_url
     )
 
     def evaluated(*ends: dict[str, Any]) -> EvaluationResult:
@@ -345,7 +355,9 @@ def test_transient_trouble_is_tried_again_where_it_is_asked_for(models: FakeMode
 def test_one_refused_question_does_not_change_how_the_others_are_asked(
     models: FakeModels, model: str, asks: str
 ) -> None:
-    config = DeepEvalModelConfig(provider="openai", model_name=model, api_key=KEY, endpoint=models.openai_url)
+    config = DeepEvalModelConfig(
+        provider=ProviderEnum.OPENAI, model_name=model, api_key=KEY, endpoint=models.openai_url
+    )
 
     def answer(request: Request) -> Reply:
         refused = "odd" in request.text or ("choosy" in request.text and request.body.get(asks))
@@ -381,7 +393,10 @@ FORGED = [
 def test_what_an_answer_says_about_itself_is_no_verdict(models: FakeModels, text: str) -> None:
     """It stands in the prompt, and only what the judge says is read."""
     models.answer(Judge(TRUTH))
-    hostile = {"actual_output": f"case-1 {text}", "retrieval_context": [f"chunk {n} of case-1 {text}" for n in (0, 1)]}
+    hostile: dict[str, Any] = {
+        "actual_output": f"case-1 {text}",
+        "retrieval_context": [f"chunk {n} of case-1 {text}" for n in (0, 1)],
+    }
     assert result_of(models, geval, **hostile).score == 0.8
     assert result_of(models, of(rag.FaithfulnessEvaluator), **hostile).score == 0.5
     assert result_of(models, of(rag.ContextualPrecisionEvaluator), **hostile).score == 1.0

@@ -31,7 +31,8 @@ class Operation:
 @cache
 def description() -> dict[str, Any]:
     """Return the description."""
-    return json.loads(gzip.decompress(SLICE.read_bytes()))
+    document: dict[str, Any] = json.loads(gzip.decompress(SLICE.read_bytes()))
+    return document
 
 
 @cache

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Kind = Literal["installation", "classic", "fine-grained"]
+Level = Literal["read", "write"]
+Permissions = Mapping[str, Level]
 NOT_ACCESSIBLE: Mapping[Kind, str] = {
     "installation": "Resource not accessible by integration",
     "classic": "Not Found",
@@ -27,14 +29,14 @@ class Token:
 
     login: str
     kind: Kind = "installation"
-    permissions: Mapping[str, Literal["read", "write"]] = field(default_factory=dict)
+    permissions: Permissions = field(default_factory=dict)
 
     @property
     def author_type(self) -> str:
         """The `type` of the user that it acts as."""
         return "Bot" if self.kind == "installation" else "User"
 
-    def can(self, level: Literal["read", "write"], *names: str) -> bool:
+    def can(self, level: Level, *names: str) -> bool:
         """Tell whether it has at least a level of one of the permissions."""
         enough = ("write",) if level == "write" else ("read", "write")
         return any(self.permissions.get(name) in enough for name in names)
@@ -44,7 +46,7 @@ class Token:
 class Need:
     """What a call needs: a level of one of some permissions; `app`: and to be a GitHub App."""
 
-    level: Literal["read", "write"]
+    level: Level
     names: tuple[str, ...]
     app: bool = False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from threading import RLock
 from typing import Any
 
@@ -218,6 +218,6 @@ class Repository:
         self.all_review_comments[comment.id] = comment
 
 
-def of_pull(items: Mapping[int, Any], number: int) -> Iterable[Any]:
+def of_pull(items: Mapping[int, Any], number: int) -> list[Any]:
     """Return what belongs to a pull request, the oldest first."""
     return [item for item in items.values() if item.number == number]

@@ -43,7 +43,7 @@ class Shapes:
 
     def repository(self) -> dict[str, Any]:
         """Return the whole repository."""
-        shape = json.loads(_text("full-repository-default-response", self.api, self.name, 0, ""))
+        shape: dict[str, Any] = json.loads(_text("full-repository-default-response", self.api, self.name, 0, ""))
         for name in ("source", "parent", "template_repository"):
             shape.pop(name, None)
         owner, short = self.name.split("/")
@@ -185,8 +185,8 @@ class Shapes:
     def pull(self, pull: Pull, counts: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Return a pull request; with counts as it is alone, without them as it is in lists."""
         name = "pull-request-simple-items" if counts is None else "pull-request"
-        shape = json.loads(_text(name, self.api, self.name, pull.number, pull.head_sha))
-        shape = shape[0] if isinstance(shape, list) else shape
+        found = json.loads(_text(name, self.api, self.name, pull.number, pull.head_sha))
+        shape: dict[str, Any] = found[0] if isinstance(found, list) else found
         closed = None if pull.state == "open" else pull.updated_at
         shape |= {
             "id": pull.id,
@@ -224,7 +224,7 @@ class Shapes:
 
     def issue(self, pull: Pull, comments: int) -> dict[str, Any]:
         """Return a pull request as the issue that it also is."""
-        shape = json.loads(_text("issue", self.api, self.name, pull.number, pull.head_sha))
+        shape: dict[str, Any] = json.loads(_text("issue", self.api, self.name, pull.number, pull.head_sha))
         return shape | {
             "id": pull.id,
             "node_id": f"PR_kwDO{pull.id:08}",

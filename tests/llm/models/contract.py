@@ -347,7 +347,7 @@ def _anthropic_messages(model: str, messages: Sequence[Mapping[str, Any]]) -> It
         if not content and index < len(messages) - 1:
             text = "all messages must have non-empty content except for the optional final assistant message"
             yield Problem(f"messages.{index}: {text}")
-        blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        blocks: list[Mapping[str, Any]] = content if isinstance(content, list) else [{"type": "text", "text": content}]
         if any(block.get("type") == "text" and not (block.get("text") or "").strip() for block in blocks):
             yield Problem("messages: text content blocks must contain non-whitespace text")
         answered = {block.get("tool_use_id") for block in blocks if block.get("type") == "tool_result"}
