@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,6 @@ from tests.cli.project import Project
 # One slow shared machine must not fail a property.
 settings.register_profile("default", deadline=None, max_examples=60)
 settings.load_profile("default")
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than processors: many tests wait for a deadline or a server's answer."""
-    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ MOST_PASSING = 2
 """Passing faults of one case: the waits for further tries must end before the turn's deadline."""
 SLOW_CASES = 3
 """Cases that get no answer in time; each takes the whole time of a turn."""
-TURN_S = 6.0
+TURN_S = 8.0
 CONCURRENCY = 32
 KEY = "sk-planted-0815-secret"
 PROVIDERS = ("openai", "azure_openai", "anthropic", "ollama")
