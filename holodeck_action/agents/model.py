@@ -47,9 +47,11 @@ class Spending:
         costs = (record.cost_usd for record in self.meter.records)
         return math.fsum((self.before, *(cost for cost in costs if cost is not None)))
 
-    def next_turn(self) -> None:
-        """Count a new turn."""
+    def next_turn(self) -> Meter:
+        """Begin to count anew; return the meter of the turn that is over."""
+        over = self.meter
         self.before, self.meter = self.known(), Meter()
+        return over
 
 
 class ModelAgent:
@@ -158,7 +160,6 @@ class ModelAgent:
         asked = turn.input if self._files is None else prompt(await self._files.read(turn), turn.input)
         request = ModelRequest(parts=[UserPromptPart(asked)], instructions=self._instructions)
         deadline = None if self._turn_s is None else self._monotonic() + self._turn_s
-        spending.next_turn()
         token = CALL.set(CallContext(kind="agent", repeat=trial, deadline=deadline, meter=spending.meter))
         try:
             messages, answer, stand_in = await self._converse([*history, request], tools, spending)
@@ -179,12 +180,13 @@ class ModelAgent:
                 retrieval_context=called.retrieval_context,
                 retrieved_chunks=called.retrieved_chunks,
             )
+        meter = spending.next_turn()
         return replace(
             reply,
-            usage=spending.meter.usage(),
+            usage=meter.usage(),
             finish_reason="length" if answer.truncated else "refusal" if answer.refused else "stop",
             fallback_model=stand_in,
-            model_ms=spending.meter.working_ms(),
+            model_ms=meter.working_ms(),
         )
 
     async def _converse(

@@ -262,6 +262,22 @@ def test_a_turn_that_ends_at_a_deadline_shows_what_it_was_doing(
     assert hung.error in report
 
 
+def test_a_turn_that_asked_nobody_cost_nothing(project: Project, models: FakeModels) -> None:
+    """What the turns before it cost stands there alone."""
+    project.write("broken.pdf", "no document")
+    files = [{"path": "broken.pdf", "type": "pdf"}]
+    turns = [{"input": "ping", "ground_truth": "pong"}, {"input": "Sum it up", "ground_truth": "x", "files": files}]
+    asking(project, models, [{"name": "talk", "turns": turns}])
+    models.script([Answer("pong", prompt_tokens=7, completion_tokens=3)])
+    finished, record = project.evaluate(OPENAI_API_KEY=KEY)
+    assert finished.code == 3
+    first, second = record.cases[0].trials[0].turns
+    assert second.error is not None
+    assert (second.error.code, second.usage, second.tool_invocations) == ("bad_file", None, ())
+    assert first.usage is not None
+    assert first.usage.prompt_tokens == 7
+
+
 def test_a_tool_that_hangs_is_the_models_to_see(project: Project, models: FakeModels) -> None:
     project.write("shop.py", SHOP)
     case = {"name": "order", "input": "Where is X?", "ground_truth": "I cannot find it"}
