@@ -205,10 +205,10 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
     for loaded in suites:
         suite, target = loaded.suite, loaded.suite.policy.target
         redactor = Redactor(suite.secrets | environment_secrets(loaded.environ))
-        notes: tuple[str, ...] = ()
+        reasons: tuple[str, ...] = ()
         try:
             if target is None:
-                notes = _check_own(suite, loaded.environ)
+                reasons = _check_own(suite, loaded.environ)
             else:
                 asyncio.run(_try_target(suite, target, loaded.environ))
                 _check_python_target(suite, target, loaded.environ)
@@ -216,9 +216,9 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
             lines.append(redactor.text(f"{suite_place(suite, around.cwd)}: {error}"))
         wrong, lacking = _check_judges(suite, loaded.environ, shown_folder(suite.folder, around.cwd))
         lines += map(redactor.text, wrong)
-        told = [note.partition(": ")[2] for note in notes]
-        notes += tuple(note for note in lacking if not any(reason in note for reason in told))
-        missing.append(tuple(redactor.text(note) for note in notes))
+        # A judge that is the suite's own model misses what that does.
+        reasons += tuple(each for each in lacking if not any(reason in each for reason in reasons))
+        missing.append(tuple(redactor.text(f"a run would be refused here: {reason}") for reason in reasons))
     if lines:
         raise ConfigurationError(lines)
     return tuple(missing)
@@ -347,7 +347,7 @@ def _check_python_target(suite: Suite, target: AnyTarget, environ: Mapping[str, 
 
 
 def _check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Check the suite's own model; return what a run would miss here."""
+    """Check the suite's own model; return why a run would be refused here."""
     from holodeck_action.agents.own import check_own
 
     return check_own(suite, environ)
@@ -368,15 +368,14 @@ def judge_problems(
 
 
 def _check_judges(suite: Suite, environ: Mapping[str, str], shown: str) -> tuple[list[str], list[str]]:
-    """Return what is wrong with the judges of a suite, and else a note for each package or key that is not here."""
+    """Return what is wrong with the judges of a suite, and else a line for each package or key that is not here."""
     metrics = judged_metrics(suite.cases) | by_deepeval(suite.cases)
     if not metrics:
         return [], []
     from holodeck_action.evaluators.judges import check_judges
 
     wrong, lacking = check_judges(suite, metrics, environ)
-    notes = [f"a run would be refused here: {_line(problem, shown)}" for problem in lacking]
-    return [_line(problem, shown) for problem in wrong], notes
+    return [_line(problem, shown) for problem in wrong], [_line(problem, shown) for problem in lacking]
 
 
 async def _check_callables(suite: Suite, references: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:

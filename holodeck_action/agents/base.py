@@ -71,8 +71,8 @@ class Session(Protocol):
         ...
 
     def attempt(self) -> Attempt:
-        """Tell what the last turn did; asked once, after its `send` failed or was cancelled."""
-        ...
+        """Tell what the turn did whose `send` failed or was cancelled; asked once. Most agents do not tell."""
+        return Attempt()
 
     async def close(self) -> None:
         """Release everything the conversation holds; safe after a failed or cancelled `send`."""

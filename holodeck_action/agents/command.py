@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from holodeck_action.agents.base import AgentError, Attempt, Reply, TargetError
+from holodeck_action.agents.base import AgentError, Reply, Session, TargetError
 from holodeck_action.agents.conversation import Conversation
 from holodeck_action.agents.lines import LineProcess
 from holodeck_action.agents.reply import reply_from_mapping
@@ -81,7 +81,7 @@ class CommandAgent:
             raise TargetError(f"command not found: {excerpt(program)} ({place})")
 
 
-class CommandSession:
+class CommandSession(Session):
     """One conversation with one process; the first failure ends it for good."""
 
     def __init__(self, process: LineProcess, conversation: Conversation, max_bytes: int) -> None:
@@ -110,10 +110,6 @@ class CommandSession:
             raise
         self._failed = False
         return reply
-
-    def attempt(self) -> Attempt:
-        """What is behind a target tells nothing without an answer."""
-        return Attempt()
 
     async def close(self) -> None:
         """End the process and its descendants."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from holodeck_action import __version__
-from holodeck_action.agents.base import AgentError, Attempt, Reply
+from holodeck_action.agents.base import AgentError, Reply, Session
 from holodeck_action.agents.conversation import Conversation
 from holodeck_action.agents.headers import check_header
 from holodeck_action.agents.paths import ReplyPaths
@@ -242,7 +242,7 @@ class HttpAgent:
         return AgentError(self._redacted(f"{self._shown} {sentence}"), code, dict(context or {}))
 
 
-class HttpSession:
+class HttpSession(Session):
     """One conversation with the service."""
 
     def __init__(self, agent: HttpAgent, conversation: Conversation, cookies: httpx2.Cookies) -> None:
@@ -257,10 +257,6 @@ class HttpSession:
         reply = await self._agent.post(self._agent.body(self._conversation, turn, self._id), self._cookies)
         self._conversation.add(turn, reply.response)
         return reply
-
-    def attempt(self) -> Attempt:
-        """What is behind a target tells nothing without an answer."""
-        return Attempt()
 
     async def close(self) -> None:
         """Connections belong to the agent."""

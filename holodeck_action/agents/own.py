@@ -219,18 +219,18 @@ def check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Build the suite's own agent as a run would, and drop it; nothing is asked or started.
 
     Returns:
-        What a run would miss on this machine, each one sentence: keys and packages, which need not be here.
+        Why a run would be refused on this machine, each one sentence: keys and packages, which need not be here.
 
     Raises:
         TargetError: see `build_own`, apart from what is returned.
     """
     if importlib.util.find_spec("pydantic_ai") is None:
-        return ("a run would be refused here: the model needs packages: pip install 'holodeck-action[agents]'",)
+        return ("the model needs packages: pip install 'holodeck-action[agents]'",)
     missing: tuple[str, ...] = ()
     try:
         _plans(suite, runner_settings(suite.agent), environ)
     except MissingKeyError as error:
-        missing = (f"a run would be refused here: {error}",)
+        missing = (str(error),)
     except ModelConfigError as error:
         raise TargetError(str(error)) from error
     redactor = Redactor(())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holodeck_action.agents.base import AgentError, Attempt, Reply
+from holodeck_action.agents.base import AgentError, Reply, Session
 from holodeck_action.agents.conversation import Conversation
 from holodeck_action.agents.reply import reply_from_mapping
 from holodeck_action.suite.values import Case, Turn
@@ -43,7 +43,7 @@ class PythonAgent:
         """Conversations share nothing but the pool."""
 
 
-class PythonSession:
+class PythonSession(Session):
     """One conversation."""
 
     def __init__(self, reference: str, pool: WorkerPool, conversation: Conversation, max_bytes: int) -> None:
@@ -70,10 +70,6 @@ class PythonSession:
             ) from None
         self._conversation.add(turn, reply.response)
         return reply
-
-    def attempt(self) -> Attempt:
-        """What is behind a target tells nothing without an answer."""
-        return Attempt()
 
     async def close(self) -> None:
         """Nothing is held between turns."""

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from holodeck_action.agents.base import AgentError, Attempt, Reply, TargetError
+from holodeck_action.agents.base import AgentError, Reply, Session, TargetError
 from holodeck_action.agents.reply import REPLY_KEYS, reply_from_mapping
 from holodeck_action.agents.transcripts import ADDRESS_KEYS, Row, open_transcript
 from holodeck_action.agents.untrusted import JSON_EXPANSION, excerpt, kind_of, unknown_key
@@ -97,7 +97,7 @@ class RecordedAgent:
             raise AgentError(f"{where}: {error.message}", error.code, error.context) from None
 
 
-class RecordedSession:
+class RecordedSession(Session):
     """One trial of one case, read turn by turn."""
 
     def __init__(self, agent: RecordedAgent, case: Case, trial: int) -> None:
@@ -108,10 +108,6 @@ class RecordedSession:
     async def send(self, turn: Turn) -> Reply:
         """Look up the answer to one turn."""
         return self._agent.answer(self._case, self._trial, turn.index)
-
-    def attempt(self) -> Attempt:
-        """A transcript tells nothing of a turn without an answer."""
-        return Attempt()
 
     async def close(self) -> None:
         """A conversation holds nothing of its own."""

@@ -157,7 +157,6 @@ class TrialRunner:
     async def _converse(self, case: Case, index: int, exchanges: list[_Exchange]) -> ErrorInfo | None:
         """Hold the conversation; return why it could not even start, if so."""
         session: Session | None = None
-        begun: Turn | None = None
         failure: str | None = None
         trouble: ErrorInfo | None = None
         case_deadline = asyncio.timeout(self.deadlines.case_s)
@@ -166,7 +165,6 @@ class TrialRunner:
             async with case_deadline:
                 session = await self.agent.open(case, index)
                 for turn in case.turns:
-                    begun = turn
                     exchange = await self._exchange(session, case, turn, conversation)
                     exchanges.append(exchange)
                     if exchange.error is not None:
@@ -184,14 +182,12 @@ class TrialRunner:
                 await _close(session)
         if trouble is not None:
             failure = f"not run: {trouble.message}"
-        for turn in case.turns[len(exchanges) :]:
-            if session is not None and turn is begun:
-                # The case's deadline ended it from without.
-                exchanges.append(
-                    _Exchange(turn, context=turn.retrieval_context, error=trouble, attempt=session.attempt())
-                )
-            else:
-                exchanges.append(_Exchange(turn, skipped=failure))
+        rest = [*case.turns[len(exchanges) :]]
+        if rest and session is not None and trouble is not None:
+            # The case's deadline ended a turn from without.
+            turn = rest.pop(0)
+            exchanges.append(_Exchange(turn, context=turn.retrieval_context, error=trouble, attempt=session.attempt()))
+        exchanges += (_Exchange(turn, skipped=failure) for turn in rest)
         return trouble
 
     def _case_span(self, case: Case, index: int) -> Scope:

@@ -57,7 +57,7 @@ def test_kill_at_random_moments_then_resume_gives_the_undisturbed_record(thousan
     journal = thousand.out / "journal.jsonl"
     chance = random.Random(seed)
     killed_midway = 0
-    for _ in range(6):
+    for _ in range(10):
         log.unlink(missing_ok=True)
         for file in thousand.out.glob("*") if thousand.out.exists() else []:
             file.unlink()
