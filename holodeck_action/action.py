@@ -38,14 +38,14 @@ from holodeck_action.publication import read_runs
 from holodeck_action.reports.budget import Budget
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.files import REPORT_FILE, readable
-from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.streams import lasting_streams
 from holodeck_action.reports.untrusted import cell, fence
 from holodeck_action.request import Request, request_from
 from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE
-from holodeck_action.results.redaction import SHORTEST, Redactor, environment_secrets
 from holodeck_action.results.verdict import EXIT_PASSED
 from holodeck_action.runner.commit import head_commit
+from holodeck_action.text.plain import one_line
+from holodeck_action.text.redaction import SHORTEST, Redactor, environment_secrets
 from holodeck_action.usercode.environment import job_environment
 
 T = TypeVar("T")

@@ -29,8 +29,8 @@ from holodeck_action.options import (
     surroundings,
 )
 from holodeck_action.process import collect_rarely, leave
-from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.streams import lasting_streams
+from holodeck_action.text.plain import one_line
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)

@@ -13,11 +13,11 @@ from holodeck_action.judging_estimate import JudgingEstimate, estimate_judges
 from holodeck_action.llm.budget import COMPLETION_GUESS, IMAGE_TOKENS, dollars, text_tokens
 from holodeck_action.preflight import Prepared
 from holodeck_action.reckoning import Span, fewest_trials, list_price, noun
-from holodeck_action.reports.plain import one_line
 from holodeck_action.settings import Flags
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.targets import ModelTarget
 from holodeck_action.suite.values import Case, Turn
+from holodeck_action.text.plain import one_line
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from holodeck_action.llm.budget import COMPLETION_GUESS, dollars, text_tokens
 from holodeck_action.preflight import Prepared
 from holodeck_action.reckoning import Span, fewest_trials, list_price, noun
-from holodeck_action.reports.plain import one_line
 from holodeck_action.suite.applicability import model_of, needs_judge, skip_reason
 from holodeck_action.suite.judge_calls import AskedFor, asked_for
 from holodeck_action.suite.panels import panel_of
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import Suite
+from holodeck_action.text.plain import one_line
 
 QUESTION_TOKENS = 300
 """Tokens of a question to a judge beside the texts of the case: those of DeepEval and ours have 190 to 450."""

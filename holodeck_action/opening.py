@@ -16,12 +16,12 @@ from holodeck_action.agents.tools.mcp_settings import server_secrets
 from holodeck_action.preflight import ConfigurationError, Prepared
 from holodeck_action.results.consumption import reused_of
 from holodeck_action.results.record import Record
-from holodeck_action.results.redaction import Redactor, environment_secrets
 from holodeck_action.runner.identity import run_identity
 from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
 from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.targets import ModelTarget
 from holodeck_action.suite.values import Suite
+from holodeck_action.text.redaction import Redactor, environment_secrets
 from holodeck_action.tracing.traces import secrets_of
 from holodeck_action.usercode.pool import WorkerPool
 

@@ -20,7 +20,6 @@ from holodeck_action.opening import Opened, budget_of, close_all, open_all
 from holodeck_action.preflight import ConfigurationError, Prepared, writable_folder
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.files import JUNIT_FILE, REPORT_FILE, write_reports
-from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.progress import progress_for
 from holodeck_action.reports.terminal import show
 from holodeck_action.results.decide import decide
@@ -45,6 +44,7 @@ from holodeck_action.runner.signals import stopping
 from holodeck_action.runner.stored import StoredTrials
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.settings import Flags, filters_of
+from holodeck_action.text.plain import one_line
 from holodeck_action.tracing.traces import FlushTime, traced_run
 from holodeck_action.usercode.pool import WorkerPool
 

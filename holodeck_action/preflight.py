@@ -16,8 +16,6 @@ from holodeck_action.agents.registry import build_agent, describe
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, read_template
 from holodeck_action.results.cards import suite_cards
 from holodeck_action.results.files import RecordError, read_record
-from holodeck_action.results.redaction import Redactor, environment_secrets
-from holodeck_action.results.storable import storable_text
 from holodeck_action.settings import (
     Flags,
     Settings,
@@ -34,6 +32,8 @@ from holodeck_action.suite.policy import Gates
 from holodeck_action.suite.targets import OWN_MODEL, AnyTarget, ModelTarget, PythonTarget, WrittenTarget, parse_target
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.suite.variables import environment_for
+from holodeck_action.text.redaction import Redactor, environment_secrets
+from holodeck_action.text.storable import storable_text
 from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.pool import WorkerPool
 

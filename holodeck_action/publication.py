@@ -21,14 +21,14 @@ from holodeck_action.github.surfaces import surfaces_from
 from holodeck_action.github.target import Target
 from holodeck_action.pipeline import Done, SuiteDone, combined_exit_code
 from holodeck_action.preflight import ConfigurationError, template_of
-from holodeck_action.reports.plain import one_line
 from holodeck_action.request import request_from
 from holodeck_action.results.decide import decide
 from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
-from holodeck_action.results.redaction import Redactor, environment_secrets
 from holodeck_action.results.report import build_report
 from holodeck_action.results.verdict import EXIT_STOPPED, SuiteVerdict
 from holodeck_action.runner.journal import JOURNAL_FILE
+from holodeck_action.text.plain import one_line
+from holodeck_action.text.redaction import Redactor, environment_secrets
 
 MOST_FILES = 100
 """Suites of one publication."""

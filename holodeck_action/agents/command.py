@@ -12,8 +12,9 @@ from holodeck_action.agents.base import AgentError, Reply, Session, TargetError
 from holodeck_action.agents.conversation import Conversation
 from holodeck_action.agents.lines import LineProcess
 from holodeck_action.agents.reply import reply_from_mapping
-from holodeck_action.agents.untrusted import JSON_EXPANSION, excerpt, parse_json
+from holodeck_action.agents.untrusted import JSON_EXPANSION, parse_json
 from holodeck_action.suite.values import Case, Turn
+from holodeck_action.text.plain import excerpt
 from holodeck_action.usercode.environment import job_environment
 
 

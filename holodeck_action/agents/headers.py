@@ -6,7 +6,7 @@ import re
 from collections.abc import Set
 
 from holodeck_action.agents.base import TargetError
-from holodeck_action.agents.untrusted import excerpt
+from holodeck_action.text.plain import excerpt
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")

@@ -20,10 +20,11 @@ from holodeck_action.agents.headers import check_header
 from holodeck_action.agents.paths import ReplyPaths
 from holodeck_action.agents.reply import reply_from_mapping
 from holodeck_action.agents.templates import RequestTemplate
-from holodeck_action.agents.untrusted import JSON_EXPANSION, excerpt, parse_json
+from holodeck_action.agents.untrusted import JSON_EXPANSION, parse_json
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.targets import HttpTarget
 from holodeck_action.suite.values import Case, Turn
+from holodeck_action.text.plain import excerpt
 
 if TYPE_CHECKING:
     import httpx2

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holodeck_action.agents.base import AgentError
-from holodeck_action.agents.untrusted import excerpt
+from holodeck_action.text.plain import excerpt
 from holodeck_action.usercode.processes import (
     OutputTail,
     exit_phrase,

@@ -24,11 +24,11 @@ from holodeck_action.llm.errors import MissingKeyError, ModelConfigError
 from holodeck_action.llm.prices import list_price
 from holodeck_action.llm.providers import Keyless, ModelPlan, resolve_model
 from holodeck_action.llm.wire import Wire, WireSettings
-from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.targets import ModelTarget
 from holodeck_action.suite.tools import FunctionTool, HierarchicalDocumentTool, MCPTool, PromptTool, VectorstoreTool
 from holodeck_action.suite.values import Case, Suite
+from holodeck_action.text.redaction import Redactor
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from holodeck_action.agents.base import AgentError, TargetError
 from holodeck_action.agents.reply import CHUNK_KEYS, INVOCATION_KEYS
-from holodeck_action.agents.untrusted import excerpt
 from holodeck_action.suite.targets import ResponseMapping
+from holodeck_action.text.plain import excerpt
 
 if TYPE_CHECKING:
     from jsonpath import CompoundJSONPath, JSONPath, JSONPathEnvironment

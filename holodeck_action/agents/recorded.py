@@ -9,8 +9,9 @@ from pathlib import Path
 from holodeck_action.agents.base import AgentError, Reply, Session, TargetError
 from holodeck_action.agents.reply import REPLY_KEYS, reply_from_mapping
 from holodeck_action.agents.transcripts import ADDRESS_KEYS, Row, open_transcript
-from holodeck_action.agents.untrusted import JSON_EXPANSION, excerpt, kind_of, unknown_key
+from holodeck_action.agents.untrusted import JSON_EXPANSION, kind_of, unknown_key
 from holodeck_action.suite.values import Case, Turn
+from holodeck_action.text.plain import excerpt
 
 _ROW_OVERHEAD = 65_536
 """Bytes of a line allowed beyond its reply: the case's name, white space."""

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from holodeck_action.agents.base import AgentError, Reply
-from holodeck_action.agents.untrusted import excerpt, kind_of, unknown_key
+from holodeck_action.agents.untrusted import kind_of, unknown_key
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
-from holodeck_action.results.storable import storable_text
+from holodeck_action.text.plain import excerpt
+from holodeck_action.text.storable import storable_text
 
 REPLY_KEYS = ("response", "tool_invocations", "retrieval_context", "retrieved_chunks")
 INVOCATION_KEYS = ("name", "args", "result", "bytes", "duration_ms", "error")

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.agents.untrusted import excerpt, kind_of, unknown_key
+from holodeck_action.agents.untrusted import kind_of, unknown_key
 from holodeck_action.suite.errors import field_path
+from holodeck_action.text.plain import excerpt
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError

@@ -10,9 +10,10 @@ from typing import Any
 
 from holodeck_action.agents.base import AgentError, TargetError
 from holodeck_action.agents.schemas import JsonSchema
-from holodeck_action.agents.untrusted import excerpt, parse_json
+from holodeck_action.agents.untrusted import parse_json
 from holodeck_action.llm.chat import ChatAnswer
 from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.text.plain import excerpt
 
 _MOST_PROBLEMS = 5
 _RAW_SHOWN = 2000

@@ -9,7 +9,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.agents.base import AgentError, TargetError
-from holodeck_action.agents.untrusted import excerpt, unknown_key
+from holodeck_action.agents.untrusted import unknown_key
+from holodeck_action.text.plain import excerpt
 
 if TYPE_CHECKING:
     from jinja2.sandbox import ImmutableSandboxedEnvironment

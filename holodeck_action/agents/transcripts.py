@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import yaml
 
 from holodeck_action.agents.base import TargetError
-from holodeck_action.agents.untrusted import excerpt, parse_json
+from holodeck_action.agents.untrusted import parse_json
+from holodeck_action.text.plain import excerpt
 
 ADDRESS_KEYS = ("case", "turn", "trial")
 """The entries of a row that say what it answers."""

@@ -1,17 +1,16 @@
-"""Reading what agents send: JSON within limits, excerpts for messages."""
+"""Reading what agents send: JSON within limits, and what it is in messages."""
 
 from __future__ import annotations
 
 import difflib
 import json
-import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from holodeck_action.text.plain import excerpt
+
 JSON_EXPANSION = 6
 """Most bytes JSON needs for one byte of text (a control character becomes `\\u0000`)."""
-
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -38,12 +37,6 @@ def parse_json(text: str) -> Any:
         # The interpreter's own limit on digits explains itself with advice that does not apply here.
         reason = "it holds a number too long to read" if "digits" in str(error) else str(error)
         raise ValueError(reason) from None
-
-
-def excerpt(text: str, limit: int = 200) -> str:
-    """Return the beginning of hostile text as one printable line of at most `limit` characters, `…` where cut."""
-    line = _UNPRINTABLE.sub(" ", text[: 4 * limit]).strip()
-    return line if len(line) <= limit and len(text) <= 4 * limit else f"{line[:limit]}…"
 
 
 def kind_of(value: object) -> str:

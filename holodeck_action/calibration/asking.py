@@ -24,7 +24,6 @@ from holodeck_action.preflight import (
     shown_folder,
     suite_place,
 )
-from holodeck_action.reports.plain import one_line
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.judge_card import Configuration
 from holodeck_action.results.record import (
@@ -51,6 +50,7 @@ from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.targets import RecordedTarget
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
+from holodeck_action.text.plain import one_line
 from holodeck_action.tracing.traces import FlushTime, traced_run
 from holodeck_action.usercode.pool import WorkerPool
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from holodeck_action.evaluators.base import BaseEvaluator, EvalParam, EvaluationResult, ParamSpec, RetryConfig
 from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.results.record import ToolInvocation
-from holodeck_action.results.storable import storable
 from holodeck_action.suite.metrics import CodeMetric
+from holodeck_action.text.storable import storable
 from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.pool import WorkerPool
 

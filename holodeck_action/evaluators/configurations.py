@@ -12,10 +12,10 @@ from holodeck_action.results.cards import summarise_card
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.judge_card import Configuration, JudgeCard
 from holodeck_action.results.record import Record
-from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.applicability import judged_parts
 from holodeck_action.suite.panels import panel_of
 from holodeck_action.suite.values import MetricSpec, Suite
+from holodeck_action.text.redaction import Redactor
 
 _OUTSIDE = {"enabled", "fail_on_error", "timeout_ms", "retry_on_failure", "threshold", "model", "judges"}
 """Fields of a metric that change no score, that are compared by themselves, or that its judges stand for."""

@@ -8,7 +8,7 @@ from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.result import check_score
 from holodeck_action.results.decide import decide
 from holodeck_action.results.record import CustomSummary, Record
-from holodeck_action.results.redaction import Redactor
+from holodeck_action.text.redaction import Redactor
 from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.pool import WorkerPool
 

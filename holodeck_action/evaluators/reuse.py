@@ -20,13 +20,13 @@ from holodeck_action.evaluators.result import EvaluationResult
 from holodeck_action.evaluators.verdict_cache import FORMAT, KeptVerdict, VerdictCache
 from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.results.record import ToolInvocation, Usage
-from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.applicability import effective_threshold, judged_parts, needs_judge
 from holodeck_action.suite.dimension_metrics import DimensionMetric
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.metric_base import MetricModel
 from holodeck_action.suite.metrics import AnyMetric, CompositeMetric, GEvalMetric, RagMetric, StandardMetric
 from holodeck_action.suite.panels import panel_of
+from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
     from holodeck_action.llm.providers import ModelPlan

@@ -14,7 +14,7 @@ from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.result import EvaluationResult
 from holodeck_action.results.files import write_atomically
 from holodeck_action.results.record import Usage
-from holodeck_action.results.redaction import Redactor
+from holodeck_action.text.redaction import Redactor
 
 FORMAT = 2
 """Of the files, and part of every key: another one finds nothing that was kept."""

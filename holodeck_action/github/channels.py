@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.untrusted import cell
+from holodeck_action.text.plain import one_line
 
 _REASON_LIMIT = 1000
 # Addresses come from GitHub's answers: what could end a Markdown link is not made one.

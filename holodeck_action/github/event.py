@@ -15,7 +15,7 @@ from typing import Any
 from holodeck_action.github.payload import EventError, Payload, is_hash, is_number, is_repository, read_event
 from holodeck_action.github.remote import Pull
 from holodeck_action.github.target import ByCommit, ByHead, ByNumber, Lookup, NoPull, Target
-from holodeck_action.reports.plain import one_line
+from holodeck_action.text.plain import one_line
 
 __all__ = ["EventError", "is_fork", "read_event", "refusal", "refusal_of_fork", "resolve"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.reports.plain import one_line
+from holodeck_action.text.plain import one_line
 
 PAYLOAD_LIMIT = 25 * 1024 * 1024
 """Bytes of an event's payload; GitHub delivers none that is larger (webhook documentation, "Payload cap")."""

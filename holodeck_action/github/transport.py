@@ -29,7 +29,7 @@ from holodeck_action import __version__
 from holodeck_action.github.answers import MOST_BYTES, TooLargeError, TooSlowError, json_of, message_of, read_body
 from holodeck_action.github.remote import ApiError, ErrorKind
 from holodeck_action.github.retry import RefusedError, Repeats, UnansweredError
-from holodeck_action.reports.plain import one_line
+from holodeck_action.text.plain import one_line
 
 PAGE = 100
 """Entries of a page, the most that GitHub gives."""

@@ -15,7 +15,7 @@ from holodeck_action.llm.entries import Entries
 from holodeck_action.llm.keys import key_of, parts_of
 from holodeck_action.llm.misses import Misses
 from holodeck_action.llm.outcomes import kept, refused
-from holodeck_action.results.redaction import Redactor
+from holodeck_action.text.redaction import Redactor
 
 Store = Callable[[Call, dict[str, Any]], Awaitable[Answer]]
 """Takes a call and what its key is made of."""

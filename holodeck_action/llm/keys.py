@@ -16,8 +16,8 @@ import re
 from typing import Any
 
 from holodeck_action.llm.calls import Call
-from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.hosts import is_loopback
+from holodeck_action.text.redaction import Redactor
 
 _IDLE = frozenset(
     {

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from holodeck_action.results.redaction import Redactor
+from holodeck_action.text.redaction import Redactor
 
 _PIECES = frozenset(
     {"text", "thinking", "partial_json", "content", "arguments", "refusal", "reasoning", "reasoning_content"}

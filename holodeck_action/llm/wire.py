@@ -35,8 +35,8 @@ from holodeck_action.llm.retries import Retries
 from holodeck_action.llm.traced import call_ended, call_span
 from holodeck_action.llm.usage import Price, error_record, record_of
 from holodeck_action.results.record import ModelCalls
-from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.hosts import is_loopback
+from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.spans import Span
 
 

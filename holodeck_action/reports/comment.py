@@ -16,7 +16,6 @@ from holodeck_action.reports.budget import CHECK, COMMENT, Budget, Detail, cut, 
 from holodeck_action.reports.changes import Change, State, compare, keys, worst
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
 from holodeck_action.reports.markdown import IN_THE_RECORD
-from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.templating import Fields, markdown_environment, number, place, required, text_of, wrap
 from holodeck_action.reports.untrusted import cell, fence, inline_code
 from holodeck_action.reports.wording import SIGNS, VERDICTS, WORDS, tally
@@ -31,6 +30,7 @@ from holodeck_action.results.verdict import (
 )
 from holodeck_action.results.views import Report
 from holodeck_action.suite.marks import SourceMark
+from holodeck_action.text.plain import one_line
 
 if TYPE_CHECKING:
     from jinja2 import Template

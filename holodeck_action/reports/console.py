@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.wording import VERDICTS, call_text, calls_text, card_text, counts_text, panel_text, place
 from holodeck_action.results.gates import figure
 from holodeck_action.results.verdict import GateVerdict
 from holodeck_action.results.views import CaseView, MetricView, Report, TurnView
+from holodeck_action.text.plain import one_line
 
 _GATE_SIGNS = {"passed": "✓", "failed": "✗", "undetermined": "?"}
 _CASE_SIGNS = {"failed": "✗", "error": "!", "skipped": "-", "quarantined": "~"}

@@ -6,10 +6,10 @@ import csv
 import io
 from collections.abc import Iterator
 
-from holodeck_action.reports.plain import one_line
 from holodeck_action.reports.wording import place
 from holodeck_action.results.verdict import TurnVerdict
 from holodeck_action.results.views import CaseView, Report, in_suite_order
+from holodeck_action.text.plain import one_line
 
 COLUMNS = (
     "case", "title", "case_outcome", "trial", "turn", "metric", "outcome", "score", "threshold", "polarity", "reason",

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from holodeck_action.reports.budget import JOB_SUMMARY, Budget
 from holodeck_action.reports.markdown import IN_THE_RECORD
-from holodeck_action.reports.plain import one_line
 from holodeck_action.results.adapters import adapter
 from holodeck_action.results.views import Report
+from holodeck_action.text.plain import one_line
 
 MAX_SOURCE = 1024 * 1024
 """Bytes of the largest template."""

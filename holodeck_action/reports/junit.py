@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from holodeck_action.reports.plain import lines_of, one_line
 from holodeck_action.reports.wording import VERDICTS, call_text, place
 from holodeck_action.results.views import CaseView, Report, TurnView, in_suite_order
+from holodeck_action.text.plain import lines_of, one_line
 
 _TEXT_LIMIT = 2000
 

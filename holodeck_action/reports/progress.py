@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Protocol, TextIO
 
-from holodeck_action.reports.plain import one_line
 from holodeck_action.results.judge import judge_case
 from holodeck_action.results.record import CaseRecord
+from holodeck_action.text.plain import one_line
 
 
 class Progress(Protocol):

@@ -17,8 +17,8 @@ from holodeck_action.reports.console import (
     metric_texts,
     panel_lines,
 )
-from holodeck_action.reports.plain import one_line
 from holodeck_action.results.views import Report
+from holodeck_action.text.plain import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

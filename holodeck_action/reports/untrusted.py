@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from holodeck_action.reports.plain import lines_of, one_line
+from holodeck_action.text.plain import lines_of, one_line
 
 EMPTY = "(empty)"
 

@@ -17,13 +17,13 @@ from holodeck_action.results.record import (
     SuiteIdentity,
     TrialRecord,
 )
-from holodeck_action.results.redaction import Redactor
 from holodeck_action.runner.conditions import about_answers, conditions
 from holodeck_action.runner.journal import Journal
 from holodeck_action.runner.schedule import Stop, TrialKey, Trials, run_cases
 from holodeck_action.suite.applicability import asserts, skip_reason
 from holodeck_action.suite.policy import Gates, QuarantineEntry
 from holodeck_action.suite.values import Case, Suite
+from holodeck_action.text.redaction import Redactor
 
 
 @dataclass(frozen=True, slots=True)

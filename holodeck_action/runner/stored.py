@@ -11,10 +11,10 @@ from holodeck_action.evaluators.scoring import Answer
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, TrialRecord, TurnRecord
-from holodeck_action.results.redaction import Redactor
 from holodeck_action.runner.schedule import TrialKey
 from holodeck_action.runner.trial import Clock, Scorer
 from holodeck_action.suite.values import Case, Suite, Turn
+from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.spans import span
 
 _SHOWN = 10

@@ -21,8 +21,8 @@ from holodeck_action.results.record import (
     TrialRecord,
     TurnRecord,
 )
-from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.values import Case, Turn
+from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.spans import Scope, span
 
 CLOSE_TIMEOUT_S = 10.0

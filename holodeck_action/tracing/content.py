@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.results.redaction import MASK, Redactor
+from holodeck_action.text.redaction import MASK, Redactor
 
 if TYPE_CHECKING:
     import regex

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from holodeck_action import __version__
-from holodeck_action.results.redaction import Redactor
+from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.content import Content
 from holodeck_action.tracing.exporters import ConsoleSpans, Quiet, Watch, otlp_exporter
 from holodeck_action.tracing.plan import TracePlan

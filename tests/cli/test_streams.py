@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.reports.plain import one_line
+from holodeck_action.text.plain import one_line
 from tests.cli.project import COMMAND, Project
 
 FULL = Path("/dev/full")

@@ -21,7 +21,7 @@ from holodeck_action.github.surfaces import surfaces_from
 from holodeck_action.github.writing import LOOKS_S as EACH_LOOK_S
 from holodeck_action.publication import read_runs
 from holodeck_action.reports.comment import Place as Where
-from holodeck_action.results.redaction import Redactor
+from holodeck_action.text.redaction import Redactor
 from tests.action.step import Ended
 from tests.cli.project import Project
 from tests.github.events import HEAD

@@ -11,7 +11,7 @@ import pytest
 
 from holodeck_action.llm.calls import Meter, WireError
 from holodeck_action.llm.wire import WireSettings
-from holodeck_action.results.redaction import Redactor
+from holodeck_action.text.redaction import Redactor
 from tests.llm.models import Answer, FakeModels, Fault
 from tests.llm.wiring import KEY, account, chat, opened, post, run, said
 

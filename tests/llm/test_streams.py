@@ -9,7 +9,7 @@ import pytest
 
 from holodeck_action.llm.outcomes import check, parse
 from holodeck_action.llm.streams import without_secrets
-from holodeck_action.results.redaction import Redactor
+from holodeck_action.text.redaction import Redactor
 
 SECRET = "planted/secret+4711"
 REDACTOR = Redactor([SECRET])

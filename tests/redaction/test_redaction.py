@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.files import read_record
-from holodeck_action.results.redaction import MASK, SHORTEST, Redactor, environment_secrets
+from holodeck_action.text.redaction import MASK, SHORTEST, Redactor, environment_secrets
 from tests.cli.project import Finished, Project
 from tests.results.records import case, record
 

@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from holodeck_action.results.redaction import Redactor
+from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.content import PATTERN_SECONDS, TEXT_CHARS, VALUE_CHARS, Content
 
 

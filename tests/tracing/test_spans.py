@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.agent import Observability
+from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.otel import OtelTraces
 from holodeck_action.tracing.plan import plan_traces
 from holodeck_action.tracing.spans import NO_SPAN, Scope, current, span

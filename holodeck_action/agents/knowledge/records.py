@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holodeck_action.agents.untrusted import excerpt, kind_of, parse_json
+from holodeck_action.agents.untrusted import kind_of, parse_json
 from holodeck_action.suite.errors import quoted
+from holodeck_action.text.plain import excerpt
 
 KINDS = frozenset((".json", ".jsonl", ".ndjson", ".csv", ".tsv"))
 """Files that hold records."""

@@ -7,9 +7,10 @@ from typing import Any
 
 from holodeck_action.agents.schemas import JsonSchema
 from holodeck_action.agents.tools.base import ToolError
-from holodeck_action.agents.untrusted import excerpt, kind_of, parse_json
-from holodeck_action.results.storable import storable
+from holodeck_action.agents.untrusted import kind_of, parse_json
 from holodeck_action.suite.errors import quoted
+from holodeck_action.text.plain import excerpt
+from holodeck_action.text.storable import storable
 from holodeck_action.usercode.failures import CallError
 from holodeck_action.usercode.plain import Plain
 

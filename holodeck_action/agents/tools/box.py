@@ -10,9 +10,10 @@ from typing import Any
 from holodeck_action.agents.tools.arguments import ArgumentSchema, read_arguments
 from holodeck_action.agents.tools.base import Tool, ToolError, ToolResult
 from holodeck_action.agents.tools.retrieval import chunks_of
-from holodeck_action.agents.untrusted import excerpt, unknown_key
+from holodeck_action.agents.untrusted import unknown_key
 from holodeck_action.llm.tools import ToolDefinition
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
+from holodeck_action.text.plain import excerpt
 from holodeck_action.tracing.spans import Span, span
 
 _BROKEN_OFF = "it was broken off, because the turn had ended"

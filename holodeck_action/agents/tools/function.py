@@ -16,11 +16,11 @@ from typing import Any
 from holodeck_action.agents.tools.arguments import ArgumentSchema, parameters_schema
 from holodeck_action.agents.tools.base import ToolError, ToolResult
 from holodeck_action.llm.tools import ToolDefinition
-from holodeck_action.results.storable import storable
 from holodeck_action.suite.errors import Problem, SuiteError, quoted
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.tools import FunctionTool as FunctionEntry
 from holodeck_action.suite.tools import ToolModel
+from holodeck_action.text.storable import storable
 from holodeck_action.usercode.dedicated import DedicatedWorker
 from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.failures import CallError

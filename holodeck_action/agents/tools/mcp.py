@@ -12,12 +12,12 @@ from holodeck_action.agents.tools.arguments import ArgumentSchema
 from holodeck_action.agents.tools.base import Tool, ToolResult
 from holodeck_action.agents.tools.mcp_results import read_result, visible_names
 from holodeck_action.agents.tools.mcp_settings import entry_notices, read_entry
-from holodeck_action.agents.untrusted import excerpt
 from holodeck_action.llm.tools import ToolDefinition
-from holodeck_action.results.redaction import Redactor
-from holodeck_action.results.storable import storable
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import HierarchicalDocumentTool, MCPTool, ToolModel, VectorstoreTool
+from holodeck_action.text.plain import excerpt
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.storable import storable
 from holodeck_action.usercode.failures import CallError
 from holodeck_action.usercode.plain import Plain
 

@@ -10,8 +10,9 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.agents.tools.base import ToolError, ToolResult
-from holodeck_action.agents.untrusted import excerpt, parse_json
-from holodeck_action.results.storable import storable, storable_text
+from holodeck_action.agents.untrusted import parse_json
+from holodeck_action.text.plain import excerpt
+from holodeck_action.text.storable import storable, storable_text
 from holodeck_action.usercode.failures import CallError
 from holodeck_action.usercode.plain import Plain
 

@@ -23,8 +23,8 @@ from holodeck_action.agents.tools.mcp_streams import (
     sse_streams,
     stdio_streams,
 )
-from holodeck_action.agents.untrusted import excerpt
-from holodeck_action.results.redaction import Redactor
+from holodeck_action.text.plain import excerpt
+from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 from holodeck_action.agents.base import TargetError
 from holodeck_action.agents.headers import check_header
-from holodeck_action.agents.untrusted import excerpt
-from holodeck_action.results.redaction import environment_secrets
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.tools import MCPTool, ToolModel
+from holodeck_action.text.plain import excerpt
+from holodeck_action.text.redaction import environment_secrets
 from holodeck_action.usercode.environment import job_environment
 
 CONNECT_S = 30.0

@@ -19,7 +19,7 @@ from holodeck_action import __version__
 from holodeck_action.agents.base import AgentError
 from holodeck_action.agents.lines import LineProcess
 from holodeck_action.agents.tools.mcp_settings import HttpServer, StdioServer
-from holodeck_action.agents.untrusted import excerpt
+from holodeck_action.text.plain import excerpt
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream

@@ -16,10 +16,10 @@ from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelCallError, ModelConfigError
 from holodeck_action.llm.providers import ModelPlan, resolve_model
 from holodeck_action.llm.tools import ToolDefinition
-from holodeck_action.results.storable import storable, storable_text
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.tools import PromptTool as PromptEntry
 from holodeck_action.suite.tools import ToolModel
+from holodeck_action.text.storable import storable, storable_text
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage

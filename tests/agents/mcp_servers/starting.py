@@ -14,8 +14,8 @@ from typing import Any
 
 from holodeck_action.agents.tools.base import Tool
 from holodeck_action.agents.tools.mcp import McpServers
-from holodeck_action.results.redaction import Redactor
 from holodeck_action.suite.tools import FunctionTool, MCPTool, ToolModel
+from holodeck_action.text.redaction import Redactor
 from tests.agents.conversations import run
 from tests.usercode.support import wait_until
 

@@ -12,7 +12,7 @@ import pytest
 
 from holodeck_action.evaluators.configurations import configuration_of
 from holodeck_action.results.judge_card import Configuration
-from holodeck_action.results.redaction import Redactor
+from holodeck_action.text.redaction import Redactor
 from tests.suite.folders import load
 
 ENVIRON = {"OPENAI_API_KEY": "sk-one", "AZURE_OPENAI_API_KEY": "sk-azure"}

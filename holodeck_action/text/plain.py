@@ -18,6 +18,7 @@ _HIDDEN_ASTRAL = re.compile(
     + "".join(f"{chr(0x10000 * plane + 0xFFFE)}{chr(0x10000 * plane + 0xFFFF)}" for plane in range(1, 14))
     + "]+"
 )
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 _BREAKS = re.compile("\r\n|[\r\n\x0b\x0c\x85\u2028\u2029]")
 _LONG = re.compile(r"([^\n]{80,110}) (?=[^\n])")
 # Whatever is no letter may be skipped where the runner looks for the start of a line.
@@ -54,6 +55,12 @@ def lines_of(text: str, limit: int = 2000, *, wrapped: bool = False) -> str:
         shown = _COMMAND.sub(r"\1: ", shown)
     shown = shown.replace("##[", "# #[")
     return f"{shown}\n… ({len(text):,} characters)" if len(text) > limit else shown
+
+
+def excerpt(text: str, limit: int = 200) -> str:
+    """Return the beginning of hostile text as one printable line of at most `limit` characters, `…` where cut."""
+    line = _UNPRINTABLE.sub(" ", text[: 4 * limit]).strip()
+    return line if len(line) <= limit and len(text) <= 4 * limit else f"{line[:limit]}…"
 
 
 def _visible(text: str) -> str:

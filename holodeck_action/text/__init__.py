@@ -1,0 +1,1 @@
+"""What every room needs to show and to write a text safely."""
