@@ -3,7 +3,8 @@
 ARG BASE=python:3.12-slim
 
 FROM ${BASE} AS builder
-# Bytecode holds whatever later happens to the times of files (UNCHECKED_HASH); nothing is built from source (no-build).
+# Bytecode holds whatever later happens to the times of files (UNCHECKED_HASH); nothing is built from source (no-build)
+# but rouge-score, plain Python that has no wheel: with the setuptools that uv.lock pins.
 ENV PYC_INVALIDATION_MODE=UNCHECKED_HASH \
     UV_LINK_MODE=copy \
     UV_NO_BUILD=1 \
@@ -27,7 +28,9 @@ RUN apt-get update && apt-get install -y --no-install-recommends binutils && rm 
     && ln -s ../lib/node_modules/npm/bin/npx-cli.js /node/bin/npx
 COPY pyproject.toml uv.lock ./
 RUN --mount=type=cache,target=/root/.cache/uv \
-    uv sync --frozen --no-dev --all-extras --no-install-project --compile-bytecode \
+    uv sync --frozen --no-dev --all-extras --no-install-project --no-install-package rouge-score --compile-bytecode \
+    && UV_NO_BUILD=0 uv sync --frozen --no-dev --all-extras --no-install-project --compile-bytecode \
+        --no-build-isolation-package rouge-score \
     && uv pip check --python /opt/holodeck-action
 # Never used: tests, a command of 33 MB, what makes models for ONNX Runtime and its second copy for programs in C.
 RUN find /opt/holodeck-action -depth \( \
