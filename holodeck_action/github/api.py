@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
 from holodeck_action.github import values
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from holodeck_action.github.transport import Answer, Transport
+    from holodeck_action.github.transport import Transport
 
 TIMEOUT_S = 15.0
 """Seconds for a connection, and for each piece of an answer."""
@@ -177,51 +176,52 @@ class Api:
         return self._one("PATCH", f"/pulls/comments/{comment_id:d}", values.inline_comment, {"body": body})
 
     def _one(self, method: str, path: str, read: Callable[[Any], _T], body: Mapping[str, Any] | None = None) -> _T:
-        path = self._root + path
-        answer = self._transport.call(method, path, body=body)
-        with self._shaped(method, path, answer):
-            return read(answer.data)
+        return self._transport.call(method, self._root + path, read, body=body)
 
     def _all(
         self, path: str, read: Callable[[Any], _T], parameters: Mapping[str, Any] | None = None, key: str | None = None
     ) -> tuple[_T, ...]:
         path = self._root + path
         found: dict[_T, None] = {}
-        for answer in self._transport.pages(path, parameters or {}):
-            with self._shaped("GET", path, answer):
-                page = dict.fromkeys(values.listed(answer.data, read, key))
-                if page and page.keys() <= found.keys() and answer.more:
-                    raise values.ShapeError("it repeats a page")
+        for answer in self._transport.pages(path, parameters or {}, lambda data: values.listed(data, read, key)):
+            page = dict.fromkeys(answer.value)
+            if page and page.keys() <= found.keys() and answer.more:
+                raise self._transport.unusable("GET", path, answer.status, "it repeats a page")
             # What moved to the next page while we read stands there again.
             found |= page
         return tuple(found)
 
     def _ownership(self, asked: Sequence[str]) -> dict[str, Ownership]:
-        answer = self._transport.query(values.OWNERSHIP, {"ids": list(asked)})
-        with self._shaped("POST", "/graphql", answer):
-            if not isinstance(answer.data, dict):
-                raise values.ShapeError("it is no object")
-            self._refuse_errors(answer.data, answer.status)
-            return values.ownerships(answer.data.get("data"), asked)
+        def read(data: Any) -> _Refusal | dict[str, Ownership]:
+            return _graphql_refusal(data) or values.ownerships(data.get("data"), asked)
 
-    def _refuse_errors(self, data: Mapping[str, Any], status: int) -> None:
-        errors = data.get("errors")
-        for error in errors if isinstance(errors, list) else []:
-            kind = error.get("type") if isinstance(error, dict) else None
-            # An id that is gone is told of as an error, and as a null among the nodes.
-            if kind == "NOT_FOUND" and data.get("data"):
-                continue
-            message = error.get("message") if isinstance(error, dict) else None
-            shown = message if isinstance(message, str) else "no reason given"
-            found = _GRAPHQL_KINDS.get(kind, "invalid") if isinstance(kind, str) else "invalid"
-            raise self._transport.refusal("POST", "/graphql", status, found, shown)
+        answer = self._transport.query(values.OWNERSHIP, {"ids": list(asked)}, read)
+        if isinstance(answer.value, _Refusal):
+            kind, message = answer.value
+            raise self._transport.refusal("POST", "/graphql", answer.status, kind, message)
+        return answer.value
 
-    @contextmanager
-    def _shaped(self, method: str, path: str, answer: Answer) -> Iterator[None]:
-        try:
-            yield
-        except values.ShapeError as error:
-            raise self._transport.unusable(method, path, answer.status, str(error)) from None
+
+class _Refusal(NamedTuple):
+    """Why GraphQL did not answer; the message is hostile."""
+
+    kind: ErrorKind
+    message: str
+
+
+def _graphql_refusal(data: Any) -> _Refusal | None:
+    if not isinstance(data, dict):
+        raise values.ShapeError("it is no object")
+    errors = data.get("errors")
+    for error in errors if isinstance(errors, list) else []:
+        kind = error.get("type") if isinstance(error, dict) else None
+        # An id that is gone is told of as an error, and as a null among the nodes.
+        if kind == "NOT_FOUND" and data.get("data"):
+            continue
+        message = error.get("message") if isinstance(error, dict) else None
+        shown = message if isinstance(message, str) else "no reason given"
+        return _Refusal(_GRAPHQL_KINDS.get(kind, "invalid") if isinstance(kind, str) else "invalid", shown)
+    return None
 
 
 def _part(text: str) -> str:

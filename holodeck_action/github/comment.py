@@ -15,6 +15,7 @@ from holodeck_action.github.writing import (
     NO_PULL,
     TRIES,
     Stopped,
+    edited,
     first_line,
     ownership,
     refused,
@@ -28,6 +29,9 @@ _ID_LIMIT = 200
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/:-")
 _ASKED_AT_ONCE = 100
 """Node ids of one GraphQL query: the most that `nodes` takes."""
+
+
+_UNTOLD = "whether the comment was {} could not be told, so it was not sent again: the next run brings it up to date"
 
 
 def marker(comment_id: str) -> str:
@@ -149,14 +153,18 @@ class _Sticky:
         if not clash and self.wanted.mode == "changes" and not self.wanted.changed(comment.body):
             return Published("unchanged", comment.url)
         try:
-            written = self.remote.update_comment(comment.id, text)
+            written = edited(
+                lambda: self.remote.update_comment(comment.id, text),
+                lambda: self.remote.comments(self.number),
+                comment,
+                text,
+                self.pause,
+                _UNTOLD.format("written"),
+            )
         except ApiError as error:
             if error.kind == "not_found" and not self._listed(comment):
                 return None
-            found = self._looked_up(text) if error.accepted else None
-            if found is None or not same(found.body, text):
-                raise Stopped(self._unwritten(error)) from error
-            written = found
+            raise Stopped(self._unwritten(error)) from error
         return self._clashed(written) if clash else Published("updated", written.url)
 
     def _listed(self, comment: Comment) -> bool:
@@ -184,13 +192,10 @@ class _Sticky:
                 if outcome is not None:
                     return outcome
         assert error is not None
-        return Failed(
-            f"{sentence(error)}; whether the comment was made could not be told, so it was not sent again: the next "
-            "run brings it up to date"
-        )
+        return Failed(f"{sentence(error)}; {_UNTOLD.format('made')}")
 
     def _looked_up(self, text: str) -> Comment | None:
-        """Return our comment, preferably with this text, after a write of which GitHub did not say whether it was done.
+        """Return our comment, preferably with this text, after GitHub did not say whether one was made.
 
         Raises:
             Stopped: it cannot be told: writing again could make a second comment.
@@ -201,12 +206,7 @@ class _Sticky:
             try:
                 ours = self._ours()
             except ApiError as error:
-                raise Stopped(
-                    Failed(
-                        f"{sentence(error)}; whether the comment was written could not be told, so it was not sent "
-                        "again: the next run brings it up to date"
-                    )
-                ) from error
+                raise Stopped(Failed(f"{sentence(error)}; {_UNTOLD.format('made')}")) from error
             found = next((comment for comment in ours if same(comment.body, text)), ours[0] if ours else None)
             if found is not None and same(found.body, text):
                 break

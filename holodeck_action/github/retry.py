@@ -5,7 +5,11 @@ not know 429. The rules here:
 
 * refused for the rate (403 that says so, 429): GitHub did not do it, so every method is asked again;
 * 5xx, timeouts, broken connections: only what can be repeated without harm;
+* a success whose body is not what was asked for, as a proxy's page is: only reads. Whether a write was done is for its
+  channel to look up;
 * a connection that never came about: every method.
+
+All calls of a publication wait out of one `Allowance`.
 
 This module imports PyGithub: import it only to publish.
 """
@@ -20,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from github.GithubRetry import GithubRetry
@@ -38,11 +42,8 @@ MOST_REPEATS = 4
 MOST_TIMEOUTS = 1
 """Of these after a timeout: the waiting is already done."""
 
-LONGEST_WAIT_S = 120.0
-"""Seconds of one wait: a job that stands still costs money, and the comment is not worth more."""
-
 LONGEST_WAITS_S = 180.0
-"""Seconds of all waits of one call together."""
+"""Seconds of all waits of a publication: a job that stands still costs money, and the comment is not worth more."""
 
 SECONDARY_WAIT_S = 60.0
 """Seconds when GitHub does not say: at least a minute, then exponentially (GitHub, rate limits for the REST API)."""
@@ -52,7 +53,26 @@ _NEVER = "resource not accessible"
 _APPENDS = re.compile(r"/check-runs/[0-9]+$")
 
 
-class UnansweredError(Exception):
+class GivenUpError(Exception):
+    """A request is not sent again.
+
+    Attributes:
+        unwaited: what the publication may still wait, in seconds, where that was too little; else None.
+    """
+
+    unwaited: float | None = None
+
+
+class JunkError(GivenUpError):
+    """A success that is not what was asked for: its status, and what is wrong with it in words of ours."""
+
+    def __init__(self, status: int, problem: str) -> None:
+        super().__init__(status, problem)
+        self.status = status
+        self.problem = problem
+
+
+class UnansweredError(GivenUpError):
     """No answer came; `reason` says what happened to it, `sent` whether GitHub may have got the request."""
 
     def __init__(self, reason: str, *, sent: bool) -> None:
@@ -61,7 +81,7 @@ class UnansweredError(Exception):
         self.sent = sent
 
 
-class RefusedError(Exception):
+class RefusedError(GivenUpError):
     """An answer that it was not done: its status and body; `wait` is the seconds that a rate limit asks for."""
 
     def __init__(self, status: int, content: bytes, wait: float | None = None) -> None:
@@ -71,30 +91,47 @@ class RefusedError(Exception):
         self.wait = wait
 
 
+class Allowance:
+    """What the calls of a publication may wait, all together, before they ask again; `left` is in seconds."""
+
+    def __init__(self, seconds: float = LONGEST_WAITS_S) -> None:
+        self.left = seconds
+
+    def take(self, seconds: float) -> bool:
+        """Take the seconds of a wait; False where so many are not left."""
+        if seconds > self.left:
+            return False
+        self.left -= seconds
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """What one call has been through.
 
     Attributes:
-        waited: seconds waited so far.
         wait: seconds to wait now.
         timeouts: how many.
         limited: refusals for the rate, so far.
     """
 
-    waited: float = 0.0
     wait: float = 0.0
     timeouts: int = 0
     limited: int = 0
 
 
+def reads(method: str, path: str) -> bool:
+    """Tell whether a request changes nothing. A POST to GraphQL is a query here, never a mutation."""
+    return path.endswith("/graphql") if method == "POST" else method in ("GET", "HEAD")
+
+
 def repeatable(method: str, path: str) -> bool:
     """Tell whether a request may be carried out twice without harm.
 
-    A PATCH of a check run adds its annotations to those there are. A POST to GraphQL is a query here, never a mutation.
+    A PATCH of a check run adds its annotations to those there are.
     """
     if method == "POST":
-        return path.endswith("/graphql")
+        return reads(method, path)
     return method != "PATCH" or not _APPENDS.search(path)
 
 
@@ -137,11 +174,12 @@ def retry_after(value: str | None, now: float) -> float | None:
 
 
 class Repeats(GithubRetry):
-    """PyGithub's retry with our rules. It raises `RefusedError` and `UnansweredError` where nothing is asked again.
+    """PyGithub's retry with our rules. It raises `RefusedError`, `UnansweredError` and `JunkError` where it gives up.
 
     Args:
         pause: waits for seconds.
         clock: seconds since the epoch.
+        allowance: what all calls may wait together.
         progress: what the call has been through; kept by urllib3 from one attempt to the next.
     """
 
@@ -150,22 +188,29 @@ class Repeats(GithubRetry):
         *,
         pause: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
+        allowance: Allowance | None = None,
         progress: Progress = Progress(),
         **settings: Any,
     ) -> None:
         super().__init__(**{"total": MOST_REPEATS, **settings})
         self.pause = pause
         self.clock = clock
+        self.allowance = allowance or Allowance()
         self.progress = progress
 
     def new(self, **settings: Any) -> Self:
         """Return the state after an attempt; urllib3 and PyGithub add their own settings."""
-        kept = {"pause": self.pause, "clock": self.clock, "progress": self.progress}
+        kept = {
+            "pause": self.pause,
+            "clock": self.clock,
+            "allowance": self.allowance,
+            "progress": self.progress,
+        }
         return super().new(**{**kept, **settings})
 
     def next_request(self) -> Self:
-        """Return the state in which the next request of the same call starts: with repeats left, and no new waits."""
-        return self.new(history=(), progress=Progress(waited=self.progress.waited))
+        """Return the state in which the next request starts: with repeats left."""
+        return self.new(history=(), progress=Progress())
 
     def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
         """Tell whether `increment` is to look at an answer; 202 says that GitHub is still computing it."""
@@ -189,6 +234,7 @@ class Repeats(GithubRetry):
 
         Raises:
             RefusedError: the answer stands.
+            JunkError: it is not what was asked for, and the request is not sent again.
             UnansweredError: none came, and the request is not sent again.
         """
         method = (method or "GET").upper()
@@ -204,34 +250,31 @@ class Repeats(GithubRetry):
         if status in (403, 429):
             before = self.progress.limited
             wait = rate_limit_wait(status, response.headers, message_of(status, content), self.clock(), before)
-            again = None if wait is None else self._again(wait, happened, limited=before + 1)
-            return again or _raise(RefusedError(status, content, wait))
-        wait = max(self._backoff(), retry_after(response.headers.get("Retry-After"), self.clock()) or 0.0)
-        again = self._again(wait, happened) if repeatable(method, path) else None
-        return again or _raise(RefusedError(status, content))
+            return self._again(RefusedError(status, content, wait), wait, happened, limited=before + 1)
+        asked = retry_after(response.headers.get("Retry-After"), self.clock()) or 0.0
+        wait = max(self._backoff(), asked) if repeatable(method, path) else None
+        return self._again(RefusedError(status, content), wait, happened)
 
     def _after_loss(self, method: str, path: str, error: Exception | None, happened: RequestHistory) -> Self:
+        if isinstance(error, JunkError):
+            return self._again(error, self._backoff() if reads(method, path) else None, happened)
         lost = _lost(error)
         timeouts = self.progress.timeouts + (isinstance(error, TimeoutError | TooSlowError) and not _unconnected(error))
-        again = None
-        if timeouts <= MOST_TIMEOUTS and not _untrusted(error) and (not lost.sent or repeatable(method, path)):
-            again = self._again(self._backoff(), happened, timeouts=timeouts)
-        return again or _raise(lost)
+        again = timeouts <= MOST_TIMEOUTS and not _untrusted(error) and (not lost.sent or repeatable(method, path))
+        return self._again(lost, self._backoff() if again else None, happened, timeouts=timeouts)
 
-    def _again(self, wait: float, happened: RequestHistory, **progress: int) -> Self | None:
-        waited = self.progress.waited + wait
-        if len(self.history) >= MOST_REPEATS or wait > LONGEST_WAIT_S or waited > LONGEST_WAITS_S:
-            return None
-        progress_now = replace(self.progress, waited=waited, wait=wait, **progress)
-        return self.new(history=(*self.history, happened), progress=progress_now)
+    def _again(self, error: GivenUpError, wait: float | None, happened: RequestHistory, **progress: int) -> Self:
+        """Return the state after a wait; raise the error for no wait, or one that is not to be had."""
+        if wait is not None and len(self.history) < MOST_REPEATS:
+            if self.allowance.take(wait):
+                now = replace(self.progress, wait=wait, **progress)
+                return self.new(history=(*self.history, happened), progress=now)
+            error.unwaited = self.allowance.left
+        # Whoever reads the traceback of an error on its way shall not find the request's headers in it.
+        raise error from None
 
     def _backoff(self) -> float:
         return float(2 ** len(self.history))
-
-
-def _raise(error: Exception) -> NoReturn:
-    # Whoever reads the traceback of an error on its way shall not find the request's headers in it.
-    raise error from None
 
 
 def _content(response: BaseHTTPResponse) -> bytes:

@@ -12,7 +12,18 @@ from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
 from holodeck_action.github.diff import commentable_lines
 from holodeck_action.github.remote import ApiError, Comment, InlineComment, Remote, Review
 from holodeck_action.github.review_texts import Markers, failing_text, is_passing_text, passing_text, review_text
-from holodeck_action.github.writing import LOOKS_S, NO_PULL, TRIES, Stopped, Written, ownership, refused, same, sentence
+from holodeck_action.github.writing import (
+    LOOKS_S,
+    NO_PULL,
+    TRIES,
+    Stopped,
+    Written,
+    edited,
+    ownership,
+    refused,
+    same,
+    sentence,
+)
 from holodeck_action.results.views import Report
 
 MOST_INLINE = 20
@@ -143,7 +154,7 @@ class _Channel:
         done = [0, 0]
         for comment, body, holds in edits:
             try:
-                self.remote.update_review_comment(comment.id, body)
+                self._edit_one(comment, body)
             except ApiError as error:
                 # Somebody has deleted it since it was listed.
                 if error.kind == "not_found":
@@ -154,6 +165,16 @@ class _Channel:
                 raise Stopped(self._stopped(what, "write", error)) from error
             done[holds] += 1
         return done[0], done[1]
+
+    def _edit_one(self, comment: Comment, body: str) -> None:
+        edited(
+            lambda: self.remote.update_review_comment(comment.id, body),
+            lambda: self.remote.review_comments(self.number),
+            comment,
+            body,
+            self.pause,
+            _UNTOLD.format("updated"),
+        )
 
     def _create(self, new: Sequence[Annotation], body: str) -> str:
         """Make a review and return where it is to be seen; never a second one."""
@@ -171,7 +192,7 @@ class _Channel:
             if found is not None:
                 return found.url
         assert error is not None
-        raise Stopped(Failed(f"{sentence(error)}; {_UNTOLD}"))
+        raise Stopped(Failed(f"{sentence(error)}; {_UNTOLD.format('made')}"))
 
     def _looked_up(self, keys: set[str]) -> Comment | None:
         """Return one of the inline comments that were to be made, once GitHub shows it."""
@@ -180,7 +201,7 @@ class _Channel:
             try:
                 ours = self._inline_comments()
             except ApiError as error:
-                raise Stopped(Failed(f"{sentence(error)}; {_UNTOLD}")) from error
+                raise Stopped(Failed(f"{sentence(error)}; {_UNTOLD.format('made')}")) from error
             found = [comment for key in keys & ours.keys() for comment in ours[key]]
             if found:
                 return max(found, key=_age)
@@ -188,7 +209,14 @@ class _Channel:
 
     def _update_review(self, review: Review, body: str) -> str:
         try:
-            return self.remote.update_review(self.number, review.id, body).url
+            return edited(
+                lambda: self.remote.update_review(self.number, review.id, body),
+                lambda: self.remote.reviews(self.number),
+                review,
+                body,
+                self.pause,
+                _UNTOLD.format("updated"),
+            ).url
         except ApiError as error:
             raise Stopped(self._stopped("the review could not be updated", "write", error)) from error
 
@@ -215,7 +243,7 @@ class _Channel:
         return refused(what, f"pull-requests: {permission}", error, self.why, also, missing=NO_PULL)
 
 
-_UNTOLD = "whether the review was made could not be told, so it was not sent again: the next run brings it up to date"
+_UNTOLD = "whether the review was {} could not be told, so it was not sent again: the next run brings it up to date"
 
 
 def _failing(marks: Iterable[Annotation]) -> tuple[Annotation, ...]:

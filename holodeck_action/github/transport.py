@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from github import Auth, Github
@@ -28,8 +28,19 @@ from urllib3.exceptions import HTTPError
 from holodeck_action import __version__
 from holodeck_action.github.answers import MOST_BYTES, TooLargeError, TooSlowError, json_of, message_of, read_body
 from holodeck_action.github.remote import ApiError, ErrorKind
-from holodeck_action.github.retry import RefusedError, Repeats, UnansweredError
+from holodeck_action.github.retry import (
+    LONGEST_WAITS_S,
+    GivenUpError,
+    JunkError,
+    RefusedError,
+    Repeats,
+    UnansweredError,
+    reads,
+)
+from holodeck_action.github.values import ShapeError
 from holodeck_action.text.plain import one_line
+
+T = TypeVar("T")
 
 PAGE = 100
 """Entries of a page, the most that GitHub gives."""
@@ -60,11 +71,11 @@ _BROKEN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer with a status below 300: its JSON, and whether it says that there is another page."""
+class Answer(Generic[T]):
+    """An answer with a status below 300: what was read of its JSON, and whether it says that there is another page."""
 
     status: int
-    data: Any
+    value: T
     more: bool
 
 
@@ -76,19 +87,18 @@ class _RedirectedError(Exception):
 
 
 class _Read(RequestsResponse):
-    """An answer whose body is read, as PyGithub takes it: with none of the headers that it would act upon."""
+    """An answer whose body is read, as PyGithub takes it: with no body and none of the headers it would act upon."""
 
-    def __init__(self, status: int, text: str, link: str) -> None:
+    def __init__(self, status: int, link: str) -> None:
         self.status = status
         self.headers = {"link": link}  # type: ignore[assignment]
-        self._text = text
 
     def read(self) -> str:
-        return self._text
+        return ""
 
 
 class _Connection(HTTPSRequestsConnectionClass):
-    """PyGithub's connection with bounds. A call's requests share what its waits may take together."""
+    """PyGithub's connection with bounds. What `begin` was given reads the answers, and `value` is what it returned."""
 
     def __init__(self, protocol: str, host: str, port: int | None, timeout_s: float, retry: Repeats) -> None:
         super().__init__(host, port, timeout=timeout_s, retry=retry)  # type: ignore[arg-type]
@@ -99,9 +109,12 @@ class _Connection(HTTPSRequestsConnectionClass):
         self._timeout_s = timeout_s
         # A proxy cannot reach what listens on this machine.
         self.session.trust_env = not is_loopback(host)
+        self.value: Any = None
+        self._read: Callable[[Any], Any] = _nothing
 
-    def begin(self) -> None:
-        """Start a call: its waits are counted anew."""
+    def begin(self, read: Callable[[Any], Any]) -> None:
+        """Start a request whose answer's JSON `read` takes: its repeats are counted anew."""
+        self._read = read
         self.adapter.max_retries = self._start
 
     def getresponse(self) -> RequestsResponse:
@@ -122,17 +135,18 @@ class _Connection(HTTPSRequestsConnectionClass):
             self.adapter.max_retries = retries.next_request()
             try:
                 content = read_body(response.raw, MOST_BYTES, _BODY_TIMEOUTS * self._timeout_s)
-            except (HTTPError, TooSlowError) as error:
+                if response.status_code < 300:
+                    self.value = _value(response.status_code, content, self._read)
+                    return _Read(response.status_code, response.headers.get("Link", ""))
+            except (HTTPError, TooSlowError, JunkError) as error:
                 response.close()
                 again = retries.increment(self.verb, self.url, error=error)
                 again.sleep()
                 self.adapter.max_retries = again
                 continue
-            if 300 <= response.status_code < 400:
+            if response.status_code < 400:
                 raise _RedirectedError(response.status_code, response.headers.get("Location", ""))
-            if response.status_code >= 400:
-                raise RefusedError(response.status_code, content)
-            return _Read(response.status_code, content.decode("utf-8", "replace"), response.headers.get("Link", ""))
+            raise RefusedError(response.status_code, content)
 
 
 class Transport:
@@ -192,63 +206,61 @@ class Transport:
     ) -> None:
         self.close()
 
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        parameters: Mapping[str, Any] | None = None,
-        body: Mapping[str, Any] | None = None,
-    ) -> Answer:
-        """Make one request.
+    def call(self, method: str, path: str, read: Callable[[Any], T], *, body: Mapping[str, Any] | None = None) -> T:
+        """Make one request, and return what `read` makes of the answer's JSON.
 
         Args:
             method: GET, POST, PATCH or PUT.
             path: below the API's address, its parts quoted.
-            parameters: of the query.
+            read: raises `ShapeError` for what was not asked for.
             body: sent as JSON.
 
         Raises:
             ApiError: it was not answered with success.
         """
-        self._connection.begin()
-        return self._request(method, path, dict(parameters or {}), body)
+        return self._request(method, path, {}, body, read).value
 
-    def pages(self, path: str, parameters: Mapping[str, Any]) -> Iterator[Answer]:
+    def pages(self, path: str, parameters: Mapping[str, Any], read: Callable[[Any], T]) -> Iterator[Answer[T]]:
         """Yield the pages of a list, at most `MOST_PAGES`, by number: addresses in answers are not followed.
 
         Raises:
             ApiError: a page did not come, or there are more.
         """
-        self._connection.begin()
         for number in range(1, MOST_PAGES + 1):
-            answer = self._request("GET", path, {**parameters, "per_page": PAGE, "page": number}, None)
+            answer = self._request("GET", path, {**parameters, "per_page": PAGE, "page": number}, None, read)
             yield answer
             if not answer.more:
                 return
         raise self.unusable("GET", path, answer.status, f"it goes on after {MOST_PAGES} pages of {PAGE}")
 
-    def query(self, text: str, variables: Mapping[str, Any]) -> Answer:
+    def query(self, text: str, variables: Mapping[str, Any], read: Callable[[Any], T]) -> Answer[T]:
         """Ask GraphQL a query, never a mutation: it may be asked twice.
 
         Raises:
-            ApiError: it was not answered with success. Errors that GraphQL tells of stand in the answer's data.
+            ApiError: it was not answered with success. Errors that GraphQL tells of are part of the answer.
         """
-        self._connection.begin()
-        return self._request("POST", self._requester.graphql_url, {}, {"query": text, "variables": variables})
+        return self._request("POST", self._requester.graphql_url, {}, {"query": text, "variables": variables}, read)
 
     def unusable(self, method: str, path: str, status: int | None, problem: str) -> ApiError:
         """Return the error for an answer that is not what was asked for; `problem` names it in words of ours."""
         sentence = f"GitHub's answer to {self._shown(method, path)} cannot be used: {problem}"
-        return ApiError(sentence, "unavailable", status, accepted=self._writes(method, path))
+        return ApiError(sentence, "unavailable", status, accepted=not reads(method, path))
 
     def refusal(self, method: str, path: str, status: int, kind: ErrorKind, message: str) -> ApiError:
         """Return the error for what was refused for a reason that an answer tells; the message is hostile."""
         return ApiError(f"GitHub refused {self._shown(method, path)}: {self._safe(message)}", kind, status)
 
-    def _request(self, method: str, path: str, parameters: dict[str, Any], body: Mapping[str, Any] | None) -> Answer:
+    def _request(
+        self,
+        method: str,
+        path: str,
+        parameters: dict[str, Any],
+        body: Mapping[str, Any] | None,
+        read: Callable[[Any], T],
+    ) -> Answer[T]:
         url = path
         for _ in range(1 + _MOST_REDIRECTS):
+            self._connection.begin(read)
             try:
                 return self._send(method, path, url, parameters, body)
             except _RedirectedError as redirected:
@@ -258,27 +270,26 @@ class Transport:
 
     def _send(
         self, method: str, path: str, url: str, parameters: dict[str, Any], body: Mapping[str, Any] | None
-    ) -> Answer:
+    ) -> Answer[Any]:
         sent = _without_surrogates(body)
         try:
-            status, headers, text = self._requester.requestJson(method, url, parameters, None, sent, self._connection)
+            status, headers, _ = self._requester.requestJson(method, url, parameters, None, sent, self._connection)
         except _RedirectedError:
             raise
         except RefusedError as refused:
             raise self._refused(method, path, refused) from None
         except UnansweredError as lost:
-            sentence = f"GitHub could not be asked {self._shown(method, path)}: {lost.reason}"
-            accepted = lost.sent and self._writes(method, path)
+            sentence = f"GitHub could not be asked {self._shown(method, path)}: {lost.reason}{_unwaited(lost)}"
+            accepted = lost.sent and not reads(method, path)
             raise ApiError(sentence, "unavailable", None, accepted=accepted) from None
+        except JunkError as junk:
+            raise self.unusable(method, path, junk.status, junk.problem + _unwaited(junk)) from None
         except TooLargeError:
             raise self.unusable(method, path, None, f"it is larger than {MOST_BYTES:,} bytes") from None
         except _BROKEN as error:
             # Their texts may hold headers, and so the token: only the name is shown.
             raise self.unusable(method, path, None, f"it led to {type(error).__name__}") from None
-        try:
-            return Answer(status, json_of(text.encode()), bool(_NEXT.search(headers["link"])))
-        except ValueError:
-            raise self.unusable(method, path, status, "it is no JSON") from None
+        return Answer(status, self._connection.value, bool(_NEXT.search(headers["link"])))
 
     def _moved(self, method: str, path: str, redirected: _RedirectedError) -> str:
         scheme, host, port = self._origin
@@ -295,12 +306,13 @@ class Transport:
     def _refused(self, method: str, path: str, refused: RefusedError) -> ApiError:
         status = refused.status
         if refused.wait is not None:
-            sentence = f"GitHub's rate limit is used up for {self._shown(method, path)}: {self._again_at(refused.wait)}"
+            told = f"{self._again_at(refused.wait)}{_unwaited(refused)}"
+            sentence = f"GitHub's rate limit is used up for {self._shown(method, path)}: {told}"
             return ApiError(sentence, "rate_limited", status)
         message = self._safe(message_of(status, refused.content))
-        sentence = f"GitHub answered {status} to {self._shown(method, path)}: {message}"
+        sentence = f"GitHub answered {status} to {self._shown(method, path)}: {message}{_unwaited(refused)}"
         kind = _kind(status)
-        return ApiError(sentence, kind, status, accepted=kind == "unavailable" and self._writes(method, path))
+        return ApiError(sentence, kind, status, accepted=kind == "unavailable" and not reads(method, path))
 
     def _again_at(self, wait: float) -> str:
         if wait > 24 * 3600:
@@ -308,15 +320,41 @@ class Transport:
         moment = datetime.fromtimestamp(self._clock() + wait, UTC)
         return f"it takes requests again at {moment:%H:%M:%S} UTC, in {max(1, round(wait)):,} seconds"
 
-    def _writes(self, method: str, path: str) -> bool:
-        return method != "GET" and not path.endswith("/graphql")
-
     def _shown(self, method: str, path: str) -> str:
         return f"{method} {self._safe(urlsplit(path).path)}"
 
     def _safe(self, text: str) -> str:
         # Before, as a cut would leave a part of it; after, as characters may have stood hidden in it.
         return one_line(text.replace(self._token, "***"), _MESSAGE).replace(self._token, "***")
+
+
+def _nothing(_: Any) -> None:
+    return None
+
+
+def _value(status: int, content: bytes, read: Callable[[Any], T]) -> T:
+    """Return what `read` makes of a body's JSON.
+
+    Raises:
+        JunkError: it is not what was asked for.
+    """
+    try:
+        # Half a character in a text costs that character, not the answer.
+        data = json_of(content.decode("utf-8", "replace").encode())
+    except ValueError:
+        raise JunkError(status, "it is no JSON") from None
+    try:
+        return read(data)
+    except ShapeError as error:
+        raise JunkError(status, str(error)) from None
+
+
+def _unwaited(error: GivenUpError) -> str:
+    """Say, to go on after a reason, that it was not asked again for want of time."""
+    if error.unwaited is None:
+        return ""
+    left = "none" if error.unwaited < 1 else f"only {error.unwaited:.0f}"
+    return f"; of the {LONGEST_WAITS_S:.0f} seconds that publishing may wait, {left} are left"
 
 
 def is_loopback(host: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from holodeck_action.github.channels import Failed, Outcome, Skipped
@@ -12,7 +12,7 @@ from holodeck_action.github.remote import ApiError, Comment, Ownership, Remote, 
 LOOKS_S = (1.0, 4.0)
 """Seconds before each look for what GitHub may have done without saying so: it can take a moment to show."""
 TRIES = 2
-"""How often something is created: once more after GitHub left open whether it was, and it does not show."""
+"""How often something is written: once more after GitHub left open whether it was, and it does not show."""
 
 NO_PULL = "; there is no such pull request, or the token may not see it"
 """Hint behind a 404 of a call about a pull request."""
@@ -53,6 +53,59 @@ def ownership(remote: Remote, items: Sequence[Written], *, app: bool, what: str)
             raise Stopped(Failed(f"{told}: give the job's own token, whose comments are a bot's")) from error
         return [(item, Ownership(own=True, minimized=False)) for item in bots] if app else []
     return [(item, known[item.node_id]) for item in items if item.node_id in known and known[item.node_id].own]
+
+
+def edited(
+    write: Callable[[], Written],
+    listed: Callable[[], Iterable[Written]],
+    item: Written,
+    body: str,
+    pause: Callable[[float], None],
+    untold: str,
+) -> Written:
+    """Replace a body; where GitHub does not say whether it was done, look before it is tried again.
+
+    Args:
+        write: replaces it.
+        listed: what stands there, with the item among it.
+        item: as it was read.
+        body: the new one.
+        pause: waits so many seconds.
+        untold: what to say where it cannot be looked up.
+
+    Raises:
+        ApiError: it was not written, or somebody else has written it meanwhile.
+        Stopped: it cannot be told.
+    """
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            return write()
+        except ApiError as error:
+            if not error.accepted:
+                raise
+            try:
+                found = _seen(listed, item.id, body, pause)
+            except ApiError as unread:
+                raise Stopped(Failed(f"{sentence(unread)}; {untold}")) from unread
+            if found is not None and same(found.body, body):
+                return found
+            if found is None or not same(found.body, item.body) or tries == TRIES:
+                raise
+
+
+def _seen(
+    listed: Callable[[], Iterable[Written]], ident: int, body: str, pause: Callable[[float], None]
+) -> Written | None:
+    """Return what stands there, looked at until it has the body."""
+    found: Written | None = None
+    for seconds in LOOKS_S:
+        pause(seconds)
+        found = next((item for item in listed() if item.id == ident), None)
+        if found is not None and same(found.body, body):
+            break
+    return found
 
 
 def refused(what: str, permission: str, error: ApiError, why: str, also: str = "", *, missing: str = "") -> Outcome:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from holodeck_action.github.api import Api, connect
 from holodeck_action.github.remote import ApiError, CheckState
-from holodeck_action.github.retry import rate_limit_wait, repeatable, retry_after
+from holodeck_action.github.retry import LONGEST_WAITS_S, rate_limit_wait, repeatable, retry_after
+from tests.action.step import ROOT
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.fake.permissions import Permissions
 from tests.github.raw import answer, serving
@@ -187,7 +188,7 @@ def test_secondary_limit_always(stage: Stage, operation: Operation, status: int)
 @pytest.mark.parametrize(
     ("headers", "again"),
     [
-        ({"Retry-After": "121"}, "at 08:02:01 UTC, in 121 seconds"),
+        ({"Retry-After": "181"}, "at 08:03:01 UTC, in 181 seconds; of the 180 seconds .* only 180 are left"),
         ({"Retry-After": "9" * 30}, "in more than a day"),
         ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{NOW + 1800:.0f}"}, "at 08:30:01 UTC, in 1,801 seconds"),
         ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9" * 30}, "in more than a day"),
@@ -202,21 +203,29 @@ def test_limit_longer_than_we_wait(stage: Stage, headers: dict[str, str], again:
     assert len(stage.repository.comments(7)) == 1
 
 
-def test_waits_of_a_call_together(stage: Stage) -> None:
-    stage.hub.fail(Fault("POST", r"/comments$", status=429, headers={"Retry-After": "100"}, times=None))
-    with pytest.raises(ApiError, match="in 100 seconds"):
-        stage.api.create_comment(7, "new")
+def test_waits_of_all_calls_together(stage: Stage) -> None:
+    """What one call has waited is not there for the next, which then ends at once and says so."""
+    limited = Fault("POST", r"/comments$", status=429, headers={"Retry-After": "100"})
+    stage.hub.fail(limited)
+    stage.api.create_comment(7, "new")
+    stage.hub.fail(limited)
+    with pytest.raises(ApiError, match="in 100 seconds; of the 180 seconds that publishing may wait, only 80 are left"):
+        stage.api.create_comment(7, "another")
     assert stage.waits == [100.0]
-    with pytest.raises(ApiError, match="in 100 seconds"):
-        stage.api.create_comment(7, "a new call")
-    assert stage.waits == [100.0, 100.0]
-
-
-def test_each_call_has_its_own_waits(stage: Stage) -> None:
-    for _ in range(3):
-        stage.hub.fail(Fault("POST", r"/comments$", status=429, headers={"Retry-After": "100"}))
-        stage.api.create_comment(7, "new")
-    assert stage.waits == [100.0] * 3
+    stage.hub.fail(Fault("POST", r"/comments$", status=429, headers={"Retry-After": "80"}))
+    stage.api.create_comment(7, "a third")
+    assert stage.waits == [100.0, 80.0]
+    for operation in REPEATABLE.values():
+        stage.hub.fail(Fault(operation.method, operation.path, status=502))
+        with pytest.raises(ApiError, match="of the 180 seconds that publishing may wait, none are left"):
+            operation.run(stage)
+    stage.hub.fail(Fault("GET", r"/pulls/7$", drop="before"))
+    with pytest.raises(ApiError, match="broke off before the answer; of the 180 seconds"):
+        stage.api.pull(7)
+    assert sum(stage.waits) == LONGEST_WAITS_S
+    # Who is not refused is served as ever.
+    assert stage.api.pull(7).number == 7
+    assert f"share {LONGEST_WAITS_S:.0f} seconds for waiting" in (ROOT / "docs" / "github.md").read_text("utf-8")
 
 
 def test_waits_of_all_pages_together(stage: Stage) -> None:
@@ -227,6 +236,51 @@ def test_waits_of_all_pages_together(stage: Stage) -> None:
     with pytest.raises(ApiError, match="rate limit"):
         stage.api.comments(7)
     assert stage.waits == [100.0]
+
+
+JUNK: dict[str, Any] = {
+    "a proxy's page": "<html>Please sign in</html>",
+    "nothing": "",
+    "cut JSON": '{"number": 7, "head": {"sh',
+    "another object": {"id": "x", "data": None},
+    "a list of another kind": [{"message": "ok"}],
+    "null": None,
+}
+READS = {name: operation for name, operation in REPEATABLE.items() if not operation.writes}
+WRITES = {name: operation for name, operation in ALL.items() if operation.writes}
+
+
+@each(READS)
+@pytest.mark.parametrize("body", JUNK.values(), ids=JUNK.keys())
+def test_junk_once_is_asked_again(stage: Stage, operation: Operation, body: Any) -> None:
+    expected = operation.run(stage)
+    stage.hub.fail(Fault(operation.method, operation.path, status=200, body=body))
+    assert operation.run(stage) == expected
+    assert stage.waits == [1.0]
+    assert stage.calls(operation.method) == 3
+
+
+@each(READS)
+def test_junk_always(stage: Stage, operation: Operation) -> None:
+    for body in (JUNK["cut JSON"], JUNK["another object"], JUNK["a proxy's page"]):
+        stage.hub.fail(Fault(operation.method, operation.path, status=200, body=body, times=2))
+    with pytest.raises(ApiError, match=r"answer to (GET|POST) .* cannot be used: it is no JSON$") as caught:
+        operation.run(stage)
+    assert (caught.value.kind, caught.value.status, caught.value.accepted) == ("unavailable", 200, False)
+    assert stage.waits == [1.0, 2.0, 4.0, 8.0]
+    assert stage.calls(operation.method) == 5
+
+
+@each(WRITES)
+@pytest.mark.parametrize("body", JUNK.values(), ids=JUNK.keys())
+def test_junk_does_not_repeat_a_write(stage: Stage, operation: Operation, body: Any) -> None:
+    """Its channel looks whether it was done, edits included: nobody is notified twice."""
+    stage.hub.fail(Fault(operation.method, operation.path, status=200, body=body))
+    with pytest.raises(ApiError, match="cannot be used") as caught:
+        operation.run(stage)
+    assert (caught.value.kind, caught.value.accepted) == ("unavailable", True)
+    assert stage.waits == []
+    assert stage.calls(operation.method) == 1
 
 
 def test_repeats_are_counted_for_each_page(stage: Stage) -> None:
