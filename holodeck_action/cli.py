@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -26,11 +28,29 @@ from holodeck_action.options import (
     gate_options,
     judge_limits,
     report_options,
-    surroundings,
 )
 from holodeck_action.process import collect_rarely, leave
 from holodeck_action.reports.streams import lasting_streams
 from holodeck_action.text.plain import one_line
+
+if TYPE_CHECKING:
+    from holodeck_action.preflight import Surroundings
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who called: the environment, and the streams for what was asked for and for everything else."""
+
+    environ: Mapping[str, str]
+    stdout: TextIO
+    stderr: TextIO
+
+    def surroundings(self, env_file: Path | None) -> Surroundings:
+        """Return what the outside world says to the command."""
+        from holodeck_action.preflight import Surroundings
+
+        home = self.environ.get("HOME")
+        return Surroundings(self.environ, Path(home) if home else None, Path.cwd(), env_file)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
@@ -71,7 +91,8 @@ def cli() -> None:
 @click.option("--allow-empty", is_flag=True, help="Accept a suite without cases.")
 @call_options(cached="answers of models", planned="what would be asked and what it may cost")
 @report_options
-def run(suites: tuple[str, ...], **options: Any) -> int:
+@click.pass_obj
+def run(caller: Caller, /, suites: tuple[str, ...], **options: Any) -> int:
     """Run SUITEs (files, folders or globs; default: agent.yaml) and judge the answers.
 
     \b
@@ -87,18 +108,18 @@ def run(suites: tuple[str, ...], **options: Any) -> int:
     from holodeck_action.request import request_from
 
     try:
-        inputs = read_inputs(os.environ)
+        inputs = read_inputs(caller.environ)
     except InputError as error:
         raise ConfigurationError(error.lines) from error
     request = request_from({"suites": suites, **options}, inputs)
     template = template_of(request.template)
-    around = surroundings(request.env_file)
+    around = caller.surroundings(request.env_file)
     loaded = load_all(find_suites(request.suites, around.cwd), around, allow_empty=request.allow_empty)
     prepared = prepare(loaded, request.flags, around)
     if request.dry_run:
-        plan_suites(prepared, request.flags, sys.stdout)
+        plan_suites(prepared, request.flags, caller.stdout)
         return 0
-    output = Output(sys.stdout, sys.stderr, request.output_dir, template)
+    output = Output(caller.stdout, caller.stderr, request.output_dir, template)
     done = run_suites(prepared, request.flags, output, resume=request.resume)
     return request.process_exit_code(done.exit_code)
 
@@ -107,22 +128,23 @@ def run(suites: tuple[str, ...], **options: Any) -> int:
 @SUITES
 @click.option("--allow-empty", is_flag=True, help="Accept a suite without cases.")
 @ENV_FILE
-def validate(suites: tuple[str, ...], allow_empty: bool, env_file: Path | None) -> int:
+@click.pass_obj
+def validate(caller: Caller, suites: tuple[str, ...], allow_empty: bool, env_file: Path | None) -> int:
     """Check SUITEs (default: agent.yaml) with everything they refer to, and report all errors at once.
 
     Exit code 0: valid; 2: not valid.
     """
     from holodeck_action.preflight import check_targets, find_suites, load_all, suite_place
 
-    around = surroundings(env_file)
+    around = caller.surroundings(env_file)
     suites_loaded = load_all(find_suites(suites or ("agent.yaml",), around.cwd), around, allow_empty=allow_empty)
     missing = check_targets(suites_loaded, around)
     for suite, notes in zip((loaded.suite for loaded in suites_loaded), missing, strict=True):
         place = suite_place(suite, around.cwd)
         turns = sum(len(case.turns) for case in suite.cases)
-        click.echo(f"{one_line(place, 1000)}: valid: {len(suite.cases)} cases, {turns} turns")
+        click.echo(f"{one_line(place, 1000)}: valid: {len(suite.cases)} cases, {turns} turns", caller.stdout)
         for notice in (*suite.notices, *notes):
-            click.echo(f"note: {one_line(notice, 1000)}", err=True)
+            click.echo(f"note: {one_line(notice, 1000)}", caller.stderr)
     return 0
 
 
@@ -131,14 +153,15 @@ def validate(suites: tuple[str, ...], allow_empty: bool, env_file: Path | None) 
 @click.option("--policy", type=click.Path(path_type=Path), help="Take the gates from this policy file.")
 @gate_options
 @click.option("-o", "--output-dir", type=click.Path(path_type=Path), help="Write verdict.json here.")
-def decide(results: Path, policy: Path | None, output_dir: Path | None, **gates: Any) -> int:
+@click.pass_obj
+def decide(caller: Caller, /, results: Path, policy: Path | None, output_dir: Path | None, **gates: Any) -> int:
     """Judge RESULTS (a results.json) again, without running anything, by the gates it was run with or new ones."""
     from holodeck_action.preflight import gates_of
     from holodeck_action.redecide import redecide
     from holodeck_action.settings import Flags
 
-    given = None if policy is None else gates_of(policy, surroundings(None))
-    return redecide(results, given, Flags(**gates), output_dir, sys.stdout)
+    given = None if policy is None else gates_of(policy, caller.surroundings(None))
+    return redecide(results, given, Flags(**gates), output_dir, caller.stdout)
 
 
 @cli.command(epilog=EPILOG)
@@ -152,7 +175,8 @@ def decide(results: Path, policy: Path | None, output_dir: Path | None, **gates:
 @click.option("--resume", is_flag=True, help="Continue where an interrupted call left the output directory.")
 @call_options(cached="verdicts of judges", planned="what judges would be asked")
 @report_options
-def rejudge(results: Path, suite: str, **options: Any) -> int:
+@click.pass_obj
+def rejudge(caller: Caller, /, results: Path, suite: str, **options: Any) -> int:
     """Grade the stored answers of RESULTS (a results.json) again, by the current metrics and judges of SUITE.
 
     The agent is not run. Every case of RESULTS must ask in SUITE what it asked then.
@@ -169,16 +193,16 @@ def rejudge(results: Path, suite: str, **options: Any) -> int:
 
     request = request_from({"suites": (suite,), **options})
     template = template_of(request.template)
-    around = surroundings(request.env_file)
+    around = caller.surroundings(request.env_file)
     found = find_suites(request.suites, around.cwd)
     if len(found) > 1:
         raise ConfigurationError([f"{suite}: {len(found)} suites match; the answers of a record are those of one"])
     (loaded,) = load_all(found, around)
     prepared = [prepare_stored(results, loaded, request.flags, around, request.output_dir)]
     if request.dry_run:
-        plan_suites(prepared, request.flags, sys.stdout)
+        plan_suites(prepared, request.flags, caller.stdout)
         return 0
-    output = Output(sys.stdout, sys.stderr, request.output_dir, template)
+    output = Output(caller.stdout, caller.stderr, request.output_dir, template)
     return request.process_exit_code(run_suites(prepared, request.flags, output, resume=request.resume).exit_code)
 
 
@@ -199,7 +223,8 @@ def rejudge(results: Path, suite: str, **options: Any) -> int:
 @click.option("--concurrency", type=AT_LEAST_ONE, help="Answers judged at a time [default: 10].")
 @judge_limits
 @call_options(cached="verdicts of judges", planned="what judges would be asked")
-def calibrate(**options: Any) -> int:
+@click.pass_obj
+def calibrate(caller: Caller, /, **options: Any) -> int:
     """Compare a judge with the labels of humans in LABELS.csv, and write what its verdicts are worth.
 
     Judged are the labelled answers, by a metric of SUITE (default: agent.yaml); with --results the verdicts of a record
@@ -212,7 +237,7 @@ def calibrate(**options: Any) -> int:
     """
     from holodeck_action.calibration.command import calibrate_files
 
-    return calibrate_files(options, surroundings(options.pop("env_file")), sys.stdout, sys.stderr)
+    return calibrate_files(options, caller.surroundings(options.pop("env_file")), caller.stdout, caller.stderr)
 
 
 @cli.command()
@@ -226,14 +251,15 @@ def calibrate(**options: Any) -> int:
 @click.option("--canonical", is_flag=True, help="Leave out what differs between runs: the same record, the same bytes.")
 @click.option("-o", "--output", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write the report here.")
 @click.option("--template", type=click.Path(path_type=Path), help="Make the Markdown report with this Jinja template.")
-def report(results: Path, **showing: Any) -> int:
+@click.pass_obj
+def report(caller: Caller, /, results: Path, **showing: Any) -> int:
     """Show RESULTS (a results.json) in a format, without running anything.
 
     Exit code 0: shown; 2: RESULTS or an option cannot be used.
     """
     from holodeck_action.rerender import Showing, rerender
 
-    return rerender(results, Showing(**showing), sys.stdout, sys.stderr)
+    return rerender(results, Showing(**showing), caller.stdout, caller.stderr)
 
 
 @cli.command(epilog=PUBLISH_EPILOG)
@@ -264,7 +290,8 @@ def report(results: Path, **showing: Any) -> int:
     type=click.Choice(["violation", "never"]),
     help="When to end with the verdict's exit code: violation [default], or never.",
 )
-def publish(results: tuple[str, ...], **options: Any) -> int:
+@click.pass_obj
+def publish(caller: Caller, /, results: tuple[str, ...], **options: Any) -> int:
     """Publish RESULTS (results.json files, or folders of them) to GitHub, without running anything.
 
     The token is taken from GITHUB_TOKEN.
@@ -279,31 +306,33 @@ def publish(results: tuple[str, ...], **options: Any) -> int:
     from holodeck_action.publication import publish_runs
 
     try:
-        inputs = read_inputs(os.environ)
+        inputs = read_inputs(caller.environ)
     except InputError as error:
         raise ConfigurationError(error.lines) from error
     given = {**inputs, **{name: value for name, value in options.items() if value not in (None, False)}}
     if options["check"] is not None:
         given["check"] = options["check"]
-    given.setdefault("github_token", os.environ.get("GITHUB_TOKEN", ""))
-    return publish_runs(results, given, os.environ, sys.stdout, sys.stderr)
+    given.setdefault("github_token", caller.environ.get("GITHUB_TOKEN", ""))
+    return publish_runs(results, given, caller.environ, caller.stdout, caller.stderr)
 
 
 @cli.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=".", metavar="[DIR]")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
-def init(folder: Path, force: bool) -> int:
+@click.pass_obj
+def init(caller: Caller, folder: Path, force: bool) -> int:
     """Write a suite that runs, its policy file, a stand-in agent and a workflow into DIR (default: here)."""
     from holodeck_action.initialise import initialise
 
     for line in initialise(folder, force=force):
-        click.echo(line)
+        click.echo(line, caller.stdout)
     return 0
 
 
 @cli.command()
 @click.argument("document", type=click.Choice(["agent", "policy", "results", "verdict", "report", "judge-card"]))
-def schema(document: str) -> int:
+@click.pass_obj
+def schema(caller: Caller, document: str) -> int:
     """Print the JSON Schema of a DOCUMENT: agent.yaml, the policy file, or a file that a command writes."""
     import json
 
@@ -311,15 +340,15 @@ def schema(document: str) -> int:
     from holodeck_action.suite.schema import suite_schema
 
     made = suite_schema(document) if document in ("agent", "policy") else result_schema(document)
-    click.echo(json.dumps(made, indent=2, ensure_ascii=False))
+    click.echo(json.dumps(made, indent=2, ensure_ascii=False), caller.stdout)
     return 0
 
 
 def main() -> None:
-    """Run the command line and exit with its code; errors are sentences, never tracebacks."""
+    """Run the command line and exit with its code."""
     collect_rarely()
-    stdout, _ = lasting_streams()
-    code = _guarded()
+    stdout, stderr = lasting_streams()
+    code = run_command(sys.argv[1:], dict(os.environ), stdout, stderr)
     stdout.flush()
     if stdout.failure is not None:
         click.echo(f"error: standard output could not be written: {stdout.failure.strerror}", err=True)
@@ -328,23 +357,36 @@ def main() -> None:
     leave(code)
 
 
-def _guarded() -> int:
+def run_command(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO, stderr: TextIO) -> int:
+    """Run one command of the command line; errors are sentences, never tracebacks.
+
+    Args:
+        argv: the arguments, without the program's name; relative paths start at the current directory.
+        environ: the environment that the command reads.
+        stdout: takes what the command is asked for. The text of `--help` and `--version` goes to `sys.stdout`.
+        stderr: takes progress, notes and errors.
+
+    Returns:
+        The exit code (DESIGN §4).
+    """
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(
+            list(argv), prog_name="holodeck-action", standalone_mode=False, obj=Caller(environ, stdout, stderr)
+        )
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
-        error.show()
+        error.show(stderr)
         return EXIT_CONFIGURATION
     except (click.Abort, KeyboardInterrupt):
-        return _report(KeyboardInterrupt())
+        return _report(KeyboardInterrupt(), stderr)
     except Exception as error:  # noqa: BLE001 - the last resort: one sentence instead of a traceback
-        return _report(error)
+        return _report(error, stderr)
 
 
-def _report(error: BaseException) -> int:
+def _report(error: BaseException, stderr: TextIO) -> int:
     code, lines = explained(error)
     for line in lines:
-        click.echo(f"error: {one_line(line, 2000)}", err=True)
+        stderr.write(f"error: {one_line(line, 2000)}\n")
     return code
 
 

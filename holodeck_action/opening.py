@@ -106,7 +106,9 @@ def open_all(
     for item, folder in zip(prepared, folders, strict=True):
         redactor = redactor_of(item.suite, item.environ)
         try:
-            suites.append(_open(item, folder, redactor, shared, resume=resume))
+            suites.append(_open(item, redactor, shared))
+            if folder is not None:
+                suites[-1] = _in_folder(suites[-1], folder, resume=resume)
         except TargetError as error:
             problems.append(redactor.text(f"{item.place}: target: {error}"))
         except JournalError as error:
@@ -123,7 +125,7 @@ def redactor_of(suite: Suite, environ: Mapping[str, str]) -> Redactor:
     return Redactor(suite.secrets | environment_secrets(environ) | of_servers | secrets_of(suite, environ))
 
 
-def _open(item: Prepared, folder: Path | None, redactor: Redactor, shared: Budget | None, *, resume: bool) -> Opened:
+def _open(item: Prepared, redactor: Redactor, shared: Budget | None) -> Opened:
     # A turn's deadline runs while it waits for a process: there is one for every conversation.
     pool = WorkerPool(item.suite.folder, environ=item.environ, size=item.settings.concurrency)
     settings = item.settings
@@ -154,16 +156,24 @@ def _open(item: Prepared, folder: Path | None, redactor: Redactor, shared: Budge
             max_bytes=settings.max_response_bytes,
             pool=pool,
         )
-    identity: Mapping[str, Any] = {}
-    resumed = Resumed({}, 0, ())
-    if folder is not None:
-        try:
-            identity = redactor.value(run_identity(item.suite, item.target, item.target_folder))
-        except OSError as error:
-            raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
-        if resume:
-            resumed = read_for_resume(folder / JOURNAL_FILE, identity)
-    return Opened(item, folder, agent, own, budgets, wire, judges, reuse, files, pool, redactor, identity, resumed)
+    nothing = Resumed({}, 0, ())
+    return Opened(item, None, agent, own, budgets, wire, judges, reuse, files, pool, redactor, {}, nothing)
+
+
+def _in_folder(opened: Opened, folder: Path, *, resume: bool) -> Opened:
+    """Return a suite with the folder of its files, and with what an interrupted run left there.
+
+    Raises:
+        TargetError: a file of the target cannot be read.
+        JournalError: the journal there cannot be continued.
+    """
+    item = opened.item
+    try:
+        identity = opened.redactor.value(run_identity(item.suite, item.target, item.target_folder))
+    except OSError as error:
+        raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
+    resumed = read_for_resume(folder / JOURNAL_FILE, identity) if resume else opened.resumed
+    return replace(opened, folder=folder, identity=identity, resumed=resumed)
 
 
 def _files(item: Prepared) -> CaseFiles | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from holodeck_action.preflight import Surroundings
+    pass
 
 EPILOG = """\b
 Exit codes:
@@ -113,11 +112,3 @@ def call_options(*, cached: str, planned: str) -> Callable[[Command], Command]:
         click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help=f"Keep {cached} between runs."),
         click.option("--dry-run", is_flag=True, help=f"Only print {planned}."),
     )
-
-
-def surroundings(env_file: Path | None) -> Surroundings:
-    """Return what the outside world says to this process."""
-    from holodeck_action.preflight import Surroundings
-
-    home = os.environ.get("HOME")
-    return Surroundings(dict(os.environ), Path(home) if home else None, Path.cwd(), env_file)

@@ -109,7 +109,11 @@ def run_suites(prepared: Sequence[Prepared], flags: Flags, output: Output, *, re
             writable_folder(folder)
     shared = budget_of(flags.max_cost_usd, flags.max_tokens)
     suites = open_all(prepared, folders, shared, resume=resume)
-    journals = _start_files(suites, output)
+    try:
+        journals = _start_files(suites, output)
+    except ConfigurationError:
+        asyncio.run(close_all(suites))
+        raise
     _announce(suites, flags, output)
     deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s
     flush, tell = FlushTime(), partial(_note, output=output)

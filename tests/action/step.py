@@ -1,21 +1,52 @@
-"""The step as the runner starts it: a real process with the runner's variables and files."""
+"""The step with the runner's variables and files: in this process, or in one of its own as the runner starts it."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from holodeck_action.action import run_step
 from tests.action.runner import Command, Log, read_log, read_pairs
 from tests.cli.project import Project
 
 ROOT = Path(__file__).parents[2]
 ENTRYPOINT = ROOT / "entrypoint.py"
+
+
+def run_here(
+    environ: Mapping[str, str], folder: Path, pause: Callable[[float], None] = time.sleep
+) -> tuple[int, bytes, bytes]:
+    """Run the step in this process, in a folder; return its exit code, its log, and what it wrote elsewhere."""
+    output, stray = io.BytesIO(), io.StringIO()
+    log = io.TextIOWrapper(output, encoding="utf-8", newline="")
+    with chdir(folder), redirect_stdout(stray), redirect_stderr(stray):
+        code = run_step(environ, log, pause)
+    log.flush()
+    return code, output.getvalue(), stray.getvalue().encode()
+
+
+def run_process(environ: Mapping[str, str], folder: Path, *arguments: str) -> tuple[int, bytes, bytes]:
+    """Run the entry point of the image in a process of its own; return its exit code and its two streams."""
+    ended = subprocess.run(
+        [sys.executable, str(ENTRYPOINT), *arguments],
+        cwd=folder,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=100,
+        check=False,
+    )
+    return ended.returncode, ended.stdout, ended.stderr
 
 
 @dataclass(frozen=True)
@@ -85,25 +116,22 @@ class Step:
         self,
         inputs: dict[str, str] | None = None,
         cwd: Path | None = None,
-        arguments: tuple[str, ...] = (),
+        arguments: tuple[str, ...] | None = None,
         **more: Any,
     ) -> Ended:
+        """Run the step in this process; with `arguments`, even `()`, run the entry point in a process of its own."""
         for file in (self.output_file, self.summary_file):
             file.touch()
-        finished = subprocess.run(
-            [sys.executable, str(ENTRYPOINT), *arguments],
-            cwd=cwd or self.project.folder,
-            env=self.environ(inputs or {}, more),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=100,
-            check=False,
-        )
+        environ, folder = self.environ(inputs or {}, more), cwd or self.project.folder
+        if arguments is None:
+            code, output, errors = run_here(environ, folder)
+        else:
+            code, output, errors = run_process(environ, folder, *arguments)
         if not arguments:
             # Two streams reach the runner in no fixed order.
-            assert finished.stderr == b""
-        assert b"Traceback" not in finished.stdout + finished.stderr
+            assert errors == b"", errors.decode()
+        assert b"Traceback" not in output + errors
         pairs = read_pairs(self.output_file.read_text(encoding="utf-8"))
         assert len(dict(pairs)) == len(pairs)
         summary = self.summary_file.read_text(encoding="utf-8")
-        return Ended(finished.returncode, finished.stdout, read_log(finished.stdout), dict(pairs), summary)
+        return Ended(code, output, read_log(output), dict(pairs), summary)

@@ -1,18 +1,21 @@
-"""Suites on disk and the command line as a real process."""
+"""Suites on disk, and the command line run on them: in this process, or in one of its own."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holodeck_action.cli import run_command
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.files import read_record
 from holodeck_action.results.record import Record
@@ -22,11 +25,20 @@ COMMAND = (sys.executable, "-m", "holodeck_action.cli")
 
 @dataclass(frozen=True)
 class Finished:
-    """An ended process."""
+    """An ended command."""
 
     code: int
     stdout: str
     stderr: str
+
+
+def run_here(folder: Path, arguments: tuple[str, ...], environ: Mapping[str, str]) -> Finished:
+    """Run the command line in this process, in a folder."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    # Click writes help, and libraries what they must not, to the streams of the process.
+    with chdir(folder), redirect_stdout(stdout), redirect_stderr(stderr):
+        code = run_command(arguments, environ, stdout, stderr)
+    return Finished(code, stdout.getvalue(), stderr.getvalue())
 
 
 def evaluations(record: Record) -> list[Evaluation]:
@@ -99,12 +111,21 @@ class Project:
         )
 
     def run(self, *arguments: str, **environ: str) -> Finished:
+        """Run the command line in this process."""
+        return self._seen(run_here(self.folder, arguments, self.environ(**environ)))
+
+    def run_process(self, *arguments: str, **environ: str) -> Finished:
+        """Run the command line in a process of its own, where the process matters."""
         with self.start(*arguments, **environ) as process:
             stdout, stderr = process.communicate(timeout=100)
+        return self._seen(Finished(process.returncode, stdout, stderr))
+
+    @staticmethod
+    def _seen(finished: Finished) -> Finished:
         # Nor anything the interpreter says of its own accord.
         for phrase in ("Traceback", "Exception ignored", "never retrieved", "Warning: "):
-            assert phrase not in stdout + stderr, stdout + stderr
-        return Finished(process.returncode, stdout, stderr)
+            assert phrase not in finished.stdout + finished.stderr, finished.stdout + finished.stderr
+        return finished
 
     def evaluate(self, *arguments: str, **environ: str) -> tuple[Finished, Record]:
         """Run with results written, and read them back."""

@@ -72,7 +72,7 @@ def test_a_report_in_another_encoding_is_escaped(project: Project) -> None:
     project.suite([{"name": "größe", "input": "wie groß?", "ground_truth": "groß"}])
     project.answers([{"case": "größe", "response": "klein"}])
     project.policy(target="recorded:answers.jsonl")
-    finished = project.run("run", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0", PYTHONIOENCODING="")
+    finished = project.run_process("run", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0", PYTHONIOENCODING="")
     assert finished.code == 1
     assert "gr\\xf6\\xdfe" in finished.stdout
     assert finished.stdout.isascii()

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import copy
-import io
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from holodeck_action.action import run_step
 from tests.action.step import Ended
 from tests.cli.project import Project
 from tests.github.events import HEAD, MERGE
 from tests.github.fake import FakeGitHub, Fault
 from tests.github.fake.server import Call
-from tests.github.workflow import BOT, REPOSITORY, TOKEN, Workflow
+from tests.github.workflow import BOT, REPOSITORY, TOKEN, InProcess, Workflow
 
 ALL = {"review": "failures"}
 """Inputs with which everything is asked for: comment and check are by default."""
@@ -28,26 +24,6 @@ CHANNELS = ["check", "comment", "review"]
 
 _ROW = re.compile(r"\| (check|comment|review) \| (.*) \|")
 _IDENT = re.compile(r"\d{4,}")
-
-
-@dataclass
-class InProcess:
-    """Runs a step in this process; `waits` are the seconds that it would have waited."""
-
-    waits: list[float] = field(default_factory=list)
-
-    def __call__(self, environ: Mapping[str, str], workspace: Path, files: Path) -> tuple[int, bytes, bytes]:
-        """Run a step as `tests.github.workflow.process` does."""
-        output = io.BytesIO()
-        log = io.TextIOWrapper(output, encoding="utf-8", newline="")
-        known = {"PATH": os.environ["PATH"], "HOME": str(files / "home"), **environ}
-        before = Path.cwd()
-        try:
-            code = run_step(known, log, self.waits.append)
-        finally:
-            os.chdir(before)
-        log.flush()
-        return code, output.getvalue(), b""
 
 
 class Scene:

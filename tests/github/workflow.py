@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.action.runner import read_log, read_pairs
-from tests.action.step import ENTRYPOINT, Ended, action
+from tests.action.step import Ended, action, run_here, run_process
 from tests.cli.project import Project
 from tests.github.events import MERGE, event_environ
 from tests.github.fake import FakeGitHub, Token
@@ -29,17 +27,22 @@ Start = Callable[[Mapping[str, str], Path, Path], tuple[int, bytes, bytes]]
 
 def process(environ: Mapping[str, str], workspace: Path, files: Path) -> tuple[int, bytes, bytes]:
     """Run the step as a process of this machine."""
-    known = {"PATH": os.environ["PATH"], "HOME": str(files / "home"), **environ}
-    ended = subprocess.run(
-        [sys.executable, str(ENTRYPOINT)],
-        cwd=workspace,
-        env=known,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=100,
-        check=False,
-    )
-    return ended.returncode, ended.stdout, ended.stderr
+    return run_process(_known(environ, files), workspace)
+
+
+@dataclass
+class InProcess:
+    """Runs a step in this process; `waits` are the seconds that it would have waited."""
+
+    waits: list[float] = field(default_factory=list)
+
+    def __call__(self, environ: Mapping[str, str], workspace: Path, files: Path) -> tuple[int, bytes, bytes]:
+        """Run a step."""
+        return run_here(_known(environ, files), workspace, self.waits.append)
+
+
+def _known(environ: Mapping[str, str], files: Path) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(files / "home"), **environ}
 
 
 @dataclass
@@ -48,7 +51,7 @@ class Workflow:
 
     hub: FakeGitHub
     project: Project
-    start: Start = process
+    start: Start = field(default_factory=InProcess)
     number: int = 0
     permissions: Permissions = field(default_factory=lambda: WRITES)
 
