@@ -40,6 +40,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "holodeck.lib.evaluators.base": {
         "BaseEvaluator": f"{_EVALUATORS}.base:BaseEvaluator",
         "EvaluationError": f"{_EVALUATORS}.errors:EvaluationError",
+        "EvaluationResult": f"{_EVALUATORS}.result:EvaluationResult",
         "RetryConfig": f"{_EVALUATORS}.base:RetryConfig",
     },
     "holodeck.lib.evaluators.deepeval": {
@@ -50,15 +51,24 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "DeepEvalBaseEvaluator": f"{_DEEPEVAL}.base:DeepEvalBaseEvaluator",
         "DeepEvalError": f"{_EVALUATORS}.errors:DeepEvalError",
         "DeepEvalModelConfig": f"{_DEEPEVAL}.config:DeepEvalModelConfig",
+        "EvaluationInput": f"{_DEEPEVAL}.entities:EvaluationInput",
+        "EvaluationResult": f"{_EVALUATORS}.result:EvaluationResult",
         "FaithfulnessEvaluator": f"{_DEEPEVAL}.rag:FaithfulnessEvaluator",
+        "GEvalConfig": f"{_DEEPEVAL}.entities:GEvalConfig",
         "GEvalEvaluator": f"{_DEEPEVAL}.geval:GEvalEvaluator",
         "ProviderNotSupportedError": f"{_EVALUATORS}.errors:ProviderNotSupportedError",
+        "RAGMetricConfig": f"{_DEEPEVAL}.entities:RAGMetricConfig",
+        "VALID_EVALUATION_PARAMS": "holodeck_action.suite.metric_base:VALID_EVALUATION_PARAMS",
     },
     "holodeck.lib.evaluators.deepeval.answer_relevancy": {
         "AnswerRelevancyEvaluator": f"{_DEEPEVAL}.rag:AnswerRelevancyEvaluator"
     },
     "holodeck.lib.evaluators.deepeval.base": {"DeepEvalBaseEvaluator": f"{_DEEPEVAL}.base:DeepEvalBaseEvaluator"},
-    "holodeck.lib.evaluators.deepeval.config": {"DeepEvalModelConfig": f"{_DEEPEVAL}.config:DeepEvalModelConfig"},
+    "holodeck.lib.evaluators.deepeval.config": {
+        "DeepEvalModelConfig": f"{_DEEPEVAL}.config:DeepEvalModelConfig",
+        "GEvalConfig": f"{_DEEPEVAL}.entities:GEvalConfig",
+        "RAGMetricConfig": f"{_DEEPEVAL}.entities:RAGMetricConfig",
+    },
     "holodeck.lib.evaluators.deepeval.contextual_precision": {
         "ContextualPrecisionEvaluator": f"{_DEEPEVAL}.rag:ContextualPrecisionEvaluator"
     },
@@ -75,7 +85,10 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "holodeck.lib.evaluators.deepeval.faithfulness": {
         "FaithfulnessEvaluator": f"{_DEEPEVAL}.rag:FaithfulnessEvaluator"
     },
-    "holodeck.lib.evaluators.deepeval.geval": {"GEvalEvaluator": f"{_DEEPEVAL}.geval:GEvalEvaluator"},
+    "holodeck.lib.evaluators.deepeval.geval": {
+        "GEvalEvaluator": f"{_DEEPEVAL}.geval:GEvalEvaluator",
+        "VALID_EVALUATION_PARAMS": "holodeck_action.suite.metric_base:VALID_EVALUATION_PARAMS",
+    },
     "holodeck.lib.evaluators.deterministic": {
         "EqualityEvaluator": f"{_EVALUATORS}.deterministic:EqualityEvaluator",
         "NumericEvaluator": f"{_EVALUATORS}.deterministic:NumericEvaluator",
@@ -105,6 +118,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "MetricType": "holodeck_action.suite.metrics:SuiteMetric",
         "RAGMetric": "holodeck_action.suite.metrics:RagMetric",
         "RAGMetricType": "holodeck_action.suite.enumerations:RAGMetricType",
+        "VALID_EVALUATION_PARAMS": "holodeck_action.suite.metric_base:VALID_EVALUATION_PARAMS",
     },
     "holodeck.models.llm": {
         "LLMProvider": "holodeck_action.suite.providers:LLMProvider",

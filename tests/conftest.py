@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from tests.cli.project import Project
 # One slow shared machine must not fail a property.
 settings.register_profile("default", deadline=None, max_examples=60)
 settings.load_profile("default")
+
+# Outside of runs DeepEval is imported as it is: it must neither send nor store anything.
+os.environ["DEEPEVAL_TELEMETRY_OPT_OUT"] = "1"
 
 
 @pytest.fixture

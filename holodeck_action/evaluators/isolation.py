@@ -1,12 +1,21 @@
-"""What imports of large libraries may see: they read settings, keys and addresses wherever they find them."""
+"""Large libraries, imported once: in a run they see next to nothing of the environment, else all of it.
+
+They read settings, keys and addresses wherever they find them. A run decides these by its suite, and its process is
+the command's own. A program that uses an evaluator may use the library itself, too: there it is imported as the
+program would import it, and keeps what the program has set.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import ModuleType
 from typing import Any, cast
+
+from holodeck_action.evaluators.errors import EvaluationError
 
 _SEEN = ("HOME", "LANG", "PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "TZ")
 """Variables that the import may see; all others can only change what the metrics do."""
@@ -75,3 +84,74 @@ def hidden_environment(switches: Mapping[str, str]) -> Iterator[None]:
         finally:
             os.environ = real  # noqa: B003
             hidden.reveal()
+
+
+class Library:
+    """A library that is imported once; what went wrong then goes wrong for good."""
+
+    def __init__(
+        self,
+        name: str,
+        load: Callable[[], ModuleType],
+        failure: Callable[[BaseException], EvaluationError],
+        hidden: Callable[[], AbstractContextManager[None]],
+        settle: Callable[[], None],
+    ) -> None:
+        """Prepare; nothing is imported.
+
+        Args:
+            name: of its module.
+            load: imports it.
+            failure: says what went wrong.
+            hidden: keeps it from looking around, in a run.
+            settle: keeps it as it was imported, in a run.
+        """
+        self._name = name
+        self._load = load
+        self._failure = failure
+        self._hidden = hidden
+        self._settle = settle
+        self._lock = threading.Lock()
+        self._found: ModuleType | EvaluationError | None = None
+        self.of_run = False
+        """Whether a run imported it, hidden from the environment."""
+
+    def get(self) -> ModuleType:
+        """Return it as it is there; where it is not, import it as any program would.
+
+        Raises:
+            EvaluationError: it cannot be imported.
+        """
+        return self._import(of_run=False)
+
+    def import_for_run(self) -> ModuleType:
+        """Import it in the process of a run; one that is there stays as it is.
+
+        Raises:
+            EvaluationError: it cannot be imported.
+        """
+        return self._import(of_run=True)
+
+    def _import(self, *, of_run: bool) -> ModuleType:
+        with self._lock:
+            if self._found is None:
+                self._found = self._imported(of_run=of_run)
+        if isinstance(self._found, EvaluationError):
+            # Each raise its own: tracebacks pile up on an error that is raised again.
+            raise EvaluationError(self._found.message, code=self._found.code) from self._found.__cause__
+        return self._found
+
+    def _imported(self, *, of_run: bool) -> ModuleType | EvaluationError:
+        # Where somebody uses it already, it has settings of his own.
+        self.of_run = of_run and self._name not in sys.modules
+        with self._hidden() if self.of_run else nullcontext():
+            try:
+                found = self._load()
+                if self.of_run:
+                    self._settle()
+            # A package that ends the program would end it with its own exit code.
+            except (Exception, SystemExit) as error:  # noqa: BLE001
+                failed = self._failure(error)
+                failed.__cause__ = error
+                return failed
+        return found

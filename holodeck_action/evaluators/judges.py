@@ -112,9 +112,9 @@ def _libraries(metrics: Collection[MetricModel]) -> list[Callable[[], object]]:
     """Return what imports the libraries that metrics are graded with, each once."""
     found: list[Callable[[], object]] = []
     if any(map(_by_deepeval, metrics)):
-        found.append(deepeval.metrics)
+        found.append(deepeval.import_for_run)
     if any(isinstance(config, StandardMetric) for config in metrics):
-        found.append(azure.package)
+        found.append(azure.import_for_run)
     return found
 
 

@@ -5,7 +5,7 @@ Source: HoloDeck DeepEval data model, EvaluationResult and its invariants; evalu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -13,9 +13,11 @@ from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.results.evaluation import Polarity, Score
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationResult(Mapping[str, Any]):
-    """One score with its reason; also a mapping of its fields, its extra scores, and its score under its metric's name.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EvaluationResult(dict[str, Any]):
+    """One score with its reason: a dict of its fields, its extra scores, and its score under its metric's name.
+
+    `json.dumps` takes it; the fields are attributes, too.
 
     Attributes:
         score: a number from 0 to 1, a boolean, a category, or None when there is only an explanation.
@@ -56,6 +58,14 @@ class EvaluationResult(Mapping[str, Any]):
             self._check_confidence(self.confidence)
         if not self.reasoning.strip():
             object.__setattr__(self, "reasoning", self._default_reasoning())
+        self.update(self._items())
+
+    def _items(self) -> dict[str, Any]:
+        """Return what the dict holds; where names are equal, a field goes first, then the score by metric name."""
+        steps = None if self.evaluation_steps is None else list(self.evaluation_steps)
+        own = {name: getattr(self, name) for name in _FIELDS}
+        own |= {"evaluation_steps": steps, "metadata": dict(self.metadata)}
+        return {**own, **self.metadata, self.metric_name: self.score, **own}
 
     def _settle(self, score: float, threshold: float) -> None:
         passed = score <= threshold if self.polarity == "minimize" else score >= threshold
@@ -79,19 +89,6 @@ class EvaluationResult(Mapping[str, Any]):
         if self.score is None:
             return f"{self.metric_name} gave neither a score nor an explanation"
         return f"{self.metric_name} gave {self.score!r} without an explanation"
-
-    def __getitem__(self, key: str) -> Any:
-        if key in _FIELDS:
-            return getattr(self, key)
-        if key == self.metric_name:
-            return self.score
-        return self.metadata[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*_FIELDS, self.metric_name, *self.metadata)))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
 
 _FIELDS = tuple(item.name for item in fields(EvaluationResult))

@@ -177,7 +177,7 @@ class TurnScorer:
             from holodeck_action.evaluators.deepeval import library
             from holodeck_action.evaluators.importing import in_background
 
-            self._importing = in_background([library.metrics])
+            self._importing = in_background([library.import_for_run])
         if not self._importing.done():
             await asyncio.wrap_future(self._importing)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -11,6 +11,8 @@ from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank
 from holodeck_action.suite.judging import Judges
 
 EvaluationParam = Literal["input", "actual_output", "expected_output", "context", "retrieval_context"]
+VALID_EVALUATION_PARAMS = frozenset[str](get_args(EvaluationParam))
+"""What a judge can be shown of an item."""
 ArgumentMatching = Literal["exact", "subset", "ignore", "matchers"]
 
 

@@ -23,6 +23,10 @@ WITHHELD = frozenset(
 """Variables that carry the job's own authority, or name the files by which a step changes the steps after it."""
 
 
+DEFAULTS = {"DEEPEVAL_TELEMETRY_OPT_OUT": "1"}
+"""Variables that the job may set otherwise: a grader that uses DeepEval tells nobody of it."""
+
+
 def job_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return `environ` for a process that runs code of the checkout: everything but `WITHHELD`."""
-    return {name: value for name, value in environ.items() if name not in WITHHELD}
+    """Return `environ` for a process that runs code of the checkout: all but `WITHHELD`, and `DEFAULTS` below it."""
+    return DEFAULTS | {name: value for name, value in environ.items() if name not in WITHHELD}

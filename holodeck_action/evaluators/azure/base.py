@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 from holodeck_action.evaluators.azure import library
@@ -21,14 +20,13 @@ from holodeck_action.llm.judge import JudgeModel
 SUPPORTED_PROVIDERS = ("azure_openai",)
 
 
-@dataclass(frozen=True, slots=True)
 class FivePointResult(EvaluationResult):
     """A result whose metric scores from 1 to 5: that is what it holds under the metric's name, as documented."""
 
-    def __getitem__(self, key: str) -> Any:
-        if key == self.metric_name:
-            return self.raw_score
-        return EvaluationResult.__getitem__(self, key)
+    __slots__ = ()
+
+    def _items(self) -> dict[str, Any]:
+        return super()._items() | {self.metric_name: self.raw_score}
 
 
 class AzureAIEvaluator(BaseEvaluator):

@@ -1,4 +1,4 @@
-"""Azure AI Evaluation itself: imported late, once, and kept from looking around and from speaking.
+"""Azure AI Evaluation itself: imported late and once; in a run kept from looking around and from speaking.
 
 Its import takes a second or more and reads variables that replace the code which renders its prompts. Of its messages
 nothing is lost: what fails is raised as well.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import importlib
 import logging
-from functools import cache
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
 from holodeck_action.evaluators.errors import EvaluationError
-from holodeck_action.evaluators.isolation import hidden_environment
+from holodeck_action.evaluators.isolation import Library, hidden_environment
 
 _SWITCHES = {"PF_LOGGING_LEVEL": "CRITICAL"}
 """Its own logger writes to the standard output, past the logging configuration of the program."""
@@ -22,26 +22,23 @@ _NOBODY = {"azure_endpoint": "https://judge.invalid", "api_key": "not-used", "az
 """What its evaluators insist on; nothing is ever sent there, because their flow is replaced."""
 
 
-@cache
 def package() -> ModuleType:
     """Return `azure.ai.evaluation`; the first call takes seconds.
 
     Raises:
-        EvaluationError: the packages of the `azure` extra are not installed (code `not_installed`).
+        EvaluationError: the packages of the `azure` extra are not installed (code `not_installed`), or cannot be
+            imported (`not_importable`).
     """
-    with hidden_environment(_SWITCHES):
-        try:
-            found = importlib.import_module("azure.ai.evaluation")
-        except ImportError as error:
-            raise EvaluationError(
-                f"Azure AI metrics need a package that is not installed ({error.name or error}); "
-                "install it with: pip install 'holodeck-action[agents,azure]'",
-                code="not_installed",
-            ) from error
-    logger = logging.getLogger("azure.ai.evaluation")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
-    return found
+    return _LIBRARY.get()
+
+
+def import_for_run() -> ModuleType:
+    """Import it for a run, whose process is the command's own.
+
+    Raises:
+        EvaluationError: see `package`.
+    """
+    return _LIBRARY.import_for_run()
 
 
 def evaluator(name: str) -> Any:
@@ -54,5 +51,35 @@ def evaluator(name: str) -> Any:
         EvaluationError: see `package`.
     """
     kind = getattr(package(), name)
-    with hidden_environment(_SWITCHES):
+    with _hidden() if _LIBRARY.of_run else nullcontext():
         return kind(dict(_NOBODY))
+
+
+def _load() -> ModuleType:
+    return importlib.import_module("azure.ai.evaluation")
+
+
+def _settle() -> None:
+    logger = logging.getLogger("azure.ai.evaluation")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+
+
+def _failure(error: BaseException) -> EvaluationError:
+    if isinstance(error, ImportError):
+        return EvaluationError(
+            f"Azure AI metrics need a package that is not installed ({error.name or error}); "
+            "install it with: pip install 'holodeck-action[agents,azure]'",
+            code="not_installed",
+        )
+    return EvaluationError(
+        f"Azure AI Evaluation, which the metric needs, cannot be imported: {type(error).__name__}: {error}",
+        code="not_importable",
+    )
+
+
+def _hidden() -> AbstractContextManager[None]:
+    return hidden_environment(_SWITCHES)
+
+
+_LIBRARY = Library("azure.ai.evaluation", _load, _failure, _hidden, _settle)

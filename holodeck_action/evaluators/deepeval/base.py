@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from holodeck_action.evaluators.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
 from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
-from holodeck_action.evaluators.deepeval.library import module
+from holodeck_action.evaluators.deepeval.entities import EvaluationInput
+from holodeck_action.evaluators.deepeval.library import metrics, module
 from holodeck_action.evaluators.deepeval.model import Problem, deepeval_model
 from holodeck_action.evaluators.deepeval.tracing import evaluation_span, tell_result
 from holodeck_action.evaluators.errors import DeepEvalError, EvaluationError
 from holodeck_action.evaluators.own_judge import TRANSIENT, own_judge
-from holodeck_action.evaluators.params import EvalParam
+from holodeck_action.evaluators.params import OTHER_NAME, EvalParam, ParamSpec
 from holodeck_action.evaluators.result import check_threshold
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.results.evaluation import Polarity
+from holodeck_action.suite.metric_base import VALID_EVALUATION_PARAMS
 from holodeck_action.tracing.spans import Scope
 
 if TYPE_CHECKING:
@@ -40,10 +42,20 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
 
     A subclass of your own reads `self._threshold` and `self._model` there, as HoloDeck's documents show.
 
+    Without a `PARAM_SPEC` of its own it takes all inputs of DeepEval's test cases, and needs the answer.
+
     Attributes:
+        model_config: the model that grades; None where a judge was given.
         threshold: lowest passing score.
+        model: the model as DeepEval's metrics take it.
     """
 
+    PARAM_SPEC = ParamSpec(
+        required=frozenset({EvalParam.ACTUAL_OUTPUT}),
+        optional=frozenset(map(EvalParam, VALID_EVALUATION_PARAMS)) - {EvalParam.ACTUAL_OUTPUT},
+        uses_context=True,
+        uses_retrieval_context=True,
+    )
     METRIC: ClassVar[str] = "DeepEval"
 
     def __init__(
@@ -71,6 +83,7 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         """
         super().__init__(timeout=timeout, retry_config=retry_config)
         self._model_config = model_config or DeepEvalModelConfig()
+        self._native_model: Any = None
         self._threshold = check_threshold(threshold)
         self._observability_config = observability_config
         self._polarity: Polarity = "maximize"
@@ -87,9 +100,27 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         return self.METRIC
 
     @property
+    def model_config(self) -> DeepEvalModelConfig | None:
+        """The model that grades; None where a judge was given."""
+        return self._model_config if self._judge is None else None
+
+    @property
+    def model(self) -> Any:
+        """The model as DeepEval's metrics take it: during an evaluation the judge, else DeepEval's own class.
+
+        Raises:
+            EvaluationError: DeepEval, or what its own class for the provider needs, is not there.
+        """
+        return self._model
+
+    @property
     def _model(self) -> Any:
-        """The judge as DeepEval's metrics take it; of use inside `_create_metric`."""
-        return deepeval_model(_ASKED.get(), self._problem)
+        judge = _ASKED.get(None)
+        if judge is not None:
+            return deepeval_model(judge, self._problem)
+        if self._native_model is None:
+            self._native_model = self._model_config.to_deepeval_model()
+        return self._native_model
 
     @abstractmethod
     def _create_metric(self) -> Any:
@@ -114,6 +145,13 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         """Tell whether trying again may help: what the provider may get over."""
         cause = error.original_error if isinstance(error, DeepEvalError) else error
         return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
+
+    async def evaluate(self, given: EvaluationInput | None = None, /, **kwargs: Any) -> EvaluationResult:
+        """Evaluate one item, given as a value or by keyword; see `BaseEvaluator.evaluate`."""
+        # Its import takes seconds, which are no time of the evaluation; what went wrong is told where it is needed.
+        with suppress(EvaluationError):
+            metrics()
+        return await super().evaluate(**{**(given.given() if given is not None else {}), **kwargs})
 
     @final
     async def _with_retries(self, arguments: Mapping[str, Any]) -> EvaluationResult:
@@ -183,7 +221,7 @@ def _test_case(given: Mapping[str, Any]) -> Any:
     """Build DeepEval's test case; a context that is one text becomes a list of it."""
     fields: dict[str, Any] = {"input": ""}
     for param in (EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT, EvalParam.EXPECTED_OUTPUT):
-        if (value := given.get(param.value)) is not None:
+        if (value := given.get(param.value, given.get(OTHER_NAME[param].value))) is not None:
             # DeepEval refuses an answer without characters: the judge shall see that there is none.
             fields[param.value] = _harmless(str(value)) or " "
     for param in (EvalParam.CONTEXT, EvalParam.RETRIEVAL_CONTEXT):

@@ -90,7 +90,7 @@ class DeepEvalModelConfig(BaseModel):
     def _native(self) -> Any:
         models: Any = module("deepeval.models")
         common: dict[str, Any] = {"temperature": self.temperature}
-        # DeepEval is imported without the environment, so it would not find a key there.
+        # In a run DeepEval is imported without the environment, and finds no key there.
         key = self.api_key or os.environ.get(_KEYS.get(self.provider, ""))
         if key:
             common["api_key"] = key

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from holodeck_action.evaluators.base import EvaluationResult, RetryConfig
 from holodeck_action.evaluators.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
+from holodeck_action.evaluators.deepeval.entities import GEvalConfig, check_criteria, check_params
 from holodeck_action.evaluators.deepeval.library import metrics, module
 from holodeck_action.evaluators.deepeval.rubric import Level, check_rubric, score_at
 from holodeck_action.evaluators.params import EvalParam, ParamSpec
@@ -20,7 +21,6 @@ from holodeck_action.results.evaluation import Polarity
 if TYPE_CHECKING:
     from holodeck_action.suite.agent import Traces
 
-PARAMS = ("input", "actual_output", "expected_output", "context", "retrieval_context")
 _HIGHEST = 10
 
 
@@ -73,23 +73,18 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
             ValueError: no criteria, unknown parameters, parameters without actual_output, or a rubric that is none.
         """
         super().__init__(model_config, threshold, timeout, retry_config, observability_config, judge=judge)
-        if not criteria.strip():
-            raise ValueError("criteria must not be empty")
+        check_criteria(criteria)
         shown = tuple(evaluation_params) if evaluation_params is not None else ("actual_output",)
-        unknown = [param for param in shown if param not in PARAMS]
-        if unknown:
-            raise ValueError(f"evaluation_params: {unknown[0]!r} is none of {', '.join(PARAMS)}")
-        if "actual_output" not in shown:
-            raise ValueError("evaluation_params must contain actual_output: it is the answer that is graded")
+        check_params(shown)
         if rubric is not None and strict_mode:
             raise ValueError("strict_mode asks for 1 or 0, and a rubric for its levels: give one of them")
         self._rubric = None if rubric is None else check_rubric(rubric)
         self._polarity = polarity
-        self._name = name
+        self._metric_name = name
         self._criteria = criteria
-        self._shown = shown
+        self._evaluation_params = shown
         self._steps = None if evaluation_steps is None else tuple(evaluation_steps)
-        self._given_steps = self._steps
+        self._evaluation_steps = self._steps
         self._strict_mode = strict_mode
         self._writing = asyncio.Lock()
         self.PARAM_SPEC = ParamSpec(
@@ -99,10 +94,23 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
             uses_retrieval_context="retrieval_context" in shown,
         )
 
+    @classmethod
+    def from_config(cls, config: GEvalConfig, **options: Any) -> Self:
+        """Return the evaluator of a configuration; `options` are the other arguments of the class."""
+        return cls(
+            name=config.name,
+            criteria=config.criteria,
+            evaluation_params=config.evaluation_params,
+            evaluation_steps=config.evaluation_steps,
+            threshold=config.threshold,
+            strict_mode=config.strict_mode,
+            **options,
+        )
+
     @property
     def name(self) -> str:
         """The metric's own name."""
-        return self._name
+        return self._metric_name
 
     @property
     def steps(self) -> tuple[str, ...] | None:
@@ -123,10 +131,10 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
     def _create_metric(self) -> Any:
         params = module("deepeval.test_case").SingleTurnParams
         return metrics().GEval(
-            name=self._name,
+            name=self._metric_name,
             criteria=self._criteria,
             evaluation_steps=None if self._steps is None else list(self._steps),
-            evaluation_params=[params(param) for param in self._shown],
+            evaluation_params=[params(param) for param in self._evaluation_params],
             model=self._model,
             threshold=self._threshold,
             strict_mode=self._strict_mode,
@@ -181,7 +189,7 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
     def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
         return {
             "criteria": self._criteria,
-            "auto_generated_steps": self._given_steps is None,
+            "auto_generated_steps": self._evaluation_steps is None,
             "strict_mode": self._strict_mode,
             "log_probability_weighted": bool(metric.model.weighted) and not self._strict_mode,
         }

@@ -1,9 +1,10 @@
-"""DeepEval itself: imported late, once, and kept from looking around.
+"""DeepEval itself: imported late and once; in a run it is kept from looking around.
 
 Its import reads dotenv files and a key store of the current folder, builds its settings from the whole environment (an
 empty `AZURE_OPENAI_ENDPOINT` or a foreign `LOG_LEVEL` makes it fail) and takes twice as long where the package
-`anthropic` is installed, which none of its metrics needs. Here it sees next to nothing of the environment, and its
+`anthropic` is installed, which none of its metrics needs. In a run it sees next to nothing of the environment, and its
 settings stay as they were then. What is hidden is hidden from the importing thread alone: the run goes on beside it.
+In a program of somebody else it is imported as that program would: DeepEval's own models and metrics work beside ours.
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 from holodeck_action.evaluators.errors import EvaluationError
-from holodeck_action.evaluators.isolation import hidden_environment
+from holodeck_action.evaluators.isolation import Library, hidden_environment
 
 _SWITCHES = {
     "DEEPEVAL_TELEMETRY_OPT_OUT": "1",
@@ -38,11 +38,16 @@ def metrics() -> ModuleType:
         EvaluationError: the packages of the `judges` extra are not installed (code `not_installed`), or cannot be
             imported (`not_importable`).
     """
-    found = _imported()
-    if isinstance(found, EvaluationError):
-        # Each raise its own: tracebacks pile up on an error that is raised again.
-        raise EvaluationError(found.message, code=found.code) from found.__cause__
-    return found
+    return _LIBRARY.get()
+
+
+def import_for_run() -> ModuleType:
+    """Import it for a run, whose process is the command's own.
+
+    Raises:
+        EvaluationError: see `metrics`.
+    """
+    return _LIBRARY.import_for_run()
 
 
 def module(name: str) -> ModuleType:
@@ -55,37 +60,31 @@ def module(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-@cache
-def _imported() -> ModuleType | EvaluationError:
-    with hidden_environment(_SWITCHES), _without_anthropic():
-        try:
-            found = importlib.import_module("deepeval.metrics")
-            settings: Any = importlib.import_module("deepeval.config.settings")
-            settings.get_settings()
-        # A package that ends the program would end it with its own exit code.
-        except (Exception, SystemExit) as error:  # noqa: BLE001
-            return _failed(error)
-        seen = settings._settings_env_fingerprint
-        # It would build its settings anew from the real environment, and hash that at every look.
-        settings._calc_env_fingerprint = lambda: seen
-        return found
+def _load() -> ModuleType:
+    found = importlib.import_module("deepeval.metrics")
+    importlib.import_module("deepeval.config.settings").get_settings()
+    return found
 
 
-def _failed(error: BaseException) -> EvaluationError:
+def _settle() -> None:
+    """Keep its settings: it would build them anew from the real environment, and hash that at every look."""
+    settings: Any = importlib.import_module("deepeval.config.settings")
+    seen = settings._settings_env_fingerprint
+    settings._calc_env_fingerprint = lambda: seen
+
+
+def _failure(error: BaseException) -> EvaluationError:
     if isinstance(error, ImportError):
-        failed = EvaluationError(
+        return EvaluationError(
             f"the metrics of DeepEval need a package that is not installed ({error.name or error}); "
             "install it with: pip install 'holodeck-action[agents,judges]'",
             code="not_installed",
         )
-    else:
-        failed = EvaluationError(
-            f"DeepEval, which the metric needs, cannot be imported: {type(error).__name__}: {error}; "
-            "install it anew with: pip install --force-reinstall 'holodeck-action[agents,judges]'",
-            code="not_importable",
-        )
-    failed.__cause__ = error
-    return failed
+    return EvaluationError(
+        f"DeepEval, which the metric needs, cannot be imported: {type(error).__name__}: {error}; "
+        "install it anew with: pip install --force-reinstall 'holodeck-action[agents,judges]'",
+        code="not_importable",
+    )
 
 
 class _WithoutAnthropic:
@@ -112,3 +111,12 @@ def _without_anthropic() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
+
+
+@contextmanager
+def _hidden() -> Iterator[None]:
+    with hidden_environment(_SWITCHES), _without_anthropic():
+        yield
+
+
+_LIBRARY = Library("deepeval", _load, _failure, _hidden, _settle)

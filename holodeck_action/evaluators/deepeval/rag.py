@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from holodeck_action.evaluators.base import EvaluationResult, RetryConfig
 from holodeck_action.evaluators.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
+from holodeck_action.evaluators.deepeval.entities import RAGMetricConfig
 from holodeck_action.evaluators.deepeval.library import metrics
 from holodeck_action.evaluators.params import EvalParam, ParamSpec
 from holodeck_action.llm.judge import JudgeModel
@@ -50,6 +51,11 @@ class RagEvaluator(DeepEvalBaseEvaluator):
         """
         super().__init__(model_config, threshold, timeout, retry_config, observability_config, judge=judge)
         self._include_reason = include_reason
+
+    @classmethod
+    def from_config(cls, config: RAGMetricConfig, **options: Any) -> Self:
+        """Return the evaluator of a configuration; `options` are the other arguments of the class."""
+        return cls(config.model_config, config.threshold, config.include_reason, **options)
 
     def _create_metric(self) -> Any:
         return getattr(metrics(), self.CLASS)(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -108,13 +108,8 @@ class PresetResult(EvaluationResult):
 
     __slots__ = ()
 
-    def __getitem__(self, key: str) -> Any:
-        if key in _AGGREGATES:
-            return getattr(self, _AGGREGATES[key])
-        return super().__getitem__(key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*super().__iter__(), *_AGGREGATES)))
+    def _items(self) -> dict[str, Any]:
+        return super()._items() | {name: getattr(self, field) for name, field in _AGGREGATES.items()}
 
 
 _AGGREGATES = {"aggregate_score": "score", "aggregate_success": "passed", "aggregate_explanation": "reasoning"}

@@ -271,7 +271,7 @@ chance = random.Random(int(sys.argv[1]))
 names = ["openai.types.chat", "anthropic", "pydantic_ai.models.openai", "mcp.client.session", "jinja2.sandbox",
          "pydantic.networks", "rich.console", "requests", "numpy", "jsonschema", "opentelemetry.sdk.trace"]
 chance.shuffle(names)
-importing = in_background([library.metrics])
+importing = in_background([library.import_for_run])
 for name in names:
     time.sleep(chance.uniform(0, 0.1))
     exec(f"import {name}")

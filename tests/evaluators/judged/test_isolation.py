@@ -222,7 +222,7 @@ from holodeck_action.evaluators.deepeval import library
 from holodeck_action.evaluators.importing import in_background
 
 wrong, looks = set(), 0
-importing = in_background([library.metrics])
+importing = in_background([library.import_for_run])
 while not importing.done():
     looks += 1
     for name in ("PLANTED", "LOG_LEVEL", "DEEPEVAL_TELEMETRY_OPT_OUT"):

@@ -1,0 +1,134 @@
+"""The documents' Python API as a program uses it: inputs, settings and results of evaluators, DeepEval beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holodeck_action.compat
+from tests.evaluators.judged.test_documented import judge, printed
+from tests.llm.models import FakeModels
+
+assert holodeck_action.compat
+KEY = "sk-documented"
+
+
+@pytest.fixture
+def models() -> Iterator[FakeModels]:
+    with FakeModels(keys=[KEY]) as models:
+        models.answer(judge)
+        yield models
+        assert models.violations == []
+
+
+@pytest.fixture
+def config(models: FakeModels) -> Any:
+    provider = named("holodeck.models.llm", "ProviderEnum").OPENAI
+    kind = named("holodeck.lib.evaluators.deepeval.config", "DeepEvalModelConfig")
+    return kind(provider=provider, model_name="gpt-4o", api_key=KEY, endpoint=models.openai_url)
+
+
+def named(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)
+
+
+def test_a_result_is_a_dict_that_json_takes() -> None:
+    bleu = named("holodeck.lib.evaluators.nlp_metrics", "BLEUEvaluator")(threshold=0.5)
+    result = asyncio.run(bleu.evaluate(response="a b c d", ground_truth="a b c d"))
+    assert isinstance(result, dict)
+    assert isinstance(result, named("holodeck.lib.evaluators.base", "EvaluationResult"))
+    told = json.loads(json.dumps(result))
+    assert (told["score"], told["bleu"], told["passed"], told["metric_name"]) == (1.0, 1.0, True, "bleu")
+    assert {**result} == result
+
+
+SUBCLASS = """
+import asyncio, json, os
+import holodeck_action.compat
+from holodeck.lib.evaluators.deepeval import DeepEvalBaseEvaluator
+
+class MyMetricEvaluator(DeepEvalBaseEvaluator):
+    def _create_metric(self):
+        from deepeval.metrics import AnswerRelevancyMetric
+
+        return AnswerRelevancyMetric(threshold=self._threshold, model=self._model)
+
+evaluator = MyMetricEvaluator(threshold=0.7)
+result = asyncio.run(evaluator.evaluate(query="What is Python?", response="A programming language.", ground_truth="A"))
+os.environ["OPENAI_API_KEY"] = "sk-own"
+from deepeval.config.settings import get_settings
+from deepeval.metrics import FaithfulnessMetric
+from deepeval.models import AnthropicModel, OpenAIModel
+
+own = OpenAIModel(model="gpt-4o")
+before = get_settings()
+os.environ["OPENAI_MODEL_NAME"] = "gpt-4o-mini"
+print(json.dumps([
+    result["score"], evaluator.model_config.model_name, evaluator.threshold, type(evaluator.model).__name__,
+    own.api_key.get_secret_value(), FaithfulnessMetric().model.name, AnthropicModel(api_key="k").load_model() is None,
+    before.DEEPEVAL_RETRY_MAX_ATTEMPTS, get_settings() is before, type(os.environ).__name__, __import__.__module__,
+]))
+"""
+
+
+def test_ones_own_metric_takes_either_names_and_deepeval_works_beside_it(tmp_path: Path, models: FakeModels) -> None:
+    assert printed(tmp_path, models, SUBCLASS) == [
+        1.0,
+        "gpt-oss:20b",
+        0.7,
+        "OllamaModel",
+        "sk-own",
+        "gpt-4o-mini",
+        False,
+        2,
+        False,
+        "_Environ",
+        "builtins",
+    ]
+
+
+def test_values_of_the_data_model_configure_and_are_evaluated(config: Any, models: FakeModels) -> None:
+    api = "holodeck.lib.evaluators.deepeval"
+    settings = named(api, "GEvalConfig")(name="Tone", criteria="polite", evaluation_steps=["Look."], threshold=0.9)
+    tone = named(api, "GEvalEvaluator").from_config(settings, model_config=config)
+    given = named(api, "EvaluationInput")(query="Hello?", response="Dear Sir", metadata={"id": 1})
+    assert (given.input, given.actual_output) == ("Hello?", "Dear Sir")
+    result = asyncio.run(tone.evaluate(given))
+    assert (result["metric_name"], result["score"], result["passed"]) == ("GEval", 0.85, False)
+    rag = named(api, "RAGMetricConfig")(threshold=0.2, include_reason=False, model_config=config)
+    relevancy = named(api, "AnswerRelevancyEvaluator").from_config(rag)
+    assert (relevancy.threshold, relevancy.model_config) == (0.2, config)
+    assert asyncio.run(relevancy.evaluate(given, ground_truth="Good day"))["passed"]
+    assert not any("Hello?" in str(request.body) and "id" in request.body for request in models.requests)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("GEvalConfig", {"name": "x", "criteria": " "}, "criteria"),
+        ("GEvalConfig", {"name": "x", "criteria": "c", "threshold": 1.5}, "threshold"),
+        ("GEvalConfig", {"name": "x", "criteria": "c", "evaluation_params": ["input"]}, "actual_output"),
+        ("GEvalConfig", {"name": "x", "criteria": "c", "evaluation_params": ["actual_output", "mood"]}, "mood"),
+        ("RAGMetricConfig", {"threshold": -0.1}, "threshold"),
+        ("EvaluationInput", {"input": "x"}, "actual_output"),
+    ],
+)
+def test_values_that_are_none_are_refused(name: str, arguments: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        named("holodeck.lib.evaluators.deepeval", name)(**arguments)
+
+
+def test_the_parameters_that_a_judge_can_be_shown() -> None:
+    assert named("holodeck.models.evaluation", "VALID_EVALUATION_PARAMS") == {
+        "input",
+        "actual_output",
+        "expected_output",
+        "context",
+        "retrieval_context",
+    }
