@@ -22,6 +22,7 @@ from holodeck_action.settings import (
     SettingsError,
     check_reachable,
     choose_cases,
+    gates_problem,
     merge,
     unmatched_filters,
 )
@@ -184,6 +185,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
         except (SettingsError, TargetError) as error:
             lines.append(f"{suite_place(suite, around.cwd)}: {error}")
             continue
+        lines += gate_lines(settings.gates, flags, suite, cases, around.cwd)
         lines += judge_problems(suite, cases, settings, loaded.environ, shown)
         prepared.append(Prepared(suite, loaded.environ, shown, settings, cases, target, folder, cards=loaded.cards))
     if lines:
@@ -214,6 +216,7 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
                 _check_python_target(suite, target, loaded.environ)
         except TargetError as error:
             lines.append(redactor.text(f"{suite_place(suite, around.cwd)}: {error}"))
+        lines += gate_lines(suite.policy.gates, Flags(), suite, suite.cases, around.cwd)
         wrong, lacking = _check_judges(suite, loaded.environ, shown_folder(suite.folder, around.cwd))
         lines += map(redactor.text, wrong)
         # A judge that is the suite's own model misses what that does.
@@ -233,6 +236,16 @@ def suite_place(suite: Suite, cwd: Path) -> str:
     """Return a suite's file as a reader in `cwd` would type it."""
     shown = shown_folder(suite.folder, cwd)
     return f"{shown}/{suite.file}" if shown else suite.file
+
+
+def gate_lines(gates: Gates, flags: Flags, suite: Suite, cases: Sequence[Case], cwd: Path) -> list[str]:
+    """Say that no gate can fail in these cases; nothing when one can."""
+    problem = gates_problem(gates, flags, suite, cases)
+    if problem is None:
+        return []
+    if problem.mark is None:
+        return [f"{suite_place(suite, cwd)}: {problem}"]
+    return [_line(problem, shown_folder(suite.folder, cwd))]
 
 
 def failed_cases(path: Path) -> frozenset[str]:

@@ -13,6 +13,7 @@ from holodeck_action.results.record import Record
 from holodeck_action.results.report import build_report
 from holodeck_action.settings import Flags, merge_gates
 from holodeck_action.suite.checks import wrong_bounds
+from holodeck_action.suite.gating import GatedCases, unable_to_fail
 from holodeck_action.suite.policy import Gates
 
 
@@ -39,6 +40,7 @@ def redecide(results: Path, gates: Gates | None, flags: Flags, folder: Path | No
         raise ConfigurationError([str(error)]) from error
     applied = merge_gates(gates if gates is not None else record.gates, flags)
     _check_names(record, applied, results)
+    _check_gates(record, applied, results)
     if folder is not None:
         writable_folder(folder)
     verdict = decide(record, applied)
@@ -49,6 +51,15 @@ def redecide(results: Path, gates: Gates | None, flags: Flags, folder: Path | No
         except OSError as error:
             raise ConfigurationError([f"{folder / VERDICT_FILE}: cannot be written: {error.strerror}"]) from error
     return verdict.exit_code
+
+
+def _check_gates(record: Record, gates: Gates, results: Path) -> None:
+    """Refuse gates of which none can fail in the cases of the record."""
+    cases = record.cases
+    found = GatedCases(len(cases), sum(case.asserting for case in cases), sum(case.repeat > 1 for case in cases))
+    reason = unable_to_fail(gates, found) if cases else None
+    if reason is not None:
+        raise ConfigurationError([f"{results}: {reason}"])
 
 
 def _check_names(record: Record, gates: Gates, results: Path) -> None:

@@ -11,6 +11,7 @@ from holodeck_action.preflight import (
     Loaded,
     Prepared,
     Surroundings,
+    gate_lines,
     judge_problems,
     shown_folder,
     suite_place,
@@ -19,6 +20,7 @@ from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
 from holodeck_action.runner.stored import StoredError, stored_run
 from holodeck_action.settings import Flags, SettingsError, check_reachable, merge
 from holodeck_action.suite.applicability import case_asserts
+from holodeck_action.suite.gating import gates_scores
 from holodeck_action.suite.targets import RecordedTarget
 
 
@@ -57,11 +59,13 @@ def prepare_stored(
     except SettingsError as error:
         raise ConfigurationError([f"{place}: {error}"]) from error
     shown = shown_folder(suite.folder, around.cwd)
-    if stored.cases and not any(case_asserts(case) for case in stored.cases):
+    scored = gates_scores(settings.gates)
+    if stored.cases and not scored and not any(case_asserts(case) for case in stored.cases):
         raise ConfigurationError(
             [f"{place}: nothing can fail in the cases of {results}: every metric is informational or disabled"]
         )
-    problems = judge_problems(suite, stored.cases, settings, loaded.environ, shown)
+    problems = gate_lines(settings.gates, flags, suite, stored.cases, around.cwd)
+    problems += judge_problems(suite, stored.cases, settings, loaded.environ, shown)
     if problems:
         raise ConfigurationError(problems)
     return Prepared(

@@ -7,7 +7,7 @@ defaults.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,11 +16,14 @@ from typing import Literal, TypeVar
 from holodeck_action.results.statistics import MANY_ENOUGH, effective_sample_size, wilson_lower_bound
 from holodeck_action.runner.conditions import filter_words
 from holodeck_action.suite.applicability import case_asserts, skip_reason
+from holodeck_action.suite.errors import Problem
+from holodeck_action.suite.gating import GatedCases, gates_scores, unable_to_fail
 from holodeck_action.suite.policy import Gates
 from holodeck_action.suite.values import Case, Suite
 
 T = TypeVar("T")
 
+_GATE_FLAGS = ("min_pass_rate", "min_pass_rate_lower_bound", "min_completeness", "max_errors", "max_flaky")
 _BOOLEANS = {
     **dict.fromkeys(("true", "1", "yes", "on"), True),
     **dict.fromkeys(("false", "0", "no", "off"), False),
@@ -207,9 +210,28 @@ def merge_calls(suite: Suite, flags: Flags) -> ModelCalls:
 
 def merge_gates(gates: Gates, flags: Flags) -> Gates:
     """Return the gates with those that the command line sets."""
-    names = ("min_pass_rate", "min_pass_rate_lower_bound", "min_completeness", "max_errors", "max_flaky")
-    given = {name: getattr(flags, name) for name in names if getattr(flags, name) is not None}
+    given = {name: getattr(flags, name) for name in _GATE_FLAGS if getattr(flags, name) is not None}
     return gates.model_copy(update=given)
+
+
+def gates_problem(gates: Gates, flags: Flags, suite: Suite, cases: Sequence[Case]) -> Problem | None:
+    """Return why no gate can fail in these cases, at the flag or the line that makes it so; None when one can."""
+    if not cases:
+        return None
+    found = GatedCases(len(cases), sum(map(case_asserts, cases)), sum(case.repeat > 1 for case in cases))
+    reason = unable_to_fail(gates, found)
+    if reason is None:
+        return None
+    given = " ".join(_gate_flags(flags))
+    return Problem(None if given else suite.gates_mark, given or "gates", reason)
+
+
+def _gate_flags(flags: Flags) -> Iterator[str]:
+    """Yield the gates of the command line that take the place of those of the policy file, as they are written."""
+    for name in _GATE_FLAGS:
+        value = getattr(flags, name)
+        if value is not None:
+            yield f"--{name.replace('_', '-')} {value:g}"
 
 
 def choose_cases(suite: Suite, flags: Flags) -> tuple[Case, ...]:
@@ -236,7 +258,7 @@ def choose_cases(suite: Suite, flags: Flags) -> tuple[Case, ...]:
             f"no case matches {' '.join(filter_words(filters_of(flags)))}; the suite has {len(suite.cases)} cases, "
             f"such as {suite.cases[0].id!r}"
         )
-    if chosen and not any(case_asserts(case) for case in chosen):
+    if chosen and not gates_scores(suite.policy.gates) and not any(case_asserts(case) for case in chosen):
         raise SettingsError("nothing can fail in the chosen cases: every metric in them is informational or disabled")
     return tuple(_with_trials(case, flags) for case in chosen)
 

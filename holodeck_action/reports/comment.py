@@ -16,7 +16,15 @@ from holodeck_action.reports.budget import CHECK, COMMENT, Budget, Detail, cut, 
 from holodeck_action.reports.changes import Change, State, compare, keys, worst
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
 from holodeck_action.reports.markdown import IN_THE_RECORD
-from holodeck_action.reports.templating import Fields, markdown_environment, number, place, required, text_of, wrap
+from holodeck_action.reports.templating import (
+    Fields,
+    actual,
+    markdown_environment,
+    place,
+    required,
+    text_of,
+    wrap,
+)
 from holodeck_action.reports.untrusted import cell, fence, inline_code
 from holodeck_action.reports.wording import SIGNS, VERDICTS, WORDS, tally
 from holodeck_action.results.positions import repository_path
@@ -260,7 +268,6 @@ class _Text:
         return f"[{shown}]({self.at.server}/{self.at.repository}/blob/{sha}/{quote(path, safe='/')}#L{mark.line})"
 
 
-_COUNTED = ("max_errors", "max_flaky")
 _NO_OUTCOME = ("⚠️", "NO VERDICT")
 _BEYOND = "The run did not end as its suites did: not all of them ran, or their results could not be written."
 
@@ -293,5 +300,5 @@ def _gate(gate: GateVerdict) -> str:
     name = one_line(gate.name, 60)
     if gate.state == "undetermined":
         return f"{name} {WORDS[gate.state]}: {one_line(gate.reason, 150)}"
-    actual = "unknown" if gate.actual is None else number(gate.actual, 0 if gate.name in _COUNTED else 4)
-    return f"{name} is {actual}, {required(wrap(gate))} required"
+    shown = wrap(gate)
+    return f"{name} is {actual(shown)}, {required(shown)} required"

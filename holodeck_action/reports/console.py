@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holodeck_action.reports.wording import VERDICTS, call_text, calls_text, card_text, counts_text, panel_text, place
-from holodeck_action.results.gates import figure
+from holodeck_action.results.gates import figures
 from holodeck_action.results.verdict import GateVerdict
 from holodeck_action.results.views import CaseView, MetricView, Report, TurnView
 from holodeck_action.text.plain import one_line
@@ -129,7 +129,7 @@ def metric_texts(metric: MetricView) -> tuple[str, str, str, str]:
 
 def gate_text(gate: GateVerdict) -> str:
     """Return a gate with its numbers as one line."""
-    actual = "unknown" if gate.actual is None else figure(gate.actual)
-    numbers = f"{one_line(gate.name)} {actual} (required {figure(gate.required)})"
+    actual, required = figures(gate)
+    numbers = f"{one_line(gate.name)} {actual} (required {required})"
     state = "" if gate.state != "undetermined" else ": cannot be decided"
     return f"{_GATE_SIGNS[gate.state]} {numbers}: {one_line(gate.reason)}{state}"

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from holodeck_action.reports import untrusted
 from holodeck_action.reports.wording import SIGNS, WORDS, calls_text, estimate_text, panel_text, usd_text
 from holodeck_action.results.estimates import Estimate
-from holodeck_action.results.gates import at_most, figure
+from holodeck_action.results.gates import at_most, figures
 from holodeck_action.results.record import ModelCalls
-from holodeck_action.results.verdict import PanelSummary
+from holodeck_action.results.verdict import GateState, GateVerdict, PanelSummary
 from holodeck_action.text.plain import lines_of, one_line
 
 if TYPE_CHECKING:
@@ -264,15 +264,19 @@ def place(source: Fields, folder: Any = "") -> Untrusted:
 
 def required(gate: Fields) -> str:
     """Return what a gate requires, such as `≥ 0.9`."""
-    return f"{'≤' if at_most(text_of(gate['name'])) else '≥'} {figure(gate['required'])}"
+    return f"{'≤' if at_most(text_of(gate['name'])) else '≥'} {_numbers(gate)[1]}"
 
 
 def actual(gate: Fields) -> str:
     """Return what a gate found: a rate or a mean with four digits behind the point, `unknown` for nothing."""
-    if gate["actual"] is None:
-        return "unknown"
+    return _numbers(gate)[0]
+
+
+def _numbers(gate: Fields) -> tuple[str, str]:
     name = text_of(gate["name"])
-    return figure(gate["actual"]) if at_most(name) and not name.startswith("metrics.") else number(gate["actual"])
+    state: GateState = "failed" if text_of(gate["state"]) == "failed" else "passed"
+    found = GateVerdict(name, state, gate["actual"], gate["required"], "")
+    return figures(found, places=None if at_most(name) and not name.startswith("metrics.") else 4)
 
 
 def agreement(panel: Fields) -> str:

@@ -8,7 +8,7 @@ from datetime import date
 from holodeck_action.results.agreement import panel_summaries
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.consumption import cost_of, latencies_of, tokens_of
-from holodeck_action.results.gates import GateInputs, figure, judge_gates
+from holodeck_action.results.gates import GateInputs, figures, judge_gates
 from holodeck_action.results.judge import judge_case
 from holodeck_action.results.record import CaseRecord, Record
 from holodeck_action.results.summary import case_scores, summarise
@@ -67,10 +67,11 @@ def decide(record: Record, gates: Gates | None = None) -> Verdict:
         latencies=latencies_of(case for case, _ in gating),
         unrun=sum(verdict.judged == "skipped" for _, verdict in judged),
         summary=record.summary,
+        asserting=not record.cases or any(case.asserting for case in record.cases),
     )
     gate_verdicts = judge_gates(gates if gates is not None else record.gates, inputs) if record.cases else ()
     verdicts = tuple(verdict for _, verdict in judged)
-    outcome, exit_code, reason = _conclude(record, gate_verdicts, decided=inputs.pass_rate is not None)
+    outcome, exit_code, reason = _conclude(record, gate_verdicts, decided=inputs.decided)
     return Verdict(
         outcome=outcome,
         exit_code=exit_code,
@@ -175,5 +176,5 @@ def _conclude(record: Record, gates: tuple[GateVerdict, ...], *, decided: bool) 
 
 
 def _sentence(gate: GateVerdict) -> str:
-    actual = "unknown" if gate.actual is None else figure(gate.actual)
-    return f"{gate.name} is {actual}, {figure(gate.required)} required ({gate.reason})"
+    actual, required = figures(gate)
+    return f"{gate.name} is {actual}, {required} required ({gate.reason})"

@@ -13,13 +13,20 @@ from dataclasses import dataclass, field
 from holodeck_action.results.consumption import Latencies, Total
 from holodeck_action.results.metric_gates import Measured, Scores, metric_gates, reaches
 from holodeck_action.results.record import CustomSummary
-from holodeck_action.results.statistics import effective_sample_size, quantile, wilson_lower_bound
+from holodeck_action.results.statistics import (
+    effective_sample_size,
+    exactly,
+    quantile,
+    total_weight,
+    wilson_lower_bound,
+)
 from holodeck_action.results.summary import summary_score
 from holodeck_action.results.verdict import GateState, GateVerdict, MetricSummary
 from holodeck_action.suite.policy import Gates
 
 _LOST_SHOWN = 3
 _P95 = 0.95
+_MOST_DIGITS = 14
 _LATENCY = "p95_latency_ms"
 _NOTHING = Total(0.0, 0)
 _NO_TURN = Latencies((), 0)
@@ -32,6 +39,7 @@ class GateInputs:
     `passed`, `failed` and `missing` are the case weights by outcome (missing: in error or not run). `lost` says, one by
     one, which evaluations of passing cases did not happen. `scores` holds the score of each case with its weight, by
     metric. Of what was spent (`tokens`, `cost_usd`) nothing is left out; `unrun` counts all cases that were not run.
+    Without `asserting` no case can pass or fail: there is no pass rate, and gates on it do not apply.
     """
 
     passed: tuple[float, ...]
@@ -50,6 +58,7 @@ class GateInputs:
     latencies: Latencies = _NO_TURN
     unrun: int = 0
     summary: CustomSummary | None = None
+    asserting: bool = True
 
     @property
     def completeness(self) -> float:
@@ -57,10 +66,18 @@ class GateInputs:
         return self.completed / self.planned if self.planned else 1.0
 
     @property
+    def decided(self) -> bool:
+        """Whether a case is decided, or none can be."""
+        return bool(self.passed + self.failed) or not self.asserting
+
+    @property
     def pass_rate(self) -> float | None:
-        """Weighted share of passed among decided cases; None when no case is decided."""
-        decided = sum(self.passed) + sum(self.failed)
-        return sum(self.passed) / decided if decided else None
+        """Weighted share of passed among decided cases, below 1 when one failed; None when no case is decided."""
+        if not self.passed + self.failed:
+            return None
+        passed = total_weight(self.passed)
+        rate = float(passed / (passed + total_weight(self.failed)))
+        return math.nextafter(1.0, 0.0) if rate == 1.0 and self.failed else rate
 
 
 def judge_gates(gates: Gates, inputs: GateInputs) -> tuple[GateVerdict, ...]:
@@ -70,9 +87,9 @@ def judge_gates(gates: Gates, inputs: GateInputs) -> tuple[GateVerdict, ...]:
 
 def _judge(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
     complete = _complete(gates.min_completeness, inputs)
-    if gates.min_pass_rate is not None:
+    if gates.min_pass_rate is not None and inputs.asserting:
         yield _pass_rate(gates.min_pass_rate, inputs, tolerated=complete)
-    if gates.min_pass_rate_lower_bound is not None:
+    if gates.min_pass_rate_lower_bound is not None and inputs.asserting:
         yield _lower_bound(gates.min_pass_rate_lower_bound, inputs, tolerated=complete)
     if gates.min_completeness is not None:
         yield GateVerdict(
@@ -119,18 +136,18 @@ def _complete(required: float | None, inputs: GateInputs) -> bool:
 
 
 def _pass_rate(required: float, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
-    passed, failed, missing = sum(inputs.passed), sum(inputs.failed), sum(inputs.missing)
-    rate = inputs.pass_rate
+    passed, failed, missing = map(total_weight, (inputs.passed, inputs.failed, inputs.missing))
+    rate, bound = inputs.pass_rate, exactly(required)
     total = passed + failed + missing
     state: GateState
     if rate is None:
         return GateVerdict("min_pass_rate", "undetermined", None, required, "no case was decided")
     if tolerated:
-        state = "passed" if reaches(rate, required) else "failed"
-    elif not reaches((passed + missing) / total, required):
+        state = "passed" if passed >= bound * (passed + failed) else "failed"
+    elif passed + missing < bound * total:
         state = "failed"
     else:
-        state = "passed" if reaches(passed / total, required) else "undetermined"
+        state = "passed" if passed >= bound * total else "undetermined"
     decided = len(inputs.passed) + len(inputs.failed)
     reason = f"{len(inputs.passed)} of {decided} decided cases passed"
     if len({*inputs.passed, *inputs.failed}) > 1:
@@ -235,6 +252,30 @@ def at_most(name: str) -> bool:
     return key.startswith("max_") or key == _LATENCY
 
 
-def figure(value: float) -> str:
-    """Show a gate's number: with four significant digits, from a thousand on as a whole."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+def figures(gate: GateVerdict, *, places: int | None = None) -> tuple[str, str]:
+    """Show what a gate found (`unknown` for nothing) and what it requires.
+
+    Both get as many digits as it takes that a violated gate does not look satisfied.
+
+    Args:
+        gate: the gate.
+        places: digits behind the point of what was found; None for significant ones, as `figure`.
+    """
+    if gate.actual is None:
+        return "unknown", figure(gate.required)
+    for more in range(_MOST_DIGITS):
+        actual = figure(gate.actual, more) if places is None else f"{gate.actual:.{places + more}f}"
+        required = figure(gate.required, more)
+        if gate.state != "failed" or _looks_violated(gate.name, actual, required):
+            break
+    return actual, required
+
+
+def _looks_violated(name: str, actual: str, required: str) -> bool:
+    found, bound = (float(text.replace(",", "")) for text in (actual, required))
+    return found > bound if at_most(name) else found < bound
+
+
+def figure(value: float, more: int = 0) -> str:
+    """Show a gate's number: with four significant digits, from a thousand on as a whole; `more` adds digits."""
+    return f"{value:,.{more}f}" if abs(value) >= 1000 else f"{value:.{4 + more}g}"

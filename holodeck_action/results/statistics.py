@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
 Z_95 = 1.959963984540054
 """Two-sided 95 % quantile of the normal distribution."""
@@ -12,6 +14,16 @@ MANY_ENOUGH = 10
 _ROUNDING = 1e-14
 _SUM_ROUNDING = 1e-12
 _MOST_STEPS = 10_000
+
+
+def exactly(value: float) -> Fraction:
+    """Return a number as it is written: 0.1 is a tenth, which no float is."""
+    return Fraction(repr(value))
+
+
+def total_weight(weights: Iterable[float]) -> Fraction:
+    """Return the exact sum of weights as they are written."""
+    return sum((number * exactly(weight) for weight, number in Counter(weights).items()), Fraction(0))
 
 
 def weighted_mean(values: Sequence[tuple[float, float]]) -> float | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from holodeck_action.results.decide import expired
 from holodeck_action.results.record import CaseRecord
+from holodeck_action.suite.gating import gates_answers
 from holodeck_action.suite.policy import Gates
 from holodeck_action.suite.values import Case, Suite
 
@@ -37,8 +38,7 @@ def conditions(
         if entry.case in chosen and expired(entry, day):
             title = chosen[entry.case].name or entry.case
             yield f"the quarantine of {title!r} ended on {entry.expires} and it gates again (owner {entry.owner})"
-    of_answers = (gates.min_pass_rate, gates.min_pass_rate_lower_bound, gates.summary, gates.metrics or None)
-    if all(gate is None for gate in of_answers):
+    if not gates_answers(gates):
         yield "no gate looks at the answers: cases that fail do not fail this run"
     # The suite's own notices name those that its policy makes so.
     written = {case.id for case in suite.cases if case.min_pass == 1 < case.repeat}

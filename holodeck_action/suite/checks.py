@@ -21,9 +21,10 @@ from holodeck_action.suite.cases import CaseEntry, FileInput
 from holodeck_action.suite.document import Document
 from holodeck_action.suite.errors import Problem, field_path, quoted
 from holodeck_action.suite.expectations import not_literal
+from holodeck_action.suite.gating import gates_scores
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.messages import did_you_mean
-from holodeck_action.suite.policy import BOUNDS_OF_METRICS, GateMetric, Policy
+from holodeck_action.suite.policy import BOUNDS_OF_METRICS, GateMetric, Gates, Policy
 from holodeck_action.suite.sources import read_bytes
 from holodeck_action.suite.tools import PromptTool
 from holodeck_action.suite.validation import Path as Where
@@ -46,7 +47,7 @@ def unsupported_settings(policy: Policy, document: Document) -> list[Problem]:
     gates = policy.gates
     found: list[tuple[Where, object, str]] = [
         (("gates", "max_regressions"), gates.max_regressions, _BASELINE),
-        (("baseline", "source"), policy.baseline.source, _BASELINE),
+        *((("baseline", key), key, _BASELINE) for key in sorted(policy.baseline.model_fields_set)),
         (("vectorstores", "external"), policy.vectorstores.external or None, _EXTERNAL),
     ]
     return [_at(document, path, message) for path, value, message in found if value is not None]
@@ -173,13 +174,13 @@ def _not_literal(turn: Turn) -> Iterator[tuple[str, str]]:
             yield f"{name}[{index}]", reason
 
 
-def nothing_asserts(cases: Sequence[Case], document: Document) -> list[Problem]:
-    """A suite in which nothing can fail is green for the wrong reason."""
-    if any(case_asserts(case) for case in cases):
+def nothing_asserts(cases: Sequence[Case], gates: Gates, document: Document) -> list[Problem]:
+    """A suite in which neither a case nor a gate on scores can fail is green for the wrong reason."""
+    if gates_scores(gates) or any(case_asserts(case) for case in cases):
         return []
     message = (
         "nothing in this suite can fail: give a metric a threshold, add a metric that asserts (such as equality), "
-        "or add expected_tools to a case"
+        "add expected_tools to a case, or give gates.metrics a bound such as min_mean"
     )
     return [_at(document, ("evaluations",), message)]
 

@@ -106,6 +106,7 @@ def load_suite(
             for index, tool in enumerate(agent.tools or ())
         },
         summary_mark=_summary_mark(sources, policy),
+        gates_mark=_gates_mark(sources),
         card_marks=_card_marks(sources, policy),
     )
 
@@ -115,6 +116,12 @@ def _summary_mark(sources: Sources, policy: Policy) -> SourceMark | None:
         return None
     place = ("gates", "summary", "function")
     return sources.policy.mark(*position_of(sources.policy, sources.policy.root, place))
+
+
+def _gates_mark(sources: Sources) -> SourceMark | None:
+    if sources.policy is None or "gates" not in sources.policy.root:
+        return None
+    return sources.policy.mark(*position_of(sources.policy, sources.policy.root, ("gates",), key=True))
 
 
 def _card_marks(sources: Sources, policy: Policy) -> tuple[SourceMark, ...]:
@@ -345,4 +352,4 @@ class _Resolution:
         sources.problems += problems
         sources.notices += notices
         if not problems:
-            sources.problems += nothing_asserts(cases, sources.agent)
+            sources.problems += nothing_asserts(cases, self.policy.gates, sources.agent)

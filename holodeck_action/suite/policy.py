@@ -27,6 +27,8 @@ from holodeck_action.suite.targets import Target
 Count = Annotated[Integer, Field(ge=0)]
 AtLeastOne = Annotated[Integer, Field(ge=1)]
 Positive = Annotated[Number, Field(gt=0.0)]
+Weight = Annotated[Number, Field(ge=0.001, le=1000.0)]
+"""Nothing weighs more than a million times something else: a failure beside it would be lost in rounding."""
 NotNegative = Annotated[Number, Field(ge=0.0)]
 Reaction = Literal["fail", "warn", "ignore"]
 
@@ -36,7 +38,7 @@ class RetrievalOverlay(FormatModel):
 
     ground_truth_chunk_ids: Annotated[
         Annotated[list[WrittenId], Field(min_length=1), Tag("list")]
-        | Annotated[dict[WrittenId, Positive], Field(min_length=1), Tag("mapping")],
+        | Annotated[dict[WrittenId, Weight], Field(min_length=1), Tag("mapping")],
         Discriminator(lambda value: "mapping" if isinstance(value, dict) else "list"),
     ]
     """Ids of the relevant chunks, or id → gain."""
@@ -50,7 +52,7 @@ class CaseOverlay(FormatModel):
     retrieval: RetrievalOverlay | None = None
     expected_trajectory: Annotated[list[TrajectoryEntry], Field(min_length=1)] | None = None
     tags: list[NonBlank] | None = None
-    weight: Positive | None = None
+    weight: Weight | None = None
     repeat: AtLeastOne | None = None
     min_pass: AtLeastOne | None = None
 
@@ -91,7 +93,7 @@ class GateSummary(FormatModel):
     """A bound on one number for the suite (evaluators reference §10)."""
 
     method: Literal["simple_average", "weighted_average", "minimum", "custom"]
-    weights: dict[str, Positive] | None = None
+    weights: dict[str, Weight] | None = None
     """Weight per metric label, for weighted_average."""
     function: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")] | None = None
     """`module.path:callable`, importable from the suite's folder, for custom: takes `means`, gives a number 0..1."""

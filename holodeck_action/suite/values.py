@@ -131,6 +131,7 @@ class Suite:
         secrets: substituted variable values and secret fields, for redaction; never shown.
         tool_marks: where the tools of agent.yaml stand, by name; shared MCP servers have none.
         summary_mark: where the policy file names the callable of `gates.summary`; None where it names none.
+        gates_mark: where the policy file has its gates; None where it has none.
         card_marks: where the policy file names each of its judge cards.
     """
 
@@ -146,4 +147,5 @@ class Suite:
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     tool_marks: Mapping[str, SourceMark] = field(default_factory=dict)
     summary_mark: SourceMark | None = None
+    gates_mark: SourceMark | None = None
     card_marks: tuple[SourceMark, ...] = ()

@@ -227,12 +227,12 @@ def test_inputs_are_between_flags_and_the_policy_file(step: Step) -> None:
     step.output_file.unlink()
     assert step.run({"min_pass_rate": "0.5"}).code == 0
     step.output_file.unlink()
-    step.project.policy(target="recorded:answers.jsonl", gates={"min_pass_rate": 0.0})
+    step.project.policy(target="recorded:answers.jsonl", gates={"min_pass_rate": 0.1})
     assert step.run().code == 0
     step.output_file.unlink()
     assert step.run({"min_pass_rate": "1"}).code == 1
     assert step.run({"min_pass_rate": "1"}, arguments=("run",)).code == 1
-    assert step.run({"min_pass_rate": "1"}, arguments=("run", "--min-pass-rate", "0")).code == 0
+    assert step.run({"min_pass_rate": "1"}, arguments=("run", "--min-pass-rate", "0.1")).code == 0
     assert step.run({"case": "case 2\ncase 3\n"}, arguments=("run", "--min-pass-rate", "1")).code == 0
 
 
@@ -240,7 +240,7 @@ def test_zero_is_a_value(step: Step) -> None:
     step.project.numbered(2)
     step.project.answers([{"case": "case 0", "response": "0"}])
     rates = {"min_pass_rate": "0", "min_completeness": "0"}
-    assert step.run(rates).code == 0
+    assert step.run({**rates, "max_errors": "1"}).code == 0
     step.output_file.unlink()
     assert step.run({**rates, "max_errors": "0"}).code == 1
 

@@ -591,7 +591,7 @@ def test_a_summary_over_a_metric_that_was_lost_is_not_green(project: Project) ->
 def test_a_run_without_a_gate_on_its_answers_says_so(project: Project) -> None:
     project.numbered(2, frozenset({0, 1}))
     note = "note: no gate looks at the answers: cases that fail do not fail this run"
-    project.policy(target="recorded:answers.jsonl", gates={"min_pass_rate": None})
+    project.policy(target="recorded:answers.jsonl", gates={"min_pass_rate": None, "max_errors": 0})
     finished = project.run("run")
     assert finished.code == 0
     assert note in finished.stdout

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tests.fields.blocks import ABOVE_ZERO, TEXT, UNIT, Block, Values, choice, count
+from tests.fields.blocks import ABOVE_ZERO, TEXT, Block, Values, choice, count
 
 MODELS = Values(("[{provider: openai, name: j}]",), "gpt", "must be a list")
-REACTION = choice("fail", "warn", "ignore")
 
 
 def policy(model: str, place: str, path: str, fields: dict[str, Values]) -> Block:
@@ -31,12 +30,6 @@ BLOCKS = (
         "judges: %s",
         "judges",
         {"cards": Values(("[a.json]", "[a.json, b.json]"), "a.json", "must be a list")},
-    ),
-    policy(
-        "Baseline",
-        "baseline: %s",
-        "baseline",
-        {"margin": UNIT, "on_regressed": REACTION, "on_inconclusive": REACTION, "on_case_regression": REACTION},
     ),
     policy("CacheSettings", "cache: %s", "cache", {"dir": TEXT, "ttl_days": ABOVE_ZERO}),
 )

@@ -155,7 +155,7 @@ GATES = {
         gates(min_pass_rate=0.5, metrics={"equality": {"min_mean": 0.6}}),
         (0, 1),
     ),
-    "Gates.summary": Change("P F", gates(min_pass_rate=None), summary("minimum", 0.6), (0, 1)),
+    "Gates.summary": Change("P F", gates(min_pass_rate=0.5), summary("minimum", 0.6), (0, 1)),
     "GateSummary.method": Change("P F", summary("simple_average", 0.7), summary("minimum", 0.7), (0, 1)),
     "GateSummary.weights": Change(
         "P F",

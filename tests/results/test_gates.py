@@ -14,7 +14,7 @@ from scipy import stats
 
 from holodeck_action.results.decide import decide
 from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.gates import figure
+from holodeck_action.results.gates import figure, figures
 from holodeck_action.results.metric_gates import Measured, Scores, metric_gates
 from holodeck_action.results.record import CaseRecord, Timing, TurnRecord, Usage
 from holodeck_action.results.statistics import (
@@ -343,3 +343,73 @@ def test_a_single_score_has_no_interval_and_none_no_quantile() -> None:
 )
 def test_numbers_of_gates(value: float, text: str) -> None:
     assert figure(value) == text
+
+
+# -- weights and what is shown
+
+
+def rate(*cases: CaseRecord, required: float) -> GateVerdict:
+    """The verdict of a gate on the pass rate."""
+    (gate,) = decide(record(*cases, gates=Gates(min_pass_rate=required, min_completeness=None))).gates
+    return gate
+
+
+def weighted(letter: str, *weights: float) -> list[CaseRecord]:
+    return [replace(case(letter), weight=weight) for weight in weights]
+
+
+@pytest.mark.parametrize("weight", [1e3, 1e9, 1e20, 1e300])
+def test_no_weight_hides_a_failure(weight: float) -> None:
+    gate = rate(*weighted("P", weight), *weighted("F", 1.0), required=1.0)
+    assert gate.state == "failed"
+    assert gate.actual is not None
+    assert gate.actual < 1.0
+    actual, required = figures(gate)
+    assert (float(actual) < 1.0, required) == (True, "1")
+
+
+@given(
+    st.lists(st.integers(1, 1_000_000), max_size=12),
+    st.lists(st.integers(1, 1_000_000), max_size=12),
+    st.integers(1, 1000),
+)
+def test_the_pass_rate_is_compared_exactly_as_weights_are_written(
+    passed: list[int], failed: list[int], required: int
+) -> None:
+    assume(passed or failed)
+    cases = weighted("P", *(n / 1000 for n in passed)) + weighted("F", *(n / 1000 for n in failed))
+    gate = rate(*cases, required=required / 1000)
+    assert (gate.state == "passed") is (1000 * sum(passed) >= required * (sum(passed) + sum(failed)))
+
+
+@given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 30))
+def test_a_rate_that_was_reached_by_counting_passes(passed: int, failed: int, digits: int) -> None:
+    assert rate(*weighted("P", passed), *weighted("F", failed), required=0.0).state == "passed"
+    share = passed / (passed + failed)
+    rounded = math.floor(share * 10 ** min(digits, 12)) / 10 ** min(digits, 12)
+    assert rate(*weighted("P", passed), *weighted("F", failed), required=rounded).state == "passed"
+
+
+@given(
+    st.sampled_from(["min_pass_rate", "metrics.m.min_mean", "metrics.m.max_mean", "p95_latency_ms", "max_cost_usd"]),
+    st.floats(0, 1e7),
+    st.floats(1e-12, 1),
+    st.sampled_from([None, 4]),
+)
+def test_a_violated_gate_never_looks_satisfied(name: str, bound: float, off: float, places: int | None) -> None:
+    above = name in ("metrics.m.max_mean", "p95_latency_ms", "max_cost_usd")
+    found = bound + off if above else bound - off
+    assume(abs(found - bound) > 1e-12 * max(bound, 1))
+    actual, required = (
+        float(text.replace(",", "")) for text in figures(GateVerdict(name, "failed", found, bound, ""), places=places)
+    )
+    assert actual > required if above else actual < required
+
+
+def test_a_gate_that_is_not_violated_keeps_its_short_numbers() -> None:
+    assert figures(GateVerdict("min_pass_rate", "passed", 0.99996, 0.99995, "")) == ("1", "1")
+    assert figures(GateVerdict("min_pass_rate", "failed", 0.99996, 1.0, "")) == ("0.99996", "1")
+    assert figures(GateVerdict("min_pass_rate", "failed", 0.99996, 1.0, ""), places=4) == ("0.99996", "1")
+    assert figures(GateVerdict("max_total_tokens", "failed", 100_001, 100_000, "")) == ("100,001", "100,000")
+    assert figures(GateVerdict("p95_latency_ms", "failed", 1000.4, 1000.0, "")) == ("1,000.4", "1,000.0")
+    assert figures(GateVerdict("summary", "undetermined", None, 0.5, "")) == ("unknown", "0.5")

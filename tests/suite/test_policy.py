@@ -218,7 +218,10 @@ ALLOWED = f'(allowed: "refund after 40 days", "{IDS[1]}", "{IDS[2]}", "{IDS[3]}"
             f'1:44: cases: "{IDS[0]}" means the same case as "refund after 40 days": one entry per case',
         ),
         ("cases: {twin: null}", "1:15: cases.twin: must be a mapping"),
-        (f"cases: {{{IDS[0]}: {{weight: 0}}}}", f"1:40: cases.{IDS[0]}.weight: 0 is out of range (allowed: above 0)"),
+        (
+            f"cases: {{{IDS[0]}: {{weight: 0}}}}",
+            f"1:40: cases.{IDS[0]}.weight: 0 is out of range (allowed: 0.001 to 1000)",
+        ),
         (
             f"cases: {{{IDS[0]}: {{repeat: 0}}}}",
             f"1:40: cases.{IDS[0]}.repeat: 0 is out of range (allowed: 1 or more)",
@@ -244,7 +247,7 @@ ALLOWED = f'(allowed: "refund after 40 days", "{IDS[1]}", "{IDS[2]}", "{IDS[3]}"
         ),
         (
             f"cases: {{{IDS[0]}: {{retrieval: {{ground_truth_chunk_ids: {{a: 0}}}}}}}}",
-            f"1:72: cases.{IDS[0]}.retrieval.ground_truth_chunk_ids.a: 0 is out of range (allowed: above 0)",
+            f"1:72: cases.{IDS[0]}.retrieval.ground_truth_chunk_ids.a: 0 is out of range (allowed: 0.001 to 1000)",
         ),
         (
             f"cases: {{{IDS[0]}: {{expected_trajectory: [search]}}}}",
@@ -325,6 +328,11 @@ BASELINE = "needs a baseline, which this version cannot compare with yet; remove
     [
         ("gates: {max_regressions: 0}", f"1:26: gates.max_regressions: {BASELINE}"),
         ("baseline: {source: history}", f"1:20: baseline.source: {BASELINE}"),
+        ("baseline: {source: null}", f"1:20: baseline.source: {BASELINE}"),
+        ("baseline: {margin: 0.1}", f"1:20: baseline.margin: {BASELINE}"),
+        ("baseline: {on_regressed: warn}", f"1:26: baseline.on_regressed: {BASELINE}"),
+        ("baseline: {on_inconclusive: warn}", f"1:29: baseline.on_inconclusive: {BASELINE}"),
+        ("baseline: {on_case_regression: fail}", f"1:32: baseline.on_case_regression: {BASELINE}"),
         ("vectorstores: {external: true}", f"1:26: vectorstores.external: {EXTERNAL}"),
     ],
 )
@@ -343,7 +351,7 @@ trials: {repeat: 1, min_pass: 1, stop_when_decided: true}
 gates: {min_pass_rate: 1.0, min_pass_rate_lower_bound: null, min_completeness: 1.0, max_errors: null, max_flaky: null,
         max_regressions: null, max_cost_usd: null, max_total_tokens: null, p95_latency_ms: null, metrics: {},
         summary: null}
-baseline: {source: null, margin: 0.10, on_regressed: fail, on_inconclusive: warn, on_case_regression: fail}
+baseline: {}
 quarantine: []
 budget: {max_cost_usd: null, max_tokens: null, max_minutes: null}
 limits: {concurrency: 10, turn_timeout_s: 60, case_timeout_s: 600, run_timeout_s: null, max_response_bytes: 1000000}
