@@ -53,7 +53,8 @@ class EvaluationSpans:
 
     def _child(self, label: str, started_ns: int) -> Span:
         attributes = {"gen_ai.evaluation.name": label}
-        return self._turn.child(f"evaluate {label}", "internal", attributes, sampled=False, started_ns=started_ns)
+        name = f"evaluate {label}"
+        return self._turn.child(name, "internal", attributes, sampled=False, started_ns=started_ns, graded=True)
 
 
 def tools_checked(found: Span, assertions: Iterable[ToolAssertion]) -> None:

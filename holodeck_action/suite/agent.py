@@ -8,7 +8,17 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.backends import ClaudeConfig, OpenAIConfig
-from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank, Number, UnitInterval, WrittenText
+from holodeck_action.suite.base import (
+    EmptyAsNone,
+    Flag,
+    FormatModel,
+    Integer,
+    MaybeText,
+    NonBlank,
+    Number,
+    UnitInterval,
+    WrittenText,
+)
 from holodeck_action.suite.cases import CaseEntry, FreeMapping
 from holodeck_action.suite.metrics import SuiteMetric
 from holodeck_action.suite.project import ExecutionConfig
@@ -108,12 +118,16 @@ class Traces(FormatModel):
     """Share of the trials whose spans are kept."""
     capture_content: Flag = False
     """Whether inputs and outputs stand in the spans."""
+    capture_evaluation_content: Flag = False
+    """Whether what judges read and write, and explanations, stand in the spans; with `capture_content` they do too."""
     redaction_patterns: tuple[Annotated[NonBlank, AfterValidator(_pattern)], ...] = ()
     """Regular expressions; what they match in inputs and outputs becomes `***`."""
     max_queue_size: Annotated[Integer, Field(ge=1)] | None = None
     """Spans that may wait to be sent."""
     max_export_batch_size: Annotated[Integer, Field(ge=1)] | None = None
     """Spans of one request."""
+    schedule_delay_millis: Annotated[Integer, Field(ge=100)] | None = None
+    """Milliseconds between two requests."""
 
     @model_validator(mode="after")
     def _a_batch_fits_the_queue(self) -> Traces:
@@ -156,11 +170,11 @@ class OTLPExporter(FormatModel):
     """Telemetry to an OTLP endpoint."""
 
     enabled: Flag = True
-    endpoint: NonBlank | None = None
+    endpoint: MaybeText = None
     protocol: Literal["grpc", "http"] | None = None
     headers: dict[str, WrittenText] | None = None
     timeout_ms: Annotated[Integer, Field(gt=0)] | None = None
-    compression: NonBlank | None = None
+    compression: MaybeText = None
     insecure: Flag | None = None
 
 
@@ -178,7 +192,7 @@ class Observability(FormatModel):
 
     enabled: Flag = False
     disable_provider_tracing: Flag | None = None
-    service_name: NonBlank | None = None
+    service_name: MaybeText = None
     traces: Traces | None = None
     metrics: MetricsExport | None = None
     logs: Logs | None = None
@@ -198,12 +212,13 @@ class AgentConfig(FormatModel):
     author: NonBlank | None = None
     model: LLMProvider
     instructions: Annotated[Instructions, BeforeValidator(_not_bare_text)]
-    response_format: (
+    response_format: Annotated[
         Annotated[
             Annotated[NonBlank, Tag("text")] | Annotated[FreeMapping, Tag("mapping")], Discriminator(_text_or_mapping)
         ]
-        | None
-    ) = None
+        | None,
+        EmptyAsNone(),
+    ] = None
     """JSON schema of the answer, or the path of a JSON file with it."""
     tools: Annotated[list[Tool], Field(max_length=50)] | None = None
     evaluations: EvaluationConfig | None = None

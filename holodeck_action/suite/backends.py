@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank, Number
+from holodeck_action.suite.base import Flag, FormatModel, Integer, MaybeText, NonBlank, Number
 from holodeck_action.suite.providers import ProviderName
 
 Effort = Literal["low", "medium", "high", "max"]
@@ -55,7 +55,7 @@ class Subagent(FormatModel):
 class ClaudeConfig(FormatModel):
     """Settings of the Claude runner; max_turns, the tool lists, effort, the cost cap and the fallback are honoured."""
 
-    working_directory: NonBlank | None = None
+    working_directory: MaybeText = None
     permission_mode: Literal["manual", "acceptEdits", "acceptAll"] = "manual"
     max_turns: Annotated[Integer, Field(ge=1)] | None = None
     max_concurrent_sessions: Annotated[Integer, Field(ge=1, le=500)] | None = None
@@ -69,7 +69,7 @@ class ClaudeConfig(FormatModel):
     disallowed_tools: list[NonBlank] | None = None
     effort: Effort | None = None
     max_budget_usd: Annotated[Number, Field(gt=0.0)] | None = None
-    fallback_model: NonBlank | None = None
+    fallback_model: MaybeText = None
     setting_sources: list[Literal["user", "project", "local", "all"]] | None = None
     i_understand_this_is_unsafe: Flag = False
     disable_default_hooks: Flag = False
@@ -101,7 +101,7 @@ class OpenAIConfig(FormatModel):
     permissions: ToolPermissions | None = None
     effort: Effort | None = None
     max_budget_usd: Annotated[Number, Field(gt=0.0)] | None = None
-    fallback_model: NonBlank | None = None
+    fallback_model: MaybeText = None
     disallowed_tools: list[NonBlank] | None = None
 
 

@@ -83,8 +83,23 @@ class NoneAs:
         return {"anyOf": [handler(schema), {"type": "null"}]}
 
 
+class EmptyAsNone:
+    """Annotation of what may be None: empty text means not given, such as `${VARIABLE}` of an empty variable."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_before_validator_function(
+            lambda value: None if isinstance(value, str) and not value else value, schema=handler(source)
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [*handler(schema)["anyOf"], {"const": ""}]}
+
+
 NonBlank = Annotated[str, StringConstraints(pattern=r"\S")]
 """Text with at least one character that is not white space."""
+
+MaybeText = Annotated[NonBlank | None, EmptyAsNone()]
+"""Text that may be left out; an empty one is left out too."""
 
 Integer = Annotated[int, BeforeValidator(_integer)]
 """A whole number, or its digits as quoted text; `true` is not 1."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank
+from holodeck_action.suite.base import Flag, FormatModel, Integer, MaybeText, NonBlank
 from holodeck_action.suite.metrics import CaseMetric
 
 MATCHER_KEYS: tuple[Literal["fuzzy"], Literal["regex"]] = ("fuzzy", "regex")
@@ -109,9 +109,9 @@ FreeMapping = Annotated[dict[str, Any], AfterValidator(json_value)]
 class FileInput(FormatModel):
     """A file given to the agent with the input."""
 
-    path: NonBlank | None = None
+    path: MaybeText = None
     """Path relative to the file that names it."""
-    url: NonBlank | None = None
+    url: MaybeText = None
     type: Literal["image", "pdf", "text", "excel", "word", "powerpoint", "csv"]
     description: str | None = None
     pages: list[Annotated[Integer, Field(gt=0)]] | None = None

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank
+from holodeck_action.suite.base import Flag, FormatModel, Integer, MaybeText
 from holodeck_action.suite.judging import Judges
 
 EvaluationParam = Literal["input", "actual_output", "expected_output", "context", "retrieval_context"]
@@ -27,7 +27,7 @@ class MetricModel(FormatModel):
     """Milliseconds one evaluation may take; 60,000 when absent."""
     retry_on_failure: Annotated[Integer, Field(ge=1, le=3)] | None = None
     """How often a transient failure of the evaluation is tried again."""
-    name: NonBlank | None = None
+    name: MaybeText = None
     """The name shown in reports and used by gates; derived from the metric when absent."""
 
 

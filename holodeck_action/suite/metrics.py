@@ -246,9 +246,14 @@ def _type_of(value: Any) -> str | None:
     return kind if isinstance(kind, str) else None
 
 
-def _type_or_standard(value: Any) -> str | None:
+TOLD_BY = {"criteria": "geval", "metric_type": "rag", "grader": "code"}
+"""Required keys that say of an entry without `type` which one it is."""
+
+
+def _type_or_told(value: Any) -> str | None:
     if isinstance(value, dict) and "type" not in value:
-        return "standard"
+        told = (kind for key, kind in TOLD_BY.items() if key in value and "metric" not in value)
+        return next(told, "standard")
     return _type_of(value)
 
 
@@ -328,5 +333,5 @@ METRIC_TYPES: dict[str, type[MetricModel]] = {
 AnyMetric = SingleMetric | Annotated[CompositeMetric, Tag("composite")]
 SuiteMetric = Annotated[AnyMetric, Discriminator(_type_of), Field(json_schema_extra={"required": ["type"]})]
 """An entry of `evaluations.metrics`: `type` is required."""
-CaseMetric = Annotated[AnyMetric, Discriminator(_type_or_standard)]
-"""An entry of a case's or turn's `evaluations`: `type` may be left out for `standard`."""
+CaseMetric = Annotated[AnyMetric, Discriminator(_type_or_told)]
+"""An entry of a case's or turn's `evaluations`: `type` may be left out for HoloDeck's four."""

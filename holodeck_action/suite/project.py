@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank, Number, SecretText
+from holodeck_action.suite.base import Flag, FormatModel, Integer, MaybeText, NonBlank, Number, SecretText
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.tools import MCPTool
 
@@ -23,7 +23,7 @@ class ExecutionConfig(FormatModel):
     download_timeout: Seconds | None = None
     """Seconds for one download; 30 when set nowhere."""
     cache_enabled: Flag | None = None
-    cache_dir: NonBlank | None = None
+    cache_dir: MaybeText = None
     verbose: Flag | None = None
     quiet: Flag | None = None
     parallel_test_cases: Annotated[Integer, Field(ge=1)] | None = None

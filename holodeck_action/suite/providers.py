@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.base import FormatModel, Integer, NonBlank, Number, SecretText, UnitInterval
+from holodeck_action.suite.base import FormatModel, Integer, MaybeText, NonBlank, Number, SecretText, UnitInterval
 
 ProviderName = Literal["openai", "azure_openai", "anthropic", "ollama"]
 AuthProvider = Literal["api_key", "oauth_token", "bedrock", "vertex", "foundry", "custom"]
@@ -21,9 +21,9 @@ class LLMProvider(FormatModel):
     temperature: Annotated[Number, Field(ge=0.0, le=2.0)] | None = 0.3
     max_tokens: Annotated[Integer, Field(gt=0)] | None = 1000
     top_p: UnitInterval | None = None
-    endpoint: NonBlank | None = None
+    endpoint: MaybeText = None
     api_key: SecretText | None = None
-    api_version: NonBlank | None = None
+    api_version: MaybeText = None
     auth_provider: AuthProvider | None = None
 
     @model_validator(mode="after")

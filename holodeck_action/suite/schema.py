@@ -13,7 +13,7 @@ from typing import Any
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.base import FLAG_TEXT, INTEGER_TEXT, NUMBER_TEXT, FormatModel
 from holodeck_action.suite.descriptions import describe_fields
-from holodeck_action.suite.metrics import METRIC_TYPES
+from holodeck_action.suite.metrics import METRIC_TYPES, TOLD_BY
 from holodeck_action.suite.policy import BOUNDS_OF_METRICS, Policy
 
 Schema = dict[str, Any]
@@ -157,9 +157,12 @@ def _finished(root: type[FormatModel], title: str) -> Schema:
         if target is not None:
             target["allOf"] = [*target.get("allOf", ()), *copy.deepcopy(rules)]
     for kind, model in METRIC_TYPES.items():
-        if kind != "standard" and model.__name__ in definitions:
+        if kind not in ("standard", *TOLD_BY.values()) and model.__name__ in definitions:
             definition = definitions[model.__name__]
             definition["required"] = ["type", *definition.get("required", ())]
+    if "MCPTool" in definitions:
+        # Among other tools it needs its type.
+        definitions["MCPTool"]["required"].insert(0, "type")
     definitions.update(copy.deepcopy(_TEXT_FORMS))
     return {"$schema": _DIALECT, "title": title, **schema}
 

@@ -9,9 +9,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.base import (
+    EmptyAsNone,
     Flag,
     FormatModel,
     Integer,
+    MaybeText,
     NonBlank,
     Number,
     SecretText,
@@ -28,7 +30,7 @@ class ToolModel(FormatModel):
     """What every tool has."""
 
     name: Annotated[str, Field(pattern=r"^[0-9A-Za-z_]+$")]
-    description: NonBlank
+    description: str
     defer_loading: Flag = True
 
 
@@ -92,15 +94,15 @@ class VectorstoreTool(ToolModel):
     meta_fields: list[NonBlank] | None = None
     chunk_size: Annotated[Integer, Field(gt=0)] | None = None
     chunk_overlap: Annotated[Integer, Field(ge=0)] | None = None
-    embedding_model: NonBlank | None = None
+    embedding_model: MaybeText = None
     embedding_dimensions: Annotated[Integer, Field(ge=1, le=10000)] | None = None
-    database: DatabaseField | None = None
+    database: Annotated[DatabaseField | None, EmptyAsNone()] = None
     top_k: Annotated[Integer, Field(ge=1, le=100)] = 5
     min_similarity_score: UnitInterval | None = None
-    record_path: NonBlank | None = None
+    record_path: MaybeText = None
     record_prefix: str | None = None
     meta_prefix: str | None = None
-    id_field: NonBlank | None = None
+    id_field: MaybeText = None
     field_separator: str = "\n"
     delimiter: str | None = None
 
@@ -115,8 +117,8 @@ class KeywordIndex(FormatModel):
     """Where keyword search keeps its index."""
 
     provider: Literal["in-memory", "opensearch"] = "in-memory"
-    endpoint: NonBlank | None = None
-    index_name: NonBlank | None = None
+    endpoint: MaybeText = None
+    index_name: MaybeText = None
     username: WrittenText | None = None
     password: SecretText | None = None
     api_key: SecretText | None = None
@@ -157,8 +159,8 @@ class HierarchicalDocumentTool(ToolModel):
     extract_cross_references: Flag = True
     enable_reranking: Flag = False
     reranker_model: LLMProvider | None = None
-    embedding_model: NonBlank | None = None
-    database: DatabaseField | None = None
+    embedding_model: MaybeText = None
+    database: Annotated[DatabaseField | None, EmptyAsNone()] = None
     keyword_index: KeywordIndex | None = None
     defer_loading: Flag = True
 
@@ -179,13 +181,14 @@ class HierarchicalDocumentTool(ToolModel):
 class MCPTool(ToolModel):
     """A server of the Model Context Protocol."""
 
-    type: Literal["mcp"]
+    type: Literal["mcp"] = "mcp"
+    """Left out only in `mcp_servers`, where nothing else stands."""
     transport: Literal["stdio", "sse", "websocket", "http"] = "stdio"
     command: Literal["npx", "node", "uvx", "docker"] | None = None
     args: list[WrittenText] | None = None
     env: dict[str, WrittenText] | None = None
-    env_file: NonBlank | None = None
-    encoding: NonBlank | None = None
+    env_file: MaybeText = None
+    encoding: MaybeText = None
     url: NonBlank | None = None
     headers: dict[str, WrittenText] | None = None
     timeout: Annotated[Number, Field(gt=0.0)] | None = None
@@ -197,7 +200,7 @@ class MCPTool(ToolModel):
     request_timeout: Annotated[Number, Field(gt=0.0)] = 60.0
     is_retrieval: Flag = False
     """True: the results are retrieval context for RAG metrics."""
-    registry_name: NonBlank | None = None
+    registry_name: MaybeText = None
 
     @model_validator(mode="after")
     def _has_an_address(self) -> MCPTool:

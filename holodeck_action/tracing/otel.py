@@ -32,33 +32,49 @@ _KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all spans of a run share: who makes them, what is taken out of them, and which share of trials is kept."""
+    """What all spans of a run share: who makes them, what is taken out of them, and which share of trials is kept.
+
+    `content` makes inputs and outputs, `graded` those of evaluations and of what is below them; None where they are not
+    wanted.
+    """
 
     tracer: trace.Tracer
     redactor: Redactor
     content: Content | None
+    graded: Content | None
     keeps: Callable[[], bool]
 
 
 class OtelSpan:
     """A span of the SDK, without secrets."""
 
-    __slots__ = ("_shared", "_span")
+    __slots__ = ("_content", "_graded", "_shared", "_span")
 
-    def __init__(self, span: trace.Span, shared: Shared) -> None:
+    def __init__(self, span: trace.Span, shared: Shared, *, graded: bool) -> None:
         self._span = span
         self._shared = shared
+        self._graded = graded
+        self._content = shared.graded if graded else shared.content
 
     @property
     def content(self) -> bool:
         """Whether inputs and outputs are wanted."""
-        return self._shared.content is not None
+        return self._content is not None
 
-    def child(self, name: str, kind: Kind, attributes: Attributes, *, sampled: bool, started_ns: int | None) -> Span:
+    def child(
+        self,
+        name: str,
+        kind: Kind,
+        attributes: Attributes,
+        *,
+        sampled: bool,
+        started_ns: int | None,
+        graded: bool = False,
+    ) -> Span:
         """Start a piece of this work; one that is not kept keeps nothing below it either."""
         if sampled and not self._shared.keeps():
             return NO_SPAN
-        return start(self._shared, name, kind, attributes, self._span, started_ns)
+        return start(self._shared, name, kind, attributes, self._span, started_ns, graded=graded or self._graded)
 
     def set(self, attributes: Attributes) -> None:
         """Add facts."""
@@ -66,8 +82,8 @@ class OtelSpan:
 
     def set_content(self, name: str, value: Any) -> None:
         """Add an input or an output, where they are wanted."""
-        if self._shared.content is not None:
-            self._span.set_attribute(name, self._shared.content.text(value))
+        if self._content is not None:
+            self._span.set_attribute(name, self._content.text(value))
 
     def fail(self, code: str) -> None:
         """Say that the work failed."""
@@ -118,7 +134,7 @@ class OtelTraces:
         self._redactor = redactor
         self._watch = Watch()
         self._counter = _Counter()
-        self._content = Content(redactor, plan.patterns) if plan.content else None
+        self._content = Content(redactor, plan.patterns) if plan.graded else None
         self._quiet = Quiet(self._watch)
         try:
             resource = Resource.create({name: named.text(value) for name, value in plan.resource.items()})
@@ -131,6 +147,7 @@ class OtelTraces:
                     BatchSpanProcessor(
                         otlp_exporter(plan.otlp, self._watch),
                         max_queue_size=plan.queue,
+                        schedule_delay_millis=plan.delay_ms,
                         max_export_batch_size=plan.batch,
                     )
                 )
@@ -139,7 +156,8 @@ class OtelTraces:
             raise
         tracer = self._provider.get_tracer("holodeck_action", __version__, schema_url=SCHEMA_URL)
         rate = plan.rate
-        self._shared = Shared(tracer, redactor, self._content, lambda: rate >= 1.0 or uniform() < rate)
+        content = self._content if plan.content else None
+        self._shared = Shared(tracer, redactor, content, self._content, lambda: rate >= 1.0 or uniform() < rate)
 
     def root(self, name: str, attributes: Attributes) -> Span:
         """Start the span of a run."""
@@ -186,7 +204,14 @@ class OtelTraces:
 
 
 def start(
-    shared: Shared, name: str, kind: Kind, attributes: Attributes, parent: trace.Span | None, started_ns: int | None
+    shared: Shared,
+    name: str,
+    kind: Kind,
+    attributes: Attributes,
+    parent: trace.Span | None,
+    started_ns: int | None,
+    *,
+    graded: bool = False,
 ) -> OtelSpan:
     """Start a span; see `Span.child`. Without a parent it is the first of a trace."""
     context = trace.set_span_in_context(trace.INVALID_SPAN if parent is None else parent)
@@ -197,7 +222,7 @@ def start(
         attributes=_clean(attributes, shared.redactor),
         start_time=started_ns,
     )
-    return OtelSpan(span, shared)
+    return OtelSpan(span, shared, graded=graded)
 
 
 def _clean(attributes: Attributes, redactor: Redactor) -> dict[str, Any]:

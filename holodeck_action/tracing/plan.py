@@ -73,17 +73,21 @@ class TracePlan:
         resource: who sends them: `service.name` and what `resource_attributes` says.
         rate: share of trials that are kept, above 0.
         content: whether inputs and outputs are in them.
+        graded: whether those of evaluations, and of what is below these, are in them.
         patterns: what is taken out of inputs and outputs beside secrets, as regular expressions.
         queue: spans that may wait to be sent; the oldest go when it is full.
         batch: spans of one request.
+        delay_ms: milliseconds between two requests; None for the SDK's own.
     """
 
     resource: Mapping[str, str]
     rate: float
     content: bool
+    graded: bool
     patterns: tuple[str, ...]
     queue: int
     batch: int
+    delay_ms: int | None
     otlp: Otlp | None
     console: Console | None
 
@@ -130,9 +134,11 @@ def plan_traces(block: Observability | None, name: str, environ: Mapping[str, st
         resource=resource,
         rate=traces.sample_rate,
         content=traces.capture_content,
+        graded=traces.capture_content or traces.capture_evaluation_content,
         patterns=traces.redaction_patterns,
         queue=queue,
         batch=batch,
+        delay_ms=traces.schedule_delay_millis,
         otlp=otlp,
         console=console,
     )
@@ -243,4 +249,5 @@ def _sizes(traces: Traces) -> tuple[int, int]:
     """Return the sizes of queue and batch; one that is not given follows the other."""
     batch = traces.max_export_batch_size
     queue = traces.max_queue_size or max(_QUEUE, batch or 0)
-    return queue, batch or min(_BATCH_WITH_CONTENT if traces.capture_content else _BATCH, queue)
+    content = traces.capture_content or traces.capture_evaluation_content
+    return queue, batch or min(_BATCH_WITH_CONTENT if content else _BATCH, queue)

@@ -30,10 +30,12 @@ def program_span(name: str, attributes: Attributes, *, rate: float, content: boo
     if random.random() >= rate:
         return NO_SPAN
     redactor = Redactor(environment_secrets(os.environ))
+    kept = Content(redactor, patterns) if content else None
     shared = Shared(
         trace.get_tracer("holodeck_action", __version__, schema_url=SCHEMA_URL),
         redactor,
-        Content(redactor, patterns) if content else None,
+        kept,
+        kept,
         lambda: True,
     )
     found: OtelSpan = start(shared, name, "internal", attributes, trace.get_current_span(), None)

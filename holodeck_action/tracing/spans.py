@@ -28,7 +28,16 @@ class Span(Protocol):
         """Whether inputs and outputs are wanted; `set_content` does nothing otherwise."""
         ...
 
-    def child(self, name: str, kind: Kind, attributes: Attributes, *, sampled: bool, started_ns: int | None) -> Span:
+    def child(
+        self,
+        name: str,
+        kind: Kind,
+        attributes: Attributes,
+        *,
+        sampled: bool,
+        started_ns: int | None,
+        graded: bool = False,
+    ) -> Span:
         """Start a piece of this work.
 
         Args:
@@ -37,6 +46,7 @@ class Span(Protocol):
             attributes: facts without content; None is left out.
             sampled: whether this piece is one of those of which only a share is kept (`traces.sample_rate`).
             started_ns: when it began, in nanoseconds since 1970; None for now.
+            graded: whether it is an evaluation: what it and all below it read and write is asked for by itself.
         """
         ...
 
@@ -67,7 +77,16 @@ class NoSpan:
         """Nothing is wanted."""
         return False
 
-    def child(self, name: str, kind: Kind, attributes: Attributes, *, sampled: bool, started_ns: int | None) -> Span:
+    def child(
+        self,
+        name: str,
+        kind: Kind,
+        attributes: Attributes,
+        *,
+        sampled: bool,
+        started_ns: int | None,
+        graded: bool = False,
+    ) -> Span:
         """Return itself."""
         return self
 

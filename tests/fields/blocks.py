@@ -95,7 +95,7 @@ def number(low: float, high: float, bad: str, **beside: str | None) -> Values:
     return Values(good, bad, f"{bad} is out of range (allowed: {low:g} to {high:g})", beside)
 
 
-TEXT = Values(("some words",), "''", "must not be blank")
+TEXT = Values(("some words",), "' '", "must not be blank")
 ANY_TEXT = Values(("'; '",), "[a]", "must be text")
 WRITTEN = Values(("7",), "[a]", "must be text")
 FLAG = Values(("true", "false"), "maybe", "must be true or false")

@@ -49,9 +49,11 @@ OBSERVABILITY = (
             "enabled": FLAG,
             "sample_rate": UNIT,
             "capture_content": FLAG,
+            "capture_evaluation_content": FLAG,
             "redaction_patterns": TEXTS,
             "max_queue_size": count(1),
             "max_export_batch_size": count(1),
+            "schedule_delay_millis": count(100),
         },
     ),
     telemetry(

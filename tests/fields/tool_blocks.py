@@ -44,7 +44,7 @@ BLOCKS = (
     tool(
         "ToolModel",
         {"type": "mcp", "command": "npx"},
-        {"name": NAME, "description": replace(TEXT, good=("other",)), "defer_loading": FLAG},
+        {"name": NAME, "description": ANY_TEXT, "defer_loading": FLAG},
     ),
     tool(
         "FunctionTool",

@@ -114,6 +114,7 @@ def test_which_exporters_are_used() -> None:
     [
         ({}, 2048, 512),
         ({"capture_content": True}, 2048, 32),
+        ({"capture_evaluation_content": True}, 2048, 32),
         ({"max_queue_size": 100}, 100, 100),
         ({"max_export_batch_size": 5000}, 5000, 5000),
         ({"max_queue_size": 9, "max_export_batch_size": 3, "capture_content": True}, 9, 3),

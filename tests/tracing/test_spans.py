@@ -82,6 +82,19 @@ def test_tasks_have_spans_of_their_own() -> None:
     assert current() is NO_SPAN
 
 
+def test_spans_are_sent_as_often_as_asked() -> None:
+    with http_collector() as collector:
+        traces = opened(to(collector), schedule_delay_millis=100)
+        with Scope(traces.root("run", {})):
+            pass
+        # The SDK's own delay is 5 s.
+        until = time.monotonic() + 3
+        while not collector.spans and time.monotonic() < until:
+            time.sleep(0.01)
+        assert [span.name for span in collector.spans] == ["run"]
+        assert traces.close(10) == ()
+
+
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_the_end_comes_in_the_time_it_has(protocol: str) -> None:
     with http_collector() if protocol == "http" else grpc_collector() as collector:

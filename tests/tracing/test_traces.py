@@ -301,12 +301,16 @@ def test_the_words_of_a_judge_are_content(project: Project, models: FakeModels, 
     models.answer(lambda request: Answer(json.dumps({"reason": f"it is fine, {KEY}", "score": 9})))
     judge = {"provider": "openai", "name": "gpt-4o", "endpoint": models.openai_url}
     tone = {"type": "geval", "name": "Tone", "criteria": "polite", "evaluation_steps": ["look"]}
-    transcript(project, **block(collector, {"capture_content": True}))
+    transcript(project, **block(collector, {"capture_evaluation_content": True}))
     project.policy(target="recorded:answers.jsonl", metrics=[tone], judges={"models": [judge, judge]})
     finished = project.run("run", OPENAI_API_KEY=KEY)
     assert finished.code == 0, finished.stdout + finished.stderr
     judges = collector.named("judge openai/gpt-4o")
     assert [span.attributes["gen_ai.evaluation.explanation"] for span in judges] == ["it is fine, ***"] * 2
+    assert all("look" in span.attributes["gen_ai.input.messages"] for span in collector.named("chat"))
+    assert "gen_ai.evaluation.explanation" in collector.one("evaluate equality").attributes
+    turn = collector.one("invoke_agent")
+    assert not {"gen_ai.input.messages", "gen_ai.output.messages"} & turn.attributes.keys()
 
 
 # -- content

@@ -21,7 +21,8 @@ def evaluation_span(name: str, given: Mapping[str, Any], config: Traces) -> Span
 
     Args:
         name: of the metric.
-        given: the evaluator's inputs; in the span only where `capture_content` asks for them.
+        given: the evaluator's inputs; in the span only where `capture_content` or `capture_evaluation_content` asks for
+            them.
         config: what is kept of it. How many spans wait is the program's own provider's to say.
 
     Raises:
@@ -39,7 +40,7 @@ def evaluation_span(name: str, given: Mapping[str, Any], config: Traces) -> Span
         f"evaluate {name}",
         {"gen_ai.evaluation.name": name},
         rate=config.sample_rate,
-        content=config.capture_content,
+        content=config.capture_content or config.capture_evaluation_content,
         patterns=config.redaction_patterns,
     )
     if span.content:
