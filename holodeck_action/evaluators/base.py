@@ -50,13 +50,13 @@ _LASTING = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryErr
 class RetryConfig(BaseModel):
     """Retries of transient failures with exponential back-off.
 
-    The defaults wait 2, 4 and 8 seconds: at most four attempts.
+    The defaults make at most three attempts, 2 and 4 seconds apart.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     max_retries: int = Field(default=3, ge=0)
-    """Attempts after the first one."""
+    """Attempts in all, as HoloDeck counts them; 0 is one too."""
     base_delay: float = Field(default=2.0, gt=0)
     """Seconds before the first retry."""
     max_delay: float = Field(default=60.0, gt=0)
@@ -64,10 +64,15 @@ class RetryConfig(BaseModel):
     exponential_base: float = Field(default=2.0, ge=1)
     """Factor from one wait to the next."""
 
+    @property
+    def attempts(self) -> int:
+        """How often an evaluation is tried at most, the first time included."""
+        return max(1, self.max_retries)
+
     def delays(self) -> Iterator[float]:
         """Yield the wait in seconds before each retry."""
         delay = self.base_delay
-        for _ in range(self.max_retries):
+        for _ in range(self.attempts - 1):
             yield min(delay, self.max_delay)
             delay = min(delay * self.exponential_base, self.max_delay)
 
@@ -250,9 +255,9 @@ class BaseEvaluator(ABC):
                 failure = error
             delay = next(delays, None)
             if delay is None:
-                retries = self.retry_config.max_retries
+                attempts = self.retry_config.attempts
                 raise EvaluationError(
-                    f"{self.name} failed after {retries + 1} attempt{'s' if retries else ''}: {describe(failure)}",
+                    f"{self.name} failed after {attempts} attempt{'s' if attempts > 1 else ''}: {describe(failure)}",
                     code="retries_exhausted",
                     context=failure.context if isinstance(failure, EvaluationError) else None,
                 ) from failure

@@ -71,7 +71,7 @@ class CodeGraderEvaluator(BaseEvaluator):
     def is_transient(self, error: Exception) -> bool:
         """Tell whether the grader itself met connection trouble or a timeout, and trying again is wanted."""
         cause = error.__cause__
-        return isinstance(cause, UserCodeError) and cause.transient and self.retry_config.max_retries > 0
+        return isinstance(cause, UserCodeError) and cause.transient and self.retry_config.attempts > 1
 
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         """Call the grader.

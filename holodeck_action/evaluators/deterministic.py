@@ -5,9 +5,12 @@ Source: HoloDeck format reference §2.3 and §2.4.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import string
 from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from holodeck_action.evaluators.base import (
@@ -19,6 +22,7 @@ from holodeck_action.evaluators.base import (
     compared_texts,
 )
 from holodeck_action.evaluators.result import check_threshold
+from holodeck_action.evaluators.threads import in_daemon_thread
 from holodeck_action.evaluators.wording import excerpt
 
 THOUSANDS_SEPARATORS = (",", "_", "\u00a0", "\u202f")
@@ -46,19 +50,37 @@ class _Comparison(DeterministicEvaluator):
         Raises:
             EvaluationError: one of them is not a text (code `invalid_input`).
         """
-        response, expected = compared_texts(self.name, kwargs, EvaluationError)
-        holds, reasoning = self._compare(response, expected)
-        return EvaluationResult(
+        return self._graded(kwargs)[0]
+
+    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        """Compare as `compute` does; `result["error"]` says why a text could not be read, else it is None."""
+        result, error = await asyncio.wrap_future(in_daemon_thread(lambda: self._graded(kwargs)))
+        return replace(result, metadata={"error": error})
+
+    def _graded(self, inputs: Mapping[str, Any]) -> tuple[EvaluationResult, str | None]:
+        response, expected = compared_texts(self.name, inputs, EvaluationError)
+        try:
+            holds, reasoning = self._compare(response, expected)
+            error = None
+        except ValueError as unreadable:
+            holds, reasoning = False, str(unreadable)
+            error = reasoning
+        result = EvaluationResult(
             score=1.0 if holds else 0.0,
             passed=holds if self.threshold is None else None,
             reasoning=reasoning,
             metric_name=self.metric_name,
             threshold=self.threshold,
         )
+        return result, error
 
     @abstractmethod
     def _compare(self, response: str, expected: str) -> tuple[bool, str]:
-        """Return whether they compare equal, and a sentence about it."""
+        """Return whether they compare equal, and a sentence about it.
+
+        Raises:
+            ValueError: one of them cannot be compared; the message says which and why.
+        """
 
 
 class EqualityEvaluator(_Comparison):
@@ -209,11 +231,11 @@ class NumericEvaluator(_Comparison):
         try:
             actual = self.parse(response)
         except ValueError as error:
-            return False, f"the answer {excerpt(response)} {error}"
+            raise ValueError(f"the answer {excerpt(response)} {error}") from None
         try:
             wanted = self.parse(expected)
         except ValueError as error:
-            return False, f"the expected value {excerpt(expected)} {error}"
+            raise ValueError(f"the expected value {excerpt(expected)} {error}") from None
         texts = _shown(response), _shown(expected)
         difference = abs(actual - wanted)
         if difference == 0.0:

@@ -84,7 +84,7 @@ def _create(
     # Inside a run a failure is tried again only where the metric asks for it (DESIGN §5).
     shared: dict[str, Any] = {
         "timeout": timeout_of(config),
-        "retry_config": RetryConfig(max_retries=config.retry_on_failure or 0),
+        "retry_config": RetryConfig(max_retries=1 + (config.retry_on_failure or 0)),
     }
     if isinstance(config, GEvalMetric | RagMetric):
         return _graded(config, judges, shared, _judged)

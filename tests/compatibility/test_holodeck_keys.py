@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.project import ProjectConfig
@@ -18,7 +18,7 @@ from tests.suite.folders import HEAD, load
 BLOCKS: dict[str, dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "data" / "holodeck-keys.yaml").read_text(encoding="utf-8")
 )
-MODELS = {"agent": AgentConfig, "project": ProjectConfig}
+MODELS: dict[str, type[BaseModel]] = {"agent": AgentConfig, "project": ProjectConfig}
 
 
 def document(name: str, block: Any) -> tuple[str, Any]:

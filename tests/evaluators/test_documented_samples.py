@@ -71,7 +71,7 @@ print(spec.uses_deepeval_params(), spec.uses_context, spec.uses_retrieval_contex
     [
         (NLP, "0.379918 False\n0.833333 0.600000 0.833333 True\n0.638889 True False\n"),
         (SUBCLASS, "MyEvaluator 30.0 0.85 True\n0.85\n['query', 'response']\n"),
-        (SETTINGS, "[2.0, 4.0, 8.0] 60.0 2.0\n0.5 None True\nFalse True False\n"),
+        (SETTINGS, "[2.0, 4.0] 60.0 2.0\n0.5 None True\nFalse True False\n"),
     ],
 )
 def test_documented_uses(script: str, output: str, tmp_path: Path) -> None:

@@ -219,3 +219,20 @@ def test_only_texts_are_compared(evaluator: EqualityEvaluator | NumericEvaluator
     with pytest.raises(EvaluationError) as caught:
         asyncio.run(evaluator.evaluate(response="5"))
     assert (caught.value.code, caught.value.context) == ("missing_input", {"parameter": "ground_truth"})
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "response", "error"),
+    [
+        (NumericEvaluator(), "42", None),
+        (NumericEvaluator(), "41", None),
+        (NumericEvaluator(), "about 42", "the answer 'about 42' is not a number"),
+        (EqualityEvaluator(), "41", None),
+    ],
+)
+def test_results_in_scripts_say_what_could_not_be_read(
+    evaluator: EqualityEvaluator | NumericEvaluator, response: str, error: str | None
+) -> None:
+    result = asyncio.run(evaluator.evaluate(response=response, ground_truth="42"))
+    assert result["error"] == error
+    assert "error" not in evaluator.compute(response=response, ground_truth="42").metadata

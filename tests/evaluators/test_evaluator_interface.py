@@ -31,7 +31,7 @@ from holodeck_action.evaluators.base import (
 )
 from holodeck_action.evaluators.standard import BLEUEvaluator, F1Evaluator, METEOREvaluator, ROUGEEvaluator
 
-FAST = RetryConfig(max_retries=3, base_delay=0.001)
+FAST = RetryConfig(max_retries=4, base_delay=0.001)
 
 
 class Scripted(BaseEvaluator):
@@ -133,15 +133,18 @@ def test_lasting_failures_are_not(error: Exception) -> None:
     assert len(evaluator.received) == 1
 
 
-def test_without_retries_one_attempt_is_made() -> None:
-    evaluator = Scripted(ConnectionError("reset"), retry_config=RetryConfig(max_retries=0))
-    with pytest.raises(EvaluationError, match="failed after 1 attempt: "):
+@pytest.mark.parametrize(("max_retries", "attempts"), [(0, 1), (1, 1), (2, 2), (3, 3)])
+def test_max_retries_counts_attempts_as_holodeck_does(max_retries: int, attempts: int) -> None:
+    config = RetryConfig(max_retries=max_retries, base_delay=0.001)
+    evaluator = Scripted(*[ConnectionError("reset")] * 5, retry_config=config)
+    with pytest.raises(EvaluationError, match=f"failed after {attempts} attempts?: "):
         evaluate(evaluator, response="a")
+    assert len(evaluator.received) == config.attempts == attempts
 
 
 def test_delays_double_up_to_the_limit() -> None:
-    assert list(RetryConfig().delays()) == [2.0, 4.0, 8.0]
-    assert list(RetryConfig(max_retries=6, max_delay=10.0).delays()) == [2.0, 4.0, 8.0, 10.0, 10.0, 10.0]
+    assert list(RetryConfig().delays()) == [2.0, 4.0]
+    assert list(RetryConfig(max_retries=6, max_delay=10.0).delays()) == [2.0, 4.0, 8.0, 10.0, 10.0]
     assert max(RetryConfig(max_retries=5000, exponential_base=10.0).delays()) == 60.0
 
 
@@ -180,7 +183,7 @@ def test_the_deadline_ends_an_evaluation() -> None:
 
 
 def test_the_deadline_covers_the_retries() -> None:
-    slow = RetryConfig(max_retries=1, base_delay=30.0)
+    slow = RetryConfig(max_retries=2, base_delay=30.0)
     with pytest.raises(TimeoutError):
         evaluate(Scripted(ConnectionError(), {"score": 1.0}, timeout=0.01, retry_config=slow), response="a")
 

@@ -202,7 +202,7 @@ def test_connection_trouble_is_tried_again_where_that_is_wanted(tmp_path: Path) 
         """,
         "service",
     )
-    retries = RetryConfig(max_retries=2, base_delay=0.01)
+    retries = RetryConfig(max_retries=3, base_delay=0.01)
     assert evaluate(tmp_path, "__import__('service').attempt()", retry_config=retries).score == 1.0
     with pytest.raises(EvaluationError, match=r"^checks:check: it raised ConnectionResetError: try later") as caught:
         evaluate(tmp_path, "__import__('service').attempt()", retry_config=RetryConfig(max_retries=0))

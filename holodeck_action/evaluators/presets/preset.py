@@ -29,8 +29,8 @@ from holodeck_action.results.evaluation import Polarity
 
 _NO_RETRIES = RetryConfig(max_retries=0)
 _NAMES = frozenset(param.value for param in EvalParam)
-_INHERENT = frozenset(("criteria", "auto_generated_steps", "strict_mode"))
-"""Metadata of a part that says nothing about the answer."""
+_INHERENT = frozenset(("criteria", "auto_generated_steps", "strict_mode", "error"))
+"""Metadata of a part that says nothing about the answer, or what its explanation says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,11 +266,11 @@ def late(servers: Servers, given: Mapping[str, Any]) -> Any:
 
 
 def retried(servers: Servers, given: Mapping[str, Any]) -> Any:
-    """The outcome of an evaluation that fails three times, with a tenth of a second for it."""
+    """The outcome of an evaluation that fails twice, with a tenth of a second for it."""
     fields = dict(given)
     retries = {} if fields.pop("without", False) else {"retry_config": RetryConfig(**fields)}
     try:
-        return result_of(Late(3, timeout=0.15, **retries)).score
+        return result_of(Late(2, timeout=0.15, **retries)).score
     except TimeoutError:
         return "too late"
     except EvaluationError as error:

@@ -172,7 +172,7 @@ def test_what_cannot_be_configured() -> None:
 
 
 def test_transient_trouble_is_tried_again_and_the_key_is_not_told(models: FakeModels) -> None:
-    quick = RetryConfig(max_retries=2, base_delay=0.01)
+    quick = RetryConfig(max_retries=3, base_delay=0.01)
     models.script([Fault("unavailable"), Fault("rate_limit"), Answer(verdict(5))])
     assert evaluated(Relevance(config(models), retry_config=quick), **case(1)).score == 1
     models.script([Fault("unavailable")] * 3)

@@ -340,7 +340,7 @@ def test_a_slow_judge_meets_the_deadline(models: FakeModels) -> None:
 
 
 def test_transient_trouble_is_tried_again_where_it_is_asked_for(models: FakeModels) -> None:
-    soon = RetryConfig(max_retries=2, base_delay=0.001)
+    soon = RetryConfig(max_retries=3, base_delay=0.001)
     models.fail(Fault(error="server_error", times=2))
     models.answer(lambda _: scored(6))
     assert result_of(models, lambda judge: geval(judge, retry_config=soon)).score == 0.6
