@@ -23,7 +23,13 @@ from holodeck_action.suite.metrics import (
     ToolCorrectnessMetric,
     TrajectoryMetric,
 )
-from holodeck_action.suite.preset_metrics import GradedPart, PresetMetric, RefusalMetric, TrajectoryAccuracyMetric
+from holodeck_action.suite.preset_metrics import (
+    AgentMetric,
+    GradedPart,
+    PresetMetric,
+    RefusalMetric,
+    TrajectoryAccuracyMetric,
+)
 from holodeck_action.suite.presets import graded_parts, members_of, preset_inputs
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import Case, MetricSpec, Turn
@@ -203,9 +209,15 @@ def by_deepeval(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], MetricMod
 
 
 def computed_by_deepeval(config: AnyMetric) -> list[DeepEvalToolCorrectnessMetric]:
-    """Return what DeepEval computes of a metric without a model: itself, or members of a composite."""
+    """Return what DeepEval computes of a metric without a model: itself, a part of it, or of its members."""
     found = [member.config for member in members_of(config)] if isinstance(config, CompositeMetric) else [config]
-    return [each for each in found if isinstance(each, DeepEvalToolCorrectnessMetric)]
+    parts = (_tool_correctness(each) if isinstance(each, AgentMetric) else each for each in found)
+    return [each for each in parts if isinstance(each, DeepEvalToolCorrectnessMetric)]
+
+
+def _tool_correctness(config: AgentMetric) -> DeepEvalToolCorrectnessMetric | None:
+    part = config.metrics.tool_correctness
+    return DeepEvalToolCorrectnessMetric(**part.model_dump(exclude={"enabled"})) if part.enabled else None
 
 
 def model_of(config: MetricModel) -> LLMProvider | None:

@@ -47,6 +47,13 @@ _MIGRATED_KEYS = {
     "tool_filtering": "it was removed from the format",
 }
 
+_TRAJECTORY = (
+    'did you mean "expected_trajectory"? It stands in holodeck-action.yaml, under cases.NAME; '
+    "the calls that an agent makes are the target's to report"
+)
+# What gllm-evals calls inputs of cases.
+_KEYS_OF_CASES = {"agent_trajectory": _TRAJECTORY, "expected_agent_trajectory": _TRAJECTORY}
+
 _NO_BATCHES = "judges are asked one by one, batch jobs of providers are not used: leave it out"
 # What gllm-evals calls options of metric entries: the key that has them here, and what to say.
 _KEYS_OF_METRICS = {
@@ -124,6 +131,8 @@ def _unknown_key(finding: Finding) -> str:
         return f"unknown key: {_MIGRATED_KEYS[key]} {options}"
     if (told := _place_in_metric(key, allowed)) is not None:
         return f"unknown key: {told} {options}"
+    if key in _KEYS_OF_CASES and {"ground_truth", "expected_trajectory"} & {*allowed}:
+        return f"unknown key: {_KEYS_OF_CASES[key]} {options}"
     if finding.path == ("evaluations", "summary"):
         return f"unknown key: a summary is a gate: write it in holodeck-action.yaml as gates.summary {options}"
     return f"unknown key{did_you_mean(key, allowed)} {options}"

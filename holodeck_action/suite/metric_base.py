@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.base import Flag, FormatModel, Integer, MaybeText
+from holodeck_action.suite.base import Flag, FormatModel, Integer, MaybeText, UnitInterval
 from holodeck_action.suite.judging import Judges
 
 EvaluationParam = Literal["input", "actual_output", "expected_output", "context", "retrieval_context"]
@@ -29,6 +29,21 @@ class MetricModel(FormatModel):
     """How often a transient failure of the evaluation is tried again."""
     name: MaybeText = None
     """The name shown in reports and used by gates; derived from the metric when absent."""
+
+
+class ToolCallComparison(FormatModel):
+    """How DeepEval compares the tool calls made with the expected ones (evaluators §6)."""
+
+    threshold: UnitInterval = 0.5
+    """Lowest passing score."""
+    evaluation_params: list[Literal["input_parameters"]] = Field(default=[])
+    """What is compared besides names."""
+    should_exact_match: Flag = False
+    """True: 1.0 when the calls are the expected ones, in order, else 0.0."""
+    should_consider_ordering: Flag = False
+    """True: the expected calls count as far as they were made in order."""
+    strict_mode: Flag = False
+    """True: a score below 1 is 0, and the threshold is 1."""
 
 
 class JudgedMetric(MetricModel):

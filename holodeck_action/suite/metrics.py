@@ -21,6 +21,7 @@ from holodeck_action.suite.metric_base import ArgumentMatching as ArgumentMatchi
 from holodeck_action.suite.metric_base import EvaluationParam as EvaluationParam
 from holodeck_action.suite.metric_base import JudgedMetric as JudgedMetric
 from holodeck_action.suite.metric_base import MetricModel as MetricModel
+from holodeck_action.suite.metric_base import ToolCallComparison
 from holodeck_action.suite.preset_metrics import (
     AgentMetric,
     GenerationMetric,
@@ -180,19 +181,10 @@ class ToolCorrectnessMetric(MetricModel):
     score: Literal["f1", "precision", "recall"] = "f1"
 
 
-class DeepEvalToolCorrectnessMetric(MetricModel):
+class DeepEvalToolCorrectnessMetric(ToolCallComparison, MetricModel):
     """`type: deepeval_tool_correctness`: the same by DeepEval's own class, which asks no model (evaluators §6)."""
 
     type: Literal["deepeval_tool_correctness"] = "deepeval_tool_correctness"
-    threshold: UnitInterval = 0.5
-    evaluation_params: list[Literal["input_parameters"]] = Field(default=[])
-    """What is compared besides names."""
-    should_exact_match: Flag = False
-    """True: 1.0 when the calls are the expected ones, in order, else 0.0."""
-    should_consider_ordering: Flag = False
-    """True: the expected calls count as far as they were made in order."""
-    strict_mode: Flag = False
-    """True: a score below 1 is 0, and the threshold is 1."""
 
 
 class TrajectoryMetric(MetricModel):

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.base import Flag, FormatModel, Integer, NonBlank, Number, UnitInterval
-from holodeck_action.suite.metric_base import ArgumentMatching, EvaluationParam, JudgedMetric
+from holodeck_action.suite.metric_base import EvaluationParam, JudgedMetric, ToolCallComparison
 from holodeck_action.suite.providers import LLMProvider
 
 LEVELS = 3
@@ -228,14 +228,11 @@ class LmRetrievalMetric(PresetMetric):
         return self
 
 
-class ToolPart(FormatModel):
-    """`tool_correctness` of `type: agent`: as `type: tool_correctness`."""
+class ToolPart(ToolCallComparison):
+    """`tool_correctness` of `type: agent`: as `type: deepeval_tool_correctness`."""
 
     enabled: Flag = True
     """False: tool calls are not looked at."""
-    threshold: UnitInterval = 0.5
-    args: ArgumentMatching = "matchers"
-    score: Literal["f1", "precision", "recall"] = "f1"
 
 
 class GenerationPart(FormatModel):

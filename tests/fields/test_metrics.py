@@ -120,17 +120,17 @@ def deepeval(setting: Mapping[str, Any], outcomes: tuple[str, str], *made: Mappi
 
 SEARCH, MAIL = call("search", q=1), call("mail")
 DEEPEVAL = {
-    "DeepEvalToolCorrectnessMetric.threshold": deepeval({"threshold": 0.9}, (PASSED, FAILED), SEARCH),
-    "DeepEvalToolCorrectnessMetric.evaluation_params": deepeval(
+    "ToolCallComparison.threshold": deepeval({"threshold": 0.9}, (PASSED, FAILED), SEARCH),
+    "ToolCallComparison.evaluation_params": deepeval(
         {"evaluation_params": ["input_parameters"]}, (PASSED, FAILED), call("search", q=2), MAIL, threshold=0.9
     ),
-    "DeepEvalToolCorrectnessMetric.should_exact_match": deepeval(
+    "ToolCallComparison.should_exact_match": deepeval(
         {"should_exact_match": True}, (PASSED, FAILED), SEARCH, MAIL, call("other")
     ),
-    "DeepEvalToolCorrectnessMetric.should_consider_ordering": deepeval(
+    "ToolCallComparison.should_consider_ordering": deepeval(
         {"should_consider_ordering": True}, (PASSED, FAILED), MAIL, SEARCH, threshold=0.9
     ),
-    "DeepEvalToolCorrectnessMetric.strict_mode": deepeval({"strict_mode": True}, (PASSED, FAILED), SEARCH),
+    "ToolCallComparison.strict_mode": deepeval({"strict_mode": True}, (PASSED, FAILED), SEARCH),
 }
 
 

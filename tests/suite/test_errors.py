@@ -155,6 +155,15 @@ CASE_ERRORS = [
         "{inptu: a, input: b, ground_truth: c}",
         f'6:4: test_cases[0].inptu: unknown key, did you mean "input"? (allowed: {CASE_KEYS})',
     ),
+    *(
+        (
+            f"{{input: a, {key}: []}}",
+            f'6:14: test_cases[0].{key}: unknown key: did you mean "expected_trajectory"? It stands in '
+            "holodeck-action.yaml, under cases.NAME; the calls that an agent makes are the target's to report "
+            f"(allowed: {CASE_KEYS})",
+        )
+        for key in ("agent_trajectory", "expected_agent_trajectory")
+    ),
     ("{name: x}", '6:3: test_cases[0]: a case needs input, or turns for a conversation (case "x")'),
     ("{input: ' '}", "6:11: test_cases[0].input: must not be blank"),
     ("{input: 42}", "6:11: test_cases[0].input: must be text: put the value in quotes"),

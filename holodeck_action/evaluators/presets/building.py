@@ -9,6 +9,7 @@ from holodeck_action.evaluators.base import BaseEvaluator, DeterministicEvaluato
 from holodeck_action.evaluators.deepeval.geval import GEvalEvaluator
 from holodeck_action.evaluators.deepeval.rag import ContextualPrecisionEvaluator, ContextualRecallEvaluator
 from holodeck_action.evaluators.deepeval.rubric import rubric_of
+from holodeck_action.evaluators.deepeval.tool_correctness import DeepEvalToolCorrectnessEvaluator
 from holodeck_action.evaluators.presets import criteria
 from holodeck_action.evaluators.presets.composite import CompositeEvaluator, PathEvaluator
 from holodeck_action.evaluators.presets.criteria import Criterion
@@ -24,7 +25,6 @@ from holodeck_action.evaluators.presets.preset import EitherEvaluator, Member, P
 from holodeck_action.evaluators.presets.refusal import RefusalEvaluator
 from holodeck_action.evaluators.presets.retrieval import PRECISION, RECALL, LMBasedRetrievalEvaluator
 from holodeck_action.evaluators.presets.trajectory_accuracy import TrajectoryAccuracyEvaluator
-from holodeck_action.evaluators.tool_correctness import ToolCorrectnessEvaluator
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.suite.applicability import asserts
 from holodeck_action.suite.dimension_metrics import (
@@ -239,12 +239,8 @@ def _agent_members(
     members = []
     if parts.tool_correctness.enabled:
         tools = parts.tool_correctness
-        evaluator = ToolCorrectnessEvaluator(
-            args=tools.args,
-            score=tools.score,
-            threshold=tools.threshold,
-            timeout=common["timeout"],
-            retry_config=retry_config,
+        evaluator = DeepEvalToolCorrectnessEvaluator(
+            **tools.model_dump(exclude={"enabled"}), timeout=common["timeout"], retry_config=retry_config
         )
         members.append(Member(TOOLS, evaluator))
     if parts.generation.enabled:

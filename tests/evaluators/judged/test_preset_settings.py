@@ -27,7 +27,8 @@ RETRIEVAL = {"type": "lm_retrieval", "include_reason": False}
 AGENT = {"type": "agent"}
 TONE = {"criteria": "Is it kind?", "evaluation_steps": ["Look for kindness."]}
 CALLED = {"tool_invocations": [{"name": "search", "args": {"q": 1, "n": 5}}, {"name": "other", "args": {}}]}
-EXPECTED = {"expected_tools": [{"name": "search", "args": {"q": 1}}]}
+EXPECTED = {"expected_tools": [{"name": "search", "args": {"q": 1}}, {"name": "mail", "args": {}}]}
+BACKWARDS = {"tool_invocations": [{"name": "mail", "args": {}}, {"name": "search", "args": {"q": 1}}]}
 
 Look = Callable[[Evaluation], Any]
 
@@ -75,6 +76,12 @@ class Try:
 
 def metrics(**parts: Any) -> dict[str, Any]:
     return {"metrics": parts}
+
+
+def compared(setting: Mapping[str, Any], seen: tuple[float, float], called: Mapping[str, Any] = CALLED) -> Try:
+    """The tool calls of an agent without and with a setting."""
+    look = part("deepeval_tool_correctness", "score")
+    return Try(AGENT, metrics(tool_correctness=setting), seen, look, row={**called, **EXPECTED})
 
 
 THIRDS = round(2 / 3, 4)
@@ -217,20 +224,16 @@ TRIES: dict[str, Try] = {
         RETRIEVAL, metrics(contextual_recall={"enabled": False}), (0.75, 0.5), truth=RANKED, row=FOUND
     ),
     # Agents.
-    "AgentMetric.type": Try(
-        AGENT, {"type": "generation"}, (round((2 / 3 + 1) / 2, 4), 1.0), row={**CALLED, **EXPECTED}
-    ),
-    "AgentMetric.metrics": Try(
-        AGENT, metrics(generation={"enabled": False}), (round((2 / 3 + 1) / 2, 4), THIRDS), row={**CALLED, **EXPECTED}
-    ),
+    "AgentMetric.type": Try(AGENT, {"type": "generation"}, (0.75, 1.0), row={**CALLED, **EXPECTED}),
+    "AgentMetric.metrics": Try(AGENT, metrics(generation={"enabled": False}), (0.75, 0.5), row={**CALLED, **EXPECTED}),
     "AgentParts.tool_correctness": Try(
         AGENT,
         metrics(tool_correctness={"enabled": False}),
-        (round((2 / 3 + 1) / 2, 4), 1.0),
+        (0.75, 1.0),
         row={**CALLED, **EXPECTED},
     ),
     "AgentParts.generation": Try(
-        AGENT, metrics(generation={"enabled": False}), (round((2 / 3 + 1) / 2, 4), THIRDS), row={**CALLED, **EXPECTED}
+        AGENT, metrics(generation={"enabled": False}), (0.75, 0.5), row={**CALLED, **EXPECTED}
     ),
     "AgentParts.trajectory_accuracy": Try(
         AGENT,
@@ -243,28 +246,18 @@ TRIES: dict[str, Try] = {
     "ToolPart.enabled": Try(
         AGENT,
         metrics(tool_correctness={"enabled": False}),
-        (round((2 / 3 + 1) / 2, 4), 1.0),
+        (0.75, 1.0),
         row={**CALLED, **EXPECTED},
     ),
-    "ToolPart.threshold": Try(
+    "ToolCallComparison.threshold": Try(
         AGENT, metrics(tool_correctness={"threshold": 0.9}), (True, False), passed, row={**CALLED, **EXPECTED}
     ),
-    "ToolPart.args": Try(
-        AGENT,
-        metrics(tool_correctness={"args": "exact"}),
-        (round(2 / 3, 4), 0.0),
-        part("deepeval_tool_correctness", "score"),
-        row={**CALLED, **EXPECTED},
-    ),
-    "ToolPart.score": Try(
-        AGENT,
-        metrics(tool_correctness={"score": "precision"}),
-        (round(2 / 3, 4), 0.5),
-        part("deepeval_tool_correctness", "score"),
-        row={**CALLED, **EXPECTED},
-    ),
+    "ToolCallComparison.evaluation_params": compared({"evaluation_params": ["input_parameters"]}, (0.5, 0.25)),
+    "ToolCallComparison.should_exact_match": compared({"should_exact_match": True}, (1.0, 0.0), BACKWARDS),
+    "ToolCallComparison.should_consider_ordering": compared({"should_consider_ordering": True}, (1.0, 0.5), BACKWARDS),
+    "ToolCallComparison.strict_mode": compared({"strict_mode": True}, (0.5, 0.0)),
     "GenerationPart.enabled": Try(
-        AGENT, metrics(generation={"enabled": False}), (round((2 / 3 + 1) / 2, 4), THIRDS), row={**CALLED, **EXPECTED}
+        AGENT, metrics(generation={"enabled": False}), (0.75, 0.5), row={**CALLED, **EXPECTED}
     ),
     "GenerationPart.threshold": Try(
         AGENT, metrics(generation={"threshold": 0.9}), (True, False), passed, Truth(FAIR), {**CALLED, **EXPECTED}

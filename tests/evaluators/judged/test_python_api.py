@@ -108,6 +108,30 @@ def test_values_of_the_data_model_configure_and_are_evaluated(config: Any, model
     assert not any("Hello?" in str(request.body) and "id" in request.body for request in models.requests)
 
 
+def test_every_input_reaches_the_test_case() -> None:
+    api = "holodeck.lib.evaluators.deepeval"
+    seen: list[Any] = []
+
+    class Looks(named(api, "DeepEvalBaseEvaluator")):  # type: ignore[misc]
+        def _create_metric(self) -> Any:
+            return self
+
+        async def a_measure(self, test_case: Any, **_: Any) -> None:
+            seen.append(test_case)
+
+        score, reason = 1.0, "looked"
+
+    given = named(api, "EvaluationInput")(
+        query="q", response="a", ground_truth="t", context="c", retrieval_context=["r"], metadata={"m": 1}
+    )
+    assert asyncio.run(Looks().evaluate(given))["reasoning"] == "looked"
+    (found,) = seen
+    assert (found.input, found.actual_output, found.expected_output) == ("q", "a", "t")
+    assert (found.context, found.retrieval_context) == (["c"], ["r"])
+    assert given.metadata == {"m": 1}
+    assert not found.metadata
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "told"),
     [
