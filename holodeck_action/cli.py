@@ -262,6 +262,21 @@ def report(caller: Caller, /, results: Path, **showing: Any) -> int:
     return rerender(results, Showing(**showing), caller.stdout, caller.stderr)
 
 
+@cli.command()
+@click.argument("results", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.pass_obj
+def verify(caller: Caller, results: tuple[Path, ...]) -> int:
+    """Compute the text scores of RESULTS (results.json files, or folders of them) again, by the reference libraries.
+
+    BLEU by sacreBLEU, ROUGE by rouge-score, METEOR by NLTK. A score that differs by more than 1e-12 is named.
+
+    Exit code 0: all are equal; 1: one differs, or none could be computed again; 2: RESULTS cannot be used.
+    """
+    from holodeck_action.commands.verify import verify as verified
+
+    return verified(results, caller.stdout)
+
+
 @cli.command(epilog=PUBLISH_EPILOG)
 @click.argument("results", nargs=-1, required=True)
 @click.option("--repository", metavar="OWNER/NAME", help="Where to publish [default: GITHUB_REPOSITORY].")

@@ -106,6 +106,11 @@ class BaseEvaluator(ABC):
         """The key under which results hold the score."""
         return self.name
 
+    @property
+    def version(self) -> str:
+        """What records keep as `evaluator_version`: `VERSION`, or what computes the score, with its settings."""
+        return self.VERSION
+
     @classmethod
     def get_param_spec(cls) -> ParamSpec:
         """Return what the evaluator needs."""

@@ -51,7 +51,7 @@ class EvaluationWriter:
             evaluation_id=f"eval_{self._new_id()}",
             target_event_id=self._target,
             evaluator_name=metric.spec.label,
-            evaluator_version=metric.evaluator.VERSION if isinstance(metric.evaluator, BaseEvaluator) else None,
+            evaluator_version=metric.evaluator.version if isinstance(metric.evaluator, BaseEvaluator) else None,
             score=None if result is None else result.score,
             explanation=explanation,
             criteria=metric.criteria,

@@ -203,7 +203,7 @@ class Reuse:
             "format": FORMAT,
             "program": __version__,
             "library": library_of(config),
-            "metric_version": evaluator.VERSION,
+            "metric_version": evaluator.version,
             "config": dumped,
             "parts": parts,
         }

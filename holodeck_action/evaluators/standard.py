@@ -26,7 +26,8 @@ ROUGE_VARIANTS = ("rouge1", "rouge2", "rougeL")
 class _TextEvaluator(DeterministicEvaluator):
     """A score of the response against the reference text.
 
-    Without a threshold it has no verdict: `passed` is None.
+    Without a threshold it has no verdict: `passed` is None. `VERSION` names the release of the library that gives the
+    same score bit for bit, and the settings that decide it: the signature, as sacreBLEU calls it.
     """
 
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE, EvalParam.GROUND_TRUTH}))
@@ -78,6 +79,7 @@ class BLEUEvaluator(_TextEvaluator):
 
     METRIC = "bleu"
     TITLE = "BLEU"
+    VERSION = "sacrebleu 2.6.0 nrefs:1|case:mixed|eff:yes|tok:13a|smooth:exp"
 
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
         from holodeck_action.evaluators.text.bleu import bleu
@@ -96,6 +98,7 @@ class ROUGEEvaluator(_TextEvaluator):
 
     METRIC = "rouge"
     TITLE = "ROUGE"
+    VERSION = "rouge-score 0.1.2 nrefs:1"
 
     def __init__(
         self,
@@ -108,6 +111,11 @@ class ROUGEEvaluator(_TextEvaluator):
         super().__init__(threshold=threshold, timeout=timeout, **kwargs)
         self.variant = one_of("variant", variant, ROUGE_VARIANTS)
         self.use_stemmer = use_stemmer
+
+    @property
+    def version(self) -> str:
+        """The library that gives the same score, and the settings it gives it with."""
+        return f"{self.VERSION}|type:{self.variant}|score:fmeasure|stem:{'porter' if self.use_stemmer else 'no'}"
 
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
         from holodeck_action.evaluators.text.rouge import rouge
@@ -124,6 +132,7 @@ class METEOREvaluator(_TextEvaluator):
 
     METRIC = "meteor"
     TITLE = "METEOR"
+    VERSION = "nltk 3.10.4 nrefs:1|case:lower|tok:word_tokenize|stem:porter|wordnet:3.0|alpha:0.9|beta:3|gamma:0.5"
 
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
         from holodeck_action.evaluators.text.meteor import meteor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from typing import Any
+from inspect import signature
 
 import pytest
 from hypothesis import given, settings
@@ -13,14 +13,15 @@ from nltk.tokenize import word_tokenize
 from nltk.translate.meteor_score import meteor_score
 from rapidfuzz.distance import LCSseq
 from rouge_score.rouge_scorer import RougeScorer
-from sacrebleu import sentence_bleu
+from sacrebleu import BLEU, sentence_bleu
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
+from holodeck_action.evaluators.standard import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
 from holodeck_action.evaluators.text.bleu import bleu
 from holodeck_action.evaluators.text.meteor import align, meteor
 from holodeck_action.evaluators.text.porter import stem
+from holodeck_action.evaluators.text.reference import LIBRARIES, TableWordNet
 from holodeck_action.evaluators.text.rouge import lcs_length, rouge
-from holodeck_action.evaluators.text.synonyms import synonyms
 from holodeck_action.evaluators.text.tokens import tokens_13a, treebank_tokens
 
 _PLAIN = (
@@ -49,27 +50,6 @@ pairs = st.one_of(
     texts.map(lambda text: (text, text)),
 )
 many = settings(max_examples=200)
-
-
-class TableWordNet:
-    """Just enough of NLTK's WordNet reader for `meteor_score`: one synset with our synonyms as its lemmas."""
-
-    class Lemma:
-        def __init__(self, name: str) -> None:
-            self._name = name
-
-        def name(self) -> str:
-            return self._name
-
-    class Synset:
-        def __init__(self, names: frozenset[str]) -> None:
-            self._names = names
-
-        def lemmas(self) -> list[TableWordNet.Lemma]:
-            return [TableWordNet.Lemma(name) for name in self._names]
-
-    def synsets(self, word: str) -> list[Any]:
-        return [self.Synset(synonyms[word])]
 
 
 @many
@@ -151,3 +131,31 @@ def test_lcs_length_over_several_blocks() -> None:
     left = [str(number * number % 91) for number in range(20_000)]
     right = [str(number * 7 % 97) for number in range(18_000)]
     assert lcs_length(left, right) == LCSseq.similarity(left, right)
+
+
+def test_the_version_of_bleu_is_sacrebleus_own_signature() -> None:
+    metric = BLEU(effective_order=True)
+    metric.sentence_score("a b", ["a c"])
+    settings, _, version = metric.get_signature().format().rpartition("|version:")
+    assert BLEUEvaluator().version == f"sacrebleu {version} {settings}"
+
+
+def test_the_versions_are_those_of_the_libraries_that_the_tests_hold_ours_against() -> None:
+    evaluators = (BLEUEvaluator(), ROUGEEvaluator(), METEOREvaluator())
+    assert [" ".join(evaluator.version.split(" ")[:2]) for evaluator in evaluators] == [*LIBRARIES]
+
+
+def test_the_version_of_rouge_has_its_settings() -> None:
+    plain, stemmed = ROUGEEvaluator(), ROUGEEvaluator(variant="rouge1", use_stemmer=True)
+    assert plain.version == "rouge-score 0.1.2 nrefs:1|type:rougeL|score:fmeasure|stem:no"
+    assert stemmed.version == "rouge-score 0.1.2 nrefs:1|type:rouge1|score:fmeasure|stem:porter"
+
+
+def test_the_version_of_meteor_has_nltks_defaults() -> None:
+    defaults = {name: parameter.default for name, parameter in signature(meteor_score).parameters.items()}
+    stated = dict(part.split(":") for part in METEOREvaluator().version.split(" ")[2].split("|"))
+    assert (defaults["preprocess"], stated["case"]) == (str.lower, "lower")
+    assert isinstance(defaults["stemmer"], PorterStemmer)
+    assert {name: float(stated[name]) for name in ("alpha", "beta", "gamma")} == {
+        name: defaults[name] for name in ("alpha", "beta", "gamma")
+    }
