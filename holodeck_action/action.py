@@ -190,13 +190,13 @@ def _load(asked: _Asked, publisher: Publisher, environ: Mapping[str, str], log: 
     if refused is not None:
         raise ConfigurationError([refused])
     try:
-        suites = find_suites(asked.request.suites, asked.workspace)
+        suites = find_suites(asked.request.suites, asked.workspace, asked.request.allowed)
     except ConfigurationError:
         # A required check that never appears would hold up the merge without a reason.
         publisher.begin([head_commit(asked.workspace)])
         raise
     publisher.begin([head_commit(suite.parent) for suite in suites])
-    around = Surroundings(environ, _home(environ), asked.workspace, asked.request.env_file)
+    around = Surroundings(environ, _home(environ), asked.workspace, asked.request.env_file, asked.request.allowed)
     loaded = load_all(suites, around, allow_empty=asked.request.allow_empty)
     _hide({secret for item in loaded for secret in item.suite.secrets}, log)
     return _Ready(around, loaded)

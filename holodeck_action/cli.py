@@ -27,6 +27,7 @@ from holodeck_action.options import (
     call_options,
     gate_options,
     judge_limits,
+    reach_options,
     report_options,
 )
 from holodeck_action.process import collect_rarely, leave
@@ -34,7 +35,7 @@ from holodeck_action.reports.streams import lasting_streams
 from holodeck_action.text.plain import one_line
 
 if TYPE_CHECKING:
-    from holodeck_action.preflight import Surroundings
+    from holodeck_action.preflight import Allowed, Surroundings
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,13 @@ class Caller:
     stdout: TextIO
     stderr: TextIO
 
-    def surroundings(self, env_file: Path | None) -> Surroundings:
+    def surroundings(self, env_file: Path | None, allowed: Allowed | None = None) -> Surroundings:
         """Return what the outside world says to the command."""
-        from holodeck_action.preflight import Surroundings
+        from holodeck_action.preflight import NOTHING_MORE, Surroundings
 
         home = self.environ.get("HOME")
-        return Surroundings(self.environ, Path(home) if home else None, Path.cwd(), env_file)
+        known = Path(home) if home else None
+        return Surroundings(self.environ, known, Path.cwd(), env_file, allowed or NOTHING_MORE)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
@@ -113,8 +115,8 @@ def run(caller: Caller, /, suites: tuple[str, ...], **options: Any) -> int:
         raise ConfigurationError(error.lines) from error
     request = request_from({"suites": suites, **options}, inputs)
     template = template_of(request.template)
-    around = caller.surroundings(request.env_file)
-    loaded = load_all(find_suites(request.suites, around.cwd), around, allow_empty=request.allow_empty)
+    around = caller.surroundings(request.env_file, request.allowed)
+    loaded = load_all(find_suites(request.suites, around.cwd, around.allowed), around, allow_empty=request.allow_empty)
     prepared = prepare(loaded, request.flags, around)
     if request.dry_run:
         plan_suites(prepared, request.flags, caller.stdout)
@@ -128,16 +130,20 @@ def run(caller: Caller, /, suites: tuple[str, ...], **options: Any) -> int:
 @SUITES
 @click.option("--allow-empty", is_flag=True, help="Accept a suite without cases.")
 @ENV_FILE
+@reach_options
 @click.pass_obj
-def validate(caller: Caller, suites: tuple[str, ...], allow_empty: bool, env_file: Path | None) -> int:
+def validate(
+    caller: Caller, suites: tuple[str, ...], allow_empty: bool, env_file: Path | None, allow_paths: tuple[Path, ...]
+) -> int:
     """Check SUITEs (default: agent.yaml) with everything they refer to, and report all errors at once.
 
     Exit code 0: valid; 2: not valid.
     """
-    from holodeck_action.preflight import check_targets, find_suites, load_all, suite_place
+    from holodeck_action.preflight import Allowed, check_targets, find_suites, load_all, suite_place
 
-    around = caller.surroundings(env_file)
-    suites_loaded = load_all(find_suites(suites or ("agent.yaml",), around.cwd), around, allow_empty=allow_empty)
+    around = caller.surroundings(env_file, Allowed(allow_paths))
+    found = find_suites(suites or ("agent.yaml",), around.cwd, around.allowed)
+    suites_loaded = load_all(found, around, allow_empty=allow_empty)
     missing = check_targets(suites_loaded, around)
     for suite, notes in zip((loaded.suite for loaded in suites_loaded), missing, strict=True):
         place = suite_place(suite, around.cwd)
@@ -193,8 +199,8 @@ def rejudge(caller: Caller, /, results: Path, suite: str, **options: Any) -> int
 
     request = request_from({"suites": (suite,), **options})
     template = template_of(request.template)
-    around = caller.surroundings(request.env_file)
-    found = find_suites(request.suites, around.cwd)
+    around = caller.surroundings(request.env_file, request.allowed)
+    found = find_suites(request.suites, around.cwd, around.allowed)
     if len(found) > 1:
         raise ConfigurationError([f"{suite}: {len(found)} suites match; the answers of a record are those of one"])
     (loaded,) = load_all(found, around)
@@ -236,8 +242,10 @@ def calibrate(caller: Caller, /, **options: Any) -> int:
       holodeck-action calibrate labels.csv agent.yaml -o card --min-kappa-lower-bound 0.6
     """
     from holodeck_action.calibration.command import calibrate_files
+    from holodeck_action.preflight import Allowed
 
-    return calibrate_files(options, caller.surroundings(options.pop("env_file")), caller.stdout, caller.stderr)
+    allowed = Allowed(options.pop("allow_paths"))
+    return calibrate_files(options, caller.surroundings(options.pop("env_file"), allowed), caller.stdout, caller.stderr)
 
 
 @cli.command()

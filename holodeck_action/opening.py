@@ -121,7 +121,7 @@ def open_all(
 
 def redactor_of(suite: Suite, environ: Mapping[str, str]) -> Redactor:
     """Return what takes the secrets of a suite out of everything that is kept or shown of its run."""
-    of_servers = server_secrets(suite.agent.tools or (), suite.folder)
+    of_servers = server_secrets(suite.agent.tools or (), suite.checkout)
     return Redactor(suite.secrets | environment_secrets(environ) | of_servers | secrets_of(suite, environ))
 
 
@@ -151,7 +151,7 @@ def _open(item: Prepared, redactor: Redactor, shared: Budget | None) -> Opened:
         agent = build_agent(
             item.suite,
             item.target,
-            folder=item.target_folder,
+            files=item.target_files,
             environ=item.environ,
             max_bytes=settings.max_response_bytes,
             pool=pool,
@@ -169,7 +169,7 @@ def _in_folder(opened: Opened, folder: Path, *, resume: bool) -> Opened:
     """
     item = opened.item
     try:
-        identity = opened.redactor.value(run_identity(item.suite, item.target, item.target_folder))
+        identity = opened.redactor.value(run_identity(item.suite, item.target, item.target_files))
     except OSError as error:
         raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
     resumed = read_for_resume(folder / JOURNAL_FILE, identity) if resume else opened.resumed
@@ -191,7 +191,7 @@ def _files(item: Prepared) -> CaseFiles | None:
         check_packages(item.cases)
     settings = item.settings
     return build_files(
-        item.suite.folder,
+        item.suite.checkout,
         file_timeout_s=settings.files.file_timeout_s,
         download_timeout_s=settings.files.download_timeout_s,
         cache=settings.files.cache,

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    pass
 
 EPILOG = """\b
 Exit codes:
@@ -60,6 +57,18 @@ def options_added(*options: Callable[[Command], Command]) -> Callable[[Command],
 
 ENV_FILE = click.option("--env-file", type=click.Path(path_type=Path), help="Read variables from this file.")
 
+reach_options = options_added(
+    click.option(
+        "--allow-path",
+        "allow_paths",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Let suites read files below this folder, too.",
+    ),
+)
+"""The options by which suites may do more than what lies in their checkout."""
+
 RESULTS_FOLDER = click.option(
     "-o",
     "--output-dir",
@@ -102,6 +111,7 @@ def call_options(*, cached: str, planned: str) -> Callable[[Command], Command]:
     """
     return options_added(
         ENV_FILE,
+        reach_options,
         click.option("--record", type=click.Path(path_type=Path), metavar="DIR", help="Keep every model call here."),
         click.option(
             "--replay",

@@ -27,6 +27,7 @@ from holodeck_action.settings import (
     unmatched_filters,
 )
 from holodeck_action.suite.applicability import by_deepeval, judged_metrics
+from holodeck_action.suite.checkout import Checkout, ReachError
 from holodeck_action.suite.errors import Problem, SuiteError
 from holodeck_action.suite.loader import graders, load_policy, load_suite
 from holodeck_action.suite.policy import Gates
@@ -52,17 +53,40 @@ class ConfigurationError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Allowed:
+    """What the workflow, never a suite itself, lets suites do beyond their checkout.
+
+    `paths` are further folders whose files they may read.
+    """
+
+    paths: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what is no folder.
+
+        Raises:
+            ConfigurationError: with every path that is none.
+        """
+        if wrong := [path for path in self.paths if not path.is_dir()]:
+            raise ConfigurationError([f"{path}: there is no such folder, which --allow-path names" for path in wrong])
+
+
+NOTHING_MORE = Allowed()
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What the outside world says.
 
     `environ` are the environment variables, `home` the user's home (None: there is none), `env_file` the file of
-    `--env-file`.
+    `--env-file`, `allowed` what suites may do beyond their checkout.
     """
 
     environ: Mapping[str, str]
     home: Path | None
     cwd: Path
     env_file: Path | None = None
+    allowed: Allowed = NOTHING_MORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +103,8 @@ class Prepared:
     """A suite that is ready to run.
 
     `environ` is what its agent and its code see. `shown` is its folder as the reader would type it, empty for the
-    current one. `target_folder` is what a relative path in the target is relative to. `stored` holds answers of an
-    earlier run, which are graded in the place of new ones. `cards` are the judge cards by metric.
+    current one. `target_files` is where a path in the target starts and what it may reach. `stored` holds answers of
+    an earlier run, which are graded in the place of new ones. `cards` are the judge cards by metric.
     """
 
     suite: Suite
@@ -89,7 +113,7 @@ class Prepared:
     settings: Settings
     cases: tuple[Case, ...]
     target: AnyTarget
-    target_folder: Path
+    target_files: Checkout
     stored: StoredRun | None = None
     cards: Mapping[str, JudgeCard] = field(default_factory=dict)
 
@@ -99,11 +123,11 @@ class Prepared:
         return f"{self.shown}/{self.suite.file}" if self.shown else self.suite.file
 
 
-def find_suites(patterns: Sequence[str], cwd: Path) -> tuple[Path, ...]:
+def find_suites(patterns: Sequence[str], cwd: Path, allowed: Allowed = NOTHING_MORE) -> tuple[Path, ...]:
     """Resolve the suites given on the command line: files, folders holding an agent.yaml, or globs.
 
     Raises:
-        ConfigurationError: something given does not exist.
+        ConfigurationError: something given does not exist, or is a link that leads out of its checkout.
     """
     found: list[Path] = []
     problems: list[str] = []
@@ -124,6 +148,11 @@ def find_suites(patterns: Sequence[str], cwd: Path) -> tuple[Path, ...]:
     problems += [
         f"{path!s}: the name of this file is not UTF-8 text; rename it" for path in found if _broken(path.name)
     ]
+    for path in found:
+        try:
+            Checkout.of(path.parent, cwd, allowed.paths).place(path)
+        except ReachError as error:
+            problems.append(f"{shown_folder(path, cwd)}: {error.clause}")
     if problems:
         raise ConfigurationError(problems)
     return tuple(dict.fromkeys(path.resolve() for path in found))
@@ -140,11 +169,13 @@ def load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool =
     for path in paths:
         shown = shown_folder(path.parent, around.cwd)
         try:
-            found = environment_for(path.parent, around.environ, env_file=around.env_file)
+            checkout = Checkout.of(path.parent, around.cwd, around.allowed.paths)
+            found = environment_for(checkout, around.environ, env_file=around.env_file)
             suite = load_suite(
                 path,
                 environ=found.variables,
                 home=around.home,
+                checkout=checkout,
                 allow_empty=allow_empty,
                 notices=found.notices,
             )
@@ -179,7 +210,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
             cases = choose_cases(suite, flags)
             settings = merge(suite, flags, loaded.environ)
             check_reachable(settings, suite, cases)
-            target, folder = _target(suite, flags, around)
+            target, files = _target(suite, flags, around)
             _check_python_target(suite, target, loaded.environ)
             _check_spending_gates(settings.gates, target)
         except (SettingsError, TargetError) as error:
@@ -187,7 +218,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
             continue
         lines += gate_lines(settings.gates, flags, suite, cases, around.cwd)
         lines += judge_problems(suite, cases, settings, loaded.environ, shown)
-        prepared.append(Prepared(suite, loaded.environ, shown, settings, cases, target, folder, cards=loaded.cards))
+        prepared.append(Prepared(suite, loaded.environ, shown, settings, cases, target, files, cards=loaded.cards))
     if lines:
         raise ConfigurationError(lines)
     return tuple(prepared)
@@ -310,21 +341,21 @@ def shown_folder(folder: Path, cwd: Path) -> str:
     return "" if shown == "." else Path(shown).as_posix()
 
 
-def _target(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarget, Path]:
+def _target(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarget, Checkout]:
     written = flags.target
     if written == OWN_MODEL or (written is None and suite.policy.target is None):
         from holodeck_action.agents.own import own_target
 
-        return own_target(suite), suite.folder
+        return own_target(suite), suite.checkout
     if written is not None:
         if _broken(written):
             raise TargetError("--target is not UTF-8 text; rename what it names")
         try:
-            return parse_target(written), around.cwd
+            return parse_target(written), Checkout.anywhere(around.cwd)
         except ValueError as error:
             raise TargetError(f"--target: {error}, or {OWN_MODEL} for the suite's own") from error
     assert suite.policy.target is not None
-    return suite.policy.target, suite.folder
+    return suite.policy.target, suite.checkout
 
 
 async def _try_target(suite: Suite, target: WrittenTarget, environ: Mapping[str, str]) -> None:
@@ -332,7 +363,7 @@ async def _try_target(suite: Suite, target: WrittenTarget, environ: Mapping[str,
     pool = WorkerPool(suite.folder, environ=environ, size=1)
     limit = suite.policy.limits.max_response_bytes
     try:
-        agent = build_agent(suite, target, folder=suite.folder, environ=environ, max_bytes=limit, pool=pool)
+        agent = build_agent(suite, target, files=suite.checkout, environ=environ, max_bytes=limit, pool=pool)
     except TargetError as error:
         raise TargetError(f"target: {error}") from error
     await agent.close()

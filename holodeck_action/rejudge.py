@@ -20,6 +20,7 @@ from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
 from holodeck_action.runner.stored import StoredError, stored_run
 from holodeck_action.settings import Flags, SettingsError, check_reachable, merge
 from holodeck_action.suite.applicability import case_asserts
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.gating import gates_scores
 from holodeck_action.suite.targets import RecordedTarget
 
@@ -76,7 +77,7 @@ def prepare_stored(
         settings=replace(settings, stop_when_decided=stored.record.stop_when_decided),
         cases=stored.cases,
         target=RecordedTarget(path=str(results)),
-        target_folder=around.cwd,
+        target_files=Checkout.anywhere(around.cwd),
         stored=stored,
         cards=loaded.cards,
     )

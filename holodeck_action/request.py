@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from holodeck_action.preflight import ConfigurationError, failed_cases
+from holodeck_action.preflight import Allowed, ConfigurationError, failed_cases
 from holodeck_action.results.verdict import EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_VIOLATED
 from holodeck_action.settings import Flags
 
@@ -28,6 +28,7 @@ class Request:
     resume: bool
     allow_empty: bool
     env_file: Path | None
+    allowed: Allowed
     template: Path | None
     fail_on: FailOn
     dry_run: bool = False
@@ -71,6 +72,7 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
         resume=resume,
         allow_empty=given.get("allow_empty", False),
         env_file=given.get("env_file"),
+        allowed=Allowed(tuple(given.get("allow_paths", ()))),
         template=given.get("template"),
         fail_on=given.get("fail_on", "violation"),
         dry_run=given.get("dry_run", False),

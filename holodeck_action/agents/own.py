@@ -131,11 +131,11 @@ def own_target(suite: Suite) -> ModelTarget:
     Raises:
         TargetError: a file of the suite cannot be read.
     """
-    model, answers = suite.agent.model, answer_format(suite.agent, suite.folder)
+    model, answers = suite.agent.model, answer_format(suite.agent, suite.checkout)
     told = f"{model.model_dump_json(exclude={'api_key'})} {instructions_of(suite)}"
     if answers is not None:
         told += f" {json.dumps(answers.schema, sort_keys=True)}"
-    told += "".join(f" {template_text(tool, suite.folder)}" for tool in _prompts(suite))
+    told += "".join(f" {template_text(tool, suite.checkout)}" for tool in _prompts(suite))
     digest = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
     return ModelTarget(model=f"{model.provider}/{model.name}", digest=digest)
 
@@ -150,7 +150,7 @@ def instructions_of(suite: Suite) -> str:
     if instructions.inline is not None:
         return instructions.inline
     try:
-        return (suite.folder / str(instructions.file)).read_text(encoding="utf-8")
+        return suite.checkout.read(str(instructions.file)).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise TargetError(f"instructions.file {instructions.file}: cannot be read as UTF-8 text: {error}") from error
 
@@ -183,7 +183,7 @@ def build_own(
             "the suite's model needs packages that are not installed; "
             "install them with: pip install 'holodeck-action[agents]'"
         )
-    instructions, answers = instructions_of(suite), answer_format(suite.agent, suite.folder)
+    instructions, answers = instructions_of(suite), answer_format(suite.agent, suite.checkout)
     settings = runner_settings(suite.agent)
     try:
         plan, fallback = _plans(suite, settings, environ)
@@ -279,7 +279,7 @@ def _toolkits(means: Means) -> Iterator[Toolkit]:
     if any(isinstance(tool, MCPTool) for tool in tools):
         from holodeck_action.agents.tools.mcp import McpServers
 
-        yield McpServers(tools, folder=suite.folder, environ=means.environ, redactor=means.redactor)
+        yield McpServers(tools, checkout=suite.checkout, environ=means.environ, redactor=means.redactor)
     if any(isinstance(tool, VectorstoreTool) for tool in tools):
         from holodeck_action.agents.tools.vectorstore import VectorStores
 
@@ -291,7 +291,7 @@ def _toolkits(means: Means) -> Iterator[Toolkit]:
     if any(_prompts(suite)):
         yield PromptTools(
             tools,
-            folder=suite.folder,
+            checkout=suite.checkout,
             plan=means.plan,
             environ=means.environ,
             clients=means.wire,

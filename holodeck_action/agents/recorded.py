@@ -10,6 +10,7 @@ from holodeck_action.agents.base import AgentError, Reply, Session, TargetError
 from holodeck_action.agents.reply import REPLY_KEYS, reply_from_mapping
 from holodeck_action.agents.transcripts import ADDRESS_KEYS, Row, open_transcript
 from holodeck_action.agents.untrusted import JSON_EXPANSION, kind_of, unknown_key
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.text.plain import excerpt
 
@@ -31,7 +32,9 @@ class RecordedAgent:
     names and of nobody else; one that names no case of the suite becomes a notice.
     """
 
-    def __init__(self, path: Path, shown: str, cases: Sequence[Case], max_bytes: int) -> None:
+    def __init__(
+        self, path: Path, shown: str, cases: Sequence[Case], max_bytes: int, checkout: Checkout | None = None
+    ) -> None:
         """Index the transcript; of JSON lines only the rows' positions are kept.
 
         Args:
@@ -39,13 +42,16 @@ class RecordedAgent:
             shown: how messages call it.
             cases: all cases of the suite, the ones that are not run too.
             max_bytes: most bytes of UTF-8 in one reply.
+            checkout: what may be read; None for everything, where a user of the program names the file.
 
         Raises:
-            TargetError: the file is missing, unreadable, empty, or not of its format as a whole.
+            TargetError: the file is missing, unreadable, out of reach, empty, or not of its format as a whole.
         """
         self._shown = shown
         self._max_bytes = max_bytes
-        self._transcript = open_transcript(path, shown, max_bytes * JSON_EXPANSION + _ROW_OVERHEAD)
+        self._transcript = open_transcript(
+            path, shown, max_bytes * JSON_EXPANSION + _ROW_OVERHEAD, checkout or Checkout.anywhere(path.parent)
+        )
         index = _Index(shown, cases)
         for row in self._transcript.rows():
             index.add(row)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 
 from holodeck_action.agents.base import Agent
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.targets import (
     AnyTarget,
     CommandTarget,
@@ -21,15 +21,21 @@ from holodeck_action.usercode.pool import WorkerPool
 
 
 def build_agent(
-    suite: Suite, target: WrittenTarget, *, folder: Path, environ: Mapping[str, str], max_bytes: int, pool: WorkerPool
+    suite: Suite,
+    target: WrittenTarget,
+    *,
+    files: Checkout,
+    environ: Mapping[str, str],
+    max_bytes: int,
+    pool: WorkerPool,
 ) -> Agent:
     """Return the agent of a target that somebody wrote; each kind's module is imported only when it is used.
 
     Args:
         suite: the suite, with all its cases: an agent checks a transcript against them.
         target: from the policy file or from `parse_target`.
-        folder: folder in which a relative transcript path starts: the suite's for the policy file, the current one
-            for a flag.
+        files: where a relative transcript path starts, and what may be read: the suite's checkout for the policy file,
+            the current folder and everything for a flag.
         environ: the job's environment; processes see it without the job's tokens.
         max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
         pool: where Python targets run.
@@ -41,7 +47,7 @@ def build_agent(
         case RecordedTarget(path=path):
             from holodeck_action.agents.recorded import RecordedAgent
 
-            return RecordedAgent(folder / path, path, suite.cases, max_bytes)
+            return RecordedAgent(files.folder / path, path, suite.cases, max_bytes, files)
         case PythonTarget(reference=reference):
             from holodeck_action.agents.python import PythonAgent
 

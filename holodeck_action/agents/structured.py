@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from holodeck_action.agents.base import AgentError, TargetError
@@ -13,6 +12,7 @@ from holodeck_action.agents.schemas import JsonSchema
 from holodeck_action.agents.untrusted import parse_json
 from holodeck_action.llm.chat import ChatAnswer
 from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.text.plain import excerpt
 
 _MOST_PROBLEMS = 5
@@ -74,12 +74,12 @@ class AnswerFormat:
         return json.dumps(value, ensure_ascii=False)
 
 
-def answer_format(agent: AgentConfig, folder: Path) -> AnswerFormat | None:
+def answer_format(agent: AgentConfig, checkout: Checkout) -> AnswerFormat | None:
     """Return the format of a suite's answers, None when it asks for none.
 
     Args:
-        agent: the suite's agent.yaml; a path starts at its folder.
-        folder: that folder.
+        agent: the suite's agent.yaml.
+        checkout: its folder, and what may be read.
 
     Raises:
         TargetError: the file cannot be read, is no JSON, or holds no JSON schema.
@@ -90,7 +90,7 @@ def answer_format(agent: AgentConfig, folder: Path) -> AnswerFormat | None:
     if isinstance(written, Mapping):
         return AnswerFormat(written)
     try:
-        schema = parse_json((folder / written).read_text(encoding="utf-8-sig"))
+        schema = parse_json(checkout.read(written).decode("utf-8-sig"))
     except OSError as error:
         raise TargetError(f"response_format: {written} cannot be read: {error.strerror}") from error
     except ValueError as error:

@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import yaml
 
 from holodeck_action.agents.base import TargetError
 from holodeck_action.agents.untrusted import parse_json
+from holodeck_action.suite.checkout import MOST_TRANSCRIPT, MOST_YAML, Checkout, ReachError
 from holodeck_action.text.plain import excerpt
 
 ADDRESS_KEYS = ("case", "turn", "trial")
@@ -67,25 +68,28 @@ class Transcript(Protocol):
         ...
 
 
-def open_transcript(path: Path, shown: str, max_line: int) -> Transcript:
+def open_transcript(path: Path, shown: str, max_line: int, checkout: Checkout) -> Transcript:
     """Open a transcript: a YAML list by the endings `.yaml` and `.yml`, JSON lines by any other.
 
     Args:
         path: the file.
         shown: how messages call it.
         max_line: most bytes of one JSON line; a longer one is a broken row.
+        checkout: what may be read.
 
     Raises:
         TargetError: the file is missing, unreadable, no regular file, or not of its format as a whole.
     """
     try:
-        if path.exists() and not path.is_file():
-            raise TargetError(f"transcript {shown} is not a regular file")
         if path.suffix.lower() in (".yaml", ".yml"):
-            return YamlTranscript(path.read_bytes(), shown)
-        return JsonLinesTranscript(path, shown, max_line)
+            return YamlTranscript(checkout.read(path, MOST_YAML), shown)
+        return JsonLinesTranscript(checkout.open(path, MOST_TRANSCRIPT), shown, max_line)
     except FileNotFoundError:
         raise TargetError(f"transcript {shown} does not exist") from None
+    except IsADirectoryError:
+        raise TargetError(f"transcript {shown} is not a regular file") from None
+    except ReachError as error:
+        raise TargetError(f"transcript {shown} {error.clause}") from None
     except OSError as error:
         raise TargetError(f"transcript {shown} cannot be read: {error.strerror or type(error).__name__}") from None
     except TargetError:
@@ -97,9 +101,9 @@ def open_transcript(path: Path, shown: str, max_line: int) -> Transcript:
 class JsonLinesTranscript:
     """One JSON object per line; the file stays open and rows are read from it when they are needed."""
 
-    def __init__(self, path: Path, shown: str, max_line: int) -> None:
+    def __init__(self, file: BinaryIO, shown: str, max_line: int) -> None:
         self._max_line = max_line
-        self._file = path.open("rb")
+        self._file = file
         if self._file.read(_HEAD).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             self._file.close()
             raise TargetError(

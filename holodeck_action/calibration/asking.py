@@ -47,6 +47,7 @@ from holodeck_action.suite.applicability import (
     required_inputs,
 )
 from holodeck_action.suite.cases import FileInput
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.targets import RecordedTarget
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
@@ -127,7 +128,7 @@ def prepare_labelled(
         settings=settings,
         cases=asked.cases,
         target=RecordedTarget(path=labels.file),
-        target_folder=around.cwd,
+        target_files=Checkout.anywhere(around.cwd),
         stored=StoredRun(record, labels.digest, asked.cases, trials, ()),
     )
     return prepared, specs[0].label

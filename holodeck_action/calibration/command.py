@@ -72,10 +72,12 @@ def calibrate_files(options: Mapping[str, Any], around: Surroundings, stdout: Te
     results = options["results"]
     if results is not None:
         of_calls = [name for name in _OF_CALLS if options[name] not in (None, False)]
-        if of_calls or around.env_file is not None:
-            names = ", ".join("SUITE" if name == "suite" else f"--{name.replace('_', '-')}" for name in of_calls)
+        given = [name for name, one in (("--env-file", around.env_file), ("--allow-path", around.allowed.paths)) if one]
+        if of_calls or given:
+            calls = ("SUITE" if name == "suite" else f"--{name.replace('_', '-')}" for name in of_calls)
+            names = ", ".join((*calls, *given))
             raise ConfigurationError(
-                [f"--results asks nobody: leave out {names or '--env-file'}, or leave out --results to ask the judge"]
+                [f"--results asks nobody: leave out {names}, or leave out --results to ask the judge"]
             )
         return calibrate_record(asked, results, around.cwd, stdout, stderr)
     from holodeck_action.preflight import find_suites, load_all
@@ -85,7 +87,7 @@ def calibrate_files(options: Mapping[str, Any], around: Surroundings, stdout: Te
     request = request_from({name: options[name] for name in _OF_CALLS if name != "suite"})
 
     def load() -> Loaded:
-        found = find_suites((suite,), around.cwd)
+        found = find_suites((suite,), around.cwd, around.allowed)
         if len(found) > 1:
             raise ConfigurationError([f"{suite}: {len(found)} suites match; a metric of one is calibrated"])
         (loaded,) = load_all(found, around)

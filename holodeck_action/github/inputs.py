@@ -119,6 +119,10 @@ def _lines(text: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in text.splitlines() if line.strip())
 
 
+def _folders(text: str) -> tuple[Path, ...]:
+    return tuple(map(Path, _lines(text)))
+
+
 def _flag(text: str) -> bool:
     return {"true": True, "false": False}[text] if text in ("true", "false") else _refuse()
 
@@ -189,6 +193,7 @@ INPUTS: tuple[Input, ...] = (
     Input("resume", "resume", _flag, _FLAG, default="false"),
     Input("allow-empty", "allow_empty", _flag, _FLAG, default="false"),
     Input("env-file", "env_file", Path, "a file"),
+    Input("allow-path", "allow_paths", _folders, "folders, one per line"),
     Input("record", "record", Path, "a folder"),
     Input("replay", "replay", Path, "a folder"),
     Input("cache", "cache", Path, "a folder"),

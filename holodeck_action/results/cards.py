@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -17,6 +16,7 @@ from holodeck_action.results.judge import judge_evaluation
 from holodeck_action.results.judge_card import CARD_VERSION, CardSummary, Configuration, JudgeCard
 from holodeck_action.results.reliability import cohen_kappa, corrected_rate, wilson
 from holodeck_action.suite.applicability import needs_judge
+from holodeck_action.suite.checkout import Checkout, ReachError
 from holodeck_action.suite.errors import Problem, SuiteError, quoted
 from holodeck_action.suite.values import Suite
 
@@ -50,7 +50,7 @@ def suite_cards(suite: Suite) -> Mapping[str, JudgeCard]:
     problems: list[Problem] = []
     for index, (name, mark) in enumerate(zip(suite.policy.judges.cards, suite.card_marks, strict=True)):
         try:
-            card = _read(suite.folder, name)
+            card = _read(suite.checkout, name)
             if card.metric not in labels:
                 there = ", ".join(quoted(label) for label, judged in sorted(labels.items()) if judged) or "none"
                 raise _CardError(f"is about {quoted(card.metric)}, which is no metric of this suite (allowed: {there})")
@@ -74,23 +74,18 @@ class _CardError(Exception):
     """A card cannot be used; the message goes on from the name of its file."""
 
 
-def _read(folder: Path, name: str) -> JudgeCard:
+def _read(checkout: Checkout, name: str) -> JudgeCard:
+    folder = checkout.folder.resolve()
     try:
-        path = (folder / name).resolve()
-        if not path.is_relative_to(folder.resolve()):
+        if not checkout.place(name).is_relative_to(folder):
             raise _CardError("is outside of the suite's folder (allowed: a path relative to agent.yaml, inside it)")
-        if not path.is_file():
-            raise _CardError("does not exist (allowed: a judge-card.json, by its path relative to agent.yaml)")
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+        return _parsed(checkout.read(name, MOST_BYTES))
+    except (FileNotFoundError, IsADirectoryError):
+        raise _CardError("does not exist (allowed: a judge-card.json, by its path relative to agent.yaml)") from None
+    except ReachError as error:
+        raise _CardError(error.clause) from error
     except OSError as error:
         raise _CardError(f"cannot be read: {error.strerror or type(error).__name__}") from error
-    except (ValueError, RuntimeError) as error:
-        # A path with a null character, or a loop of links.
-        raise _CardError("is no path of a file (allowed: a judge-card.json, relative to agent.yaml)") from error
-    if len(content) > MOST_BYTES:
-        raise _CardError(f"is no judge card: it has more than {MOST_BYTES:,} bytes")
-    return _parsed(content)
 
 
 def _parsed(content: bytes) -> JudgeCard:

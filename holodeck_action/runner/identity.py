@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from holodeck_action import __version__
 from holodeck_action.agents.registry import describe
 from holodeck_action.results.record import SCHEMA_VERSION
 from holodeck_action.runner.commit import head_commit
+from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT, Checkout
 from holodeck_action.suite.loader import graders
 from holodeck_action.suite.targets import AnyTarget, PythonTarget, RecordedTarget
 from holodeck_action.suite.values import Suite
@@ -19,7 +20,7 @@ from holodeck_action.suite.values import Suite
 _CHUNK = 1 << 20
 
 
-def run_identity(suite: Suite, target: AnyTarget, target_folder: Path) -> dict[str, object]:
+def run_identity(suite: Suite, target: AnyTarget, target_files: Checkout) -> dict[str, object]:
     """Return what journaled trials depend on, JSON values by name; names are shown when they differ.
 
     Covers the suite's files, what its variables stand for, the target, a transcript's content, the commit, the files
@@ -30,11 +31,15 @@ def run_identity(suite: Suite, target: AnyTarget, target_folder: Path) -> dict[s
     """
     # The described target leaves out options and queries, which may be secret: the digest tells them apart.
     # Relative, so that a checkout elsewhere goes on as well.
-    folder = os.path.relpath(target_folder, suite.folder)
+    folder = os.path.relpath(target_files.folder, suite.folder)
     asked = hashlib.sha256(f"{folder} {target.model_dump_json()}".encode("utf-8", "surrogatepass"))
     code = hashlib.sha256()
-    for file in (*_code(suite, target, target_folder), *_given(suite)):
-        _feed(code, file)
+    if isinstance(target, RecordedTarget):
+        _feed(code, target_files, target.path, MOST_TRANSCRIPT)
+    for file in _code(suite, target):
+        _feed(code, suite.checkout, file, MOST_TEXT)
+    for name in _given(suite):
+        _feed(code, suite.checkout, name, MOST_FILE)
     return {
         "cases": _cases(suite),
         "code": code.hexdigest(),
@@ -62,9 +67,7 @@ def _cases(suite: Suite) -> str:
     return digest.hexdigest()
 
 
-def _code(suite: Suite, target: AnyTarget, target_folder: Path) -> Iterator[Path]:
-    if isinstance(target, RecordedTarget):
-        yield target_folder / target.path
+def _code(suite: Suite, target: AnyTarget) -> Iterator[Path]:
     references = sorted({*graders(suite), *([target.reference] if isinstance(target, PythonTarget) else [])})
     for reference in references:
         module = reference.partition(":")[0].replace(".", "/")
@@ -74,14 +77,14 @@ def _code(suite: Suite, target: AnyTarget, target_folder: Path) -> Iterator[Path
         yield from islice(filter(Path.is_file, found), 1)
 
 
-def _given(suite: Suite) -> Iterator[Path]:
-    """Yield the files of the cases; what a URL stands for is not looked at."""
+def _given(suite: Suite) -> Iterable[str]:
+    """Return the files of the cases; what a URL stands for is not looked at."""
     named = {file.path for case in suite.cases for turn in case.turns for file in turn.files if file.path is not None}
-    yield from (suite.folder / path for path in sorted(named))
+    return sorted(named)
 
 
-def _feed(digest: hashlib._Hash, file: Path) -> None:
-    digest.update(os.fsencode(file.name) + b"\0")
-    with file.open("rb") as content:
+def _feed(digest: hashlib._Hash, files: Checkout, name: str | Path, most: int) -> None:
+    digest.update(os.fsencode(Path(name).name) + b"\0")
+    with files.open(name, most) as content:
         while part := content.read(_CHUNK):
             digest.update(part)

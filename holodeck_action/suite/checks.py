@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.applicability import (
@@ -17,7 +14,6 @@ from holodeck_action.suite.applicability import (
     required_inputs,
     skip_reason,
 )
-from holodeck_action.suite.cases import CaseEntry, FileInput
 from holodeck_action.suite.document import Document
 from holodeck_action.suite.errors import Problem, field_path, quoted
 from holodeck_action.suite.expectations import not_literal
@@ -25,8 +21,6 @@ from holodeck_action.suite.gating import gates_scores
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.policy import BOUNDS_OF_METRICS, GateMetric, Gates, Policy
-from holodeck_action.suite.sources import read_bytes
-from holodeck_action.suite.tools import PromptTool
 from holodeck_action.suite.validation import Path as Where
 from holodeck_action.suite.validation import position_of
 from holodeck_action.suite.values import Case, MetricSpec, Turn
@@ -183,92 +177,6 @@ def nothing_asserts(cases: Sequence[Case], gates: Gates, document: Document) -> 
         "add expected_tools to a case, or give gates.metrics a bound such as min_mean"
     )
     return [_at(document, ("evaluations",), message)]
-
-
-def missing_files(agent: AgentConfig, folder: Path, document: Document) -> list[Problem]:
-    """Files without which the agent cannot be asked: its instructions, the schema of its answer, its prompts."""
-    named: list[tuple[Where, str | None]] = [(("instructions", "file"), agent.instructions.file)]
-    if isinstance(agent.response_format, str):
-        named.append((("response_format",), agent.response_format))
-    for index, tool in enumerate(agent.tools or ()):
-        if isinstance(tool, PromptTool):
-            named.append((("tools", index, "file"), tool.file))
-    problems = []
-    for place, name in named:
-        if name is None:
-            continue
-        holder = document.root
-        for part in place[:-1]:
-            holder = holder[part]
-        # A variable that is not set is reported already.
-        if not holder.unset(place[-1]) and not (folder / name).is_file():
-            problems.append(_at(document, place, "the file does not exist (allowed: a path relative to agent.yaml)"))
-    return problems
-
-
-def missing_case_files(entry: CaseEntry, raw: Any, folder: Path, document: Document, case: int) -> list[Problem]:
-    """Files on disk that a case names and that are not there.
-
-    Args:
-        entry: the case.
-        raw: the case as written.
-        folder: the suite's folder.
-        document: where the case stands; paths start in its folder.
-        case: index of the case.
-    """
-    places: list[tuple[Where, Sequence[FileInput] | None, Any]] = [(("test_cases", case), entry.files, raw)]
-    for index, turn in enumerate(entry.turns or ()):
-        places.append((("test_cases", case, "turns", index), turn.files, raw["turns"][index]))
-    beside = (folder / document.file).parent
-    problems = []
-    for place, files, written in places:
-        for index, file in enumerate(files or ()):
-            holder = written["files"][index]
-            if file.path is None or holder.unset("path") or (beside / file.path).is_file():
-                continue
-            field = field_path((*place, "files", index, "path"))
-            message = f"the file does not exist (allowed: a path relative to {document.file})"
-            problems.append(Problem(document.mark(*holder.value_position("path")), field, message))
-    return problems
-
-
-def bad_response_format(agent: AgentConfig, folder: Path, document: Document) -> list[Problem]:
-    """A schema of the answer that is none; a file that does not exist is another check's."""
-    written: Any = agent.response_format
-    place: Where = ("response_format",)
-    if written is None or document.root.unset("response_format"):
-        return []
-    what = "is no JSON schema"
-    if isinstance(written, str):
-        data, _ = read_bytes(folder / written)
-        if data is None:
-            return []
-        what = "the file holds no JSON schema"
-        try:
-            written = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            reason = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "unreadable"
-            return [_at(document, place, f"the file is not JSON ({reason})")]
-    wrong = _no_schema(written)
-    return [] if wrong is None else [_at(document, place, f"{what} ({wrong})")]
-
-
-def _no_schema(written: Any) -> str | None:
-    """Return why a value is no JSON schema of an answer, None when it is one."""
-    # Only suites with such a schema pay for the import.
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import SchemaError
-
-    if not isinstance(written, dict):
-        return "it must be an object"
-    try:
-        Draft202012Validator.check_schema(written)
-    except SchemaError as error:
-        where = field_path([*error.path])
-        return f"{where}: {error.message}"[:300] if where else error.message[:300]
-    except RecursionError:
-        return "it is nested too deeply"
-    return None
 
 
 def duplicate_tools(agent: AgentConfig, document: Document) -> list[Problem]:

@@ -9,14 +9,12 @@ from typing import Any
 
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.cases import CaseEntry
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.checks import (
-    bad_response_format,
     bounds_against_polarity,
     duplicate_tools,
     inexpressible_calls,
     metrics_that_never_apply,
-    missing_case_files,
-    missing_files,
     nothing_asserts,
     unknown_labels,
     unreachable_lower_bound,
@@ -25,6 +23,13 @@ from holodeck_action.suite.checks import (
 from holodeck_action.suite.document import Document, MarkedMap
 from holodeck_action.suite.errors import Problem, SuiteError, field_path, masked
 from holodeck_action.suite.expectations import ExpectationFactory
+from holodeck_action.suite.files import (
+    bad_response_format,
+    unreadable_case_files,
+    unreadable_files,
+    unreadable_of_policy,
+    unreadable_of_project,
+)
 from holodeck_action.suite.identity import asked_hash, case_ids
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.metrics import CodeMetric
@@ -51,6 +56,7 @@ def load_suite(
     *,
     environ: Mapping[str, str],
     home: Path | None,
+    checkout: Checkout | None = None,
     allow_empty: bool = False,
     notices: Sequence[str] = (),
 ) -> Suite:
@@ -60,13 +66,15 @@ def load_suite(
         path: agent.yaml.
         environ: values of `${VAR}` (see `variables.environment_for`).
         home: the user's home folder, for user configuration; None leaves it out.
+        checkout: the suite's folder, and what paths in its files may reach; None for that folder alone.
         allow_empty: accept a suite without cases.
         notices: what was noticed before, put first.
 
     Raises:
         SuiteError: with every problem of every file.
     """
-    sources = read_sources(path, environ=environ, home=home)
+    checkout = checkout or Checkout.of(path.parent, path.parent)
+    sources = read_sources(path, checkout, environ=environ, home=home)
     project = _project(sources)
     policy = _policy(sources)
     agent = _agent(sources, merged_project(sources))
@@ -92,6 +100,7 @@ def load_suite(
         policy=resolved.policy,
         project=project,
         cases=cases,
+        checkout=checkout,
         notices=(
             *notices,
             *sources.notices,
@@ -137,7 +146,7 @@ def load_policy(path: Path, *, environ: Mapping[str, str]) -> Policy:
     Raises:
         SuiteError: with every problem of the file.
     """
-    data, reason = read_bytes(path)
+    data, reason = read_bytes(Checkout.anywhere(path.parent), path.name)
     if data is None:
         raise SuiteError([Problem(None, "", f"{path}: {reason}")])
     document = read_yaml(data, file=path.name, environ=environ)
@@ -192,6 +201,8 @@ def _project(sources: Sources) -> ProjectConfig | None:
             continue
         config, problems = validated(ProjectConfig, document.root, document)
         sources.problems += problems
+        if config is not None and document is sources.project:
+            sources.problems += unreadable_of_project(config, sources.checkout, document)
         valid = valid and config is not None
     # Every entry is complete in the file that has it, so what is valid alone is valid merged.
     return ProjectConfig.model_validate(merged_project(sources)) if valid else None
@@ -207,6 +218,7 @@ def _policy(sources: Sources) -> Policy | None:
     sources.problems += problems
     if policy is not None:
         sources.problems += unsupported_settings(policy, document)
+        sources.problems += unreadable_of_policy(policy, sources.checkout, document)
     return policy
 
 
@@ -222,8 +234,8 @@ def _agent(sources: Sources, project: Mapping[str, Any]) -> AgentConfig | None:
     sources.problems += problems
     if agent is not None:
         sources.problems += duplicate_tools(agent, sources.agent)
-        sources.problems += missing_files(agent, sources.folder, sources.agent)
-        sources.problems += bad_response_format(agent, sources.folder, sources.agent)
+        sources.problems += unreadable_files(agent, sources.checkout, sources.agent)
+        sources.problems += bad_response_format(agent, sources.checkout, sources.agent)
     return agent
 
 
@@ -242,7 +254,7 @@ def _outline(sources: Sources, table: MetricTable) -> _Outline:
             sources.problems += problems
             continue
         sources.problems += misplaced_metrics(entry, raw, sources.cases, index)
-        sources.problems += missing_case_files(entry, raw, sources.folder, sources.cases, index)
+        sources.problems += unreadable_case_files(entry, raw, sources.checkout, sources.cases, index)
         table.add(entry.evaluations, raw.get("evaluations"), sources.cases)
         for turn, written in zip(entry.turns or (), raw.get("turns") or (), strict=True):
             table.add(turn.evaluations, written.get("evaluations"), sources.cases)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from holodeck_action.suite.checkout import MOST_YAML, Checkout, ReachError
 from holodeck_action.suite.document import Document, MarkedList, MarkedMap
 from holodeck_action.suite.errors import Problem, SuiteError
 from holodeck_action.suite.marks import SourceMark
@@ -24,7 +25,7 @@ class Sources:
     """What was read, in the making.
 
     Attributes:
-        folder: absolute folder of agent.yaml.
+        checkout: the folder of agent.yaml, and what paths in the files may reach.
         environ: variables for substitution.
         agent: agent.yaml.
         cases: the file of the cases, which is agent.yaml unless it names another.
@@ -35,7 +36,7 @@ class Sources:
         notices: what the reader should know.
     """
 
-    folder: Path
+    checkout: Checkout
     environ: Mapping[str, str]
     agent: Document
     cases: Document
@@ -47,6 +48,11 @@ class Sources:
     problems: list[Problem] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     parts: list[tuple[str, bytes]] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Path:
+        """Absolute folder of agent.yaml."""
+        return self.checkout.folder
 
     @property
     def documents(self) -> tuple[Document, ...]:
@@ -73,23 +79,23 @@ class Sources:
         return total.hexdigest()
 
 
-def read_sources(path: Path, *, environ: Mapping[str, str], home: Path | None) -> Sources:
+def read_sources(path: Path, checkout: Checkout, *, environ: Mapping[str, str], home: Path | None) -> Sources:
     """Read agent.yaml and every file that belongs to it.
 
     Args:
         path: agent.yaml.
+        checkout: its folder, and what paths in it may reach.
         environ: variables for substitution.
         home: the user's home folder; None to leave user configuration out.
 
     Raises:
         SuiteError: agent.yaml cannot be read.
     """
-    folder = Path(os.path.abspath(path.parent))
-    data, reason = read_bytes(path)
+    data, reason = read_bytes(checkout, path.name)
     if data is None:
         raise SuiteError([Problem(None, "", f"{path}: {reason}")])
     agent = read_yaml(data, file=path.name, environ=environ)
-    sources = Sources(folder, environ, agent, agent)
+    sources = Sources(checkout, environ, agent, agent)
     sources.parts.append(("agent", _digest(data)))
     _read_others(sources, home)
     if agent.readable and not isinstance(agent.root, MarkedMap):
@@ -103,14 +109,16 @@ def read_sources(path: Path, *, environ: Mapping[str, str], home: Path | None) -
     return sources
 
 
-def read_bytes(path: Path) -> tuple[bytes | None, str]:
+def read_bytes(checkout: Checkout, name: str | Path) -> tuple[bytes | None, str]:
     """Return a file's content, or None and why it cannot be read."""
-    if path.is_dir():
-        return None, "is a folder (allowed: a YAML file)"
     try:
-        return path.read_bytes(), ""
+        return checkout.read(name, MOST_YAML), ""
+    except IsADirectoryError:
+        return None, "is a folder (allowed: a YAML file)"
     except FileNotFoundError:
         return None, "does not exist"
+    except ReachError as error:
+        return None, error.clause
     except OSError as error:
         return None, f"cannot be read: {error.strerror}"
 
@@ -121,24 +129,24 @@ def _digest(data: bytes) -> bytes:
 
 
 def _read_others(sources: Sources, home: Path | None) -> None:
-    sources.project = _first(sources, sources.folder, CONFIG_NAMES, "")
+    sources.project = _first(sources, sources.checkout, CONFIG_NAMES, "")
     if home is not None:
-        sources.user = _first(sources, home / ".holodeck", CONFIG_NAMES, "~/.holodeck/")
-    policies = [name for name in POLICY_NAMES if (sources.folder / name).exists()]
+        sources.user = _first(sources, Checkout.anywhere(home / ".holodeck"), CONFIG_NAMES, "~/.holodeck/")
+    policies = [name for name in POLICY_NAMES if os.path.lexists(sources.folder / name)]
     if len(policies) > 1:
         message = f"stands beside {policies[0]}: keep one of them"
         sources.problems.append(Problem(SourceMark(policies[1], 1, 1), "", message))
-    sources.policy = _first(sources, sources.folder, POLICY_NAMES, "")
+    sources.policy = _first(sources, sources.checkout, POLICY_NAMES, "")
 
 
-def _first(sources: Sources, folder: Path, names: Sequence[str], prefix: str) -> Document | None:
-    present = [name for name in names if (folder / name).exists()]
+def _first(sources: Sources, checkout: Checkout, names: Sequence[str], prefix: str) -> Document | None:
+    present = [name for name in names if os.path.lexists(checkout.folder / name)]
     if not present:
         return None
     shown = prefix + present[0]
     if len(present) > 1 and names is CONFIG_NAMES:
         sources.notices.append(f"{prefix}{present[1]} is not read, because {shown} stands beside it")
-    data, reason = read_bytes(folder / present[0])
+    data, reason = read_bytes(checkout, present[0])
     if data is None:
         sources.problems.append(Problem(SourceMark(shown, 1, 1), "", reason))
         return None
@@ -171,13 +179,12 @@ def _find_cases(sources: Sources) -> None:
     if file.lower().endswith(".jsonl"):
         refuse("JSON Lines are not supported (allowed: a YAML file with a list of cases)")
         return
-    path = sources.folder / file
-    data, reason = read_bytes(path)
+    data, reason = read_bytes(sources.checkout, file)
     if data is None:
         way_out = " (allowed: a path relative to agent.yaml)" if reason == "does not exist" else ""
         refuse(f"{shown} {reason}{way_out}")
         return
-    relative = Path(os.path.relpath(path, sources.folder)).as_posix()
+    relative = Path(os.path.relpath(sources.folder / file, sources.folder)).as_posix()
     document = read_yaml(data, file=relative, environ=sources.environ)
     sources.cases = document
     sources.parts.append(("cases", _digest(data)))

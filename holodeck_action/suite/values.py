@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.cases import FileInput
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.metrics import AnyMetric
 from holodeck_action.suite.policy import Policy
@@ -127,6 +128,7 @@ class Suite:
         policy: the validated policy file, or its defaults.
         project: project config merged over user config.
         cases: in the order of the file.
+        checkout: its folder, and what paths in its files may reach.
         notices: what the reader should know (unused blocks, duplicate names, deprecated metrics), each one sentence.
         secrets: substituted variable values and secret fields, for redaction; never shown.
         tool_marks: where the tools of agent.yaml stand, by name; shared MCP servers have none.
@@ -143,6 +145,7 @@ class Suite:
     policy: Policy
     project: ProjectConfig
     cases: tuple[Case, ...]
+    checkout: Checkout
     notices: tuple[str, ...] = ()
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     tool_marks: Mapping[str, SourceMark] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import Problem, SuiteError
 from holodeck_action.suite.marks import SourceMark
 
@@ -71,34 +72,32 @@ def is_ci(environ: Mapping[str, str]) -> bool:
     return environ.get("CI", "").lower() not in ("", "0", "false")
 
 
-def environment_for(folder: Path, environ: Mapping[str, str], *, env_file: Path | None = None) -> Environment:
+def environment_for(checkout: Checkout, environ: Mapping[str, str], *, env_file: Path | None = None) -> Environment:
     """Find the variables for the suite in a folder.
 
     Args:
-        folder: folder of agent.yaml. Its `.env` is read only when neither CI is set nor a file is given.
+        checkout: the folder of agent.yaml, and what may be read. Its `.env` is read only when neither CI is set nor a
+            file is given.
         environ: the process's environment.
         env_file: file of `--env-file`, read anywhere, instead of `.env`.
 
     Raises:
         SuiteError: the file cannot be read, or a line of it is not an assignment.
     """
-    path = env_file
-    if path is None:
-        if is_ci(environ):
-            return Environment(environ)
-        path = folder / ".env"
-        if not path.is_file():
-            return Environment(environ)
-    name = str(env_file) if env_file is not None else ".env"
-    found = _parse(path, name)
+    name = ".env"
+    if env_file is not None:
+        name, checkout = str(env_file), Checkout.anywhere(Path())
+    elif is_ci(environ) or not (checkout.folder / name).is_file():
+        return Environment(environ)
+    found = _parse(checkout, name)
     count = len(found)
     notice = f"{name}: read {count} variable{'' if count == 1 else 's'}; variables that are already set win"
     return Environment({**found, **environ}, (notice,))
 
 
-def _parse(path: Path, name: str) -> dict[str, str]:
+def _parse(checkout: Checkout, name: str) -> dict[str, str]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = checkout.read(name).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise SuiteError([Problem(None, "", f"{name}: cannot be read: {reason}")]) from None

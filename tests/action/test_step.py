@@ -80,6 +80,19 @@ def test_fail_on_never_leaves_the_verdict_to_the_outputs(
     assert ended.summary
 
 
+def test_the_workflow_can_let_suites_read_more(step: Step) -> None:
+    step.project.numbered(1)
+    outside = step.project.folder.parent / f"{step.project.folder.name}-outside"
+    outside.mkdir()
+    (step.project.folder / "answers.jsonl").rename(outside / "answers.jsonl")
+    step.project.policy(target=f"recorded:{outside}/answers.jsonl")
+    ended = step.run()
+    assert ended.code == 2
+    assert "holodeck-action.yaml:2:12: target: the file lies outside of the checkout" in ended.text
+    step.output_file.unlink()
+    assert step.run({"allow_path": str(outside)}).code == 0
+
+
 def test_a_configuration_error_fails_whatever_fail_on_says(step: Step) -> None:
     step.project.numbered(1)
     step.project.write("agent.yaml", "name: [")

@@ -23,6 +23,7 @@ from holodeck_action.results.record import Record, TurnRecord
 from holodeck_action.runner.identity import run_identity
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.settings import merge_files
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.targets import parse_target
 from holodeck_action.suite.values import Turn
@@ -398,7 +399,7 @@ def test_a_run_is_not_continued_with_other_files(project: Project) -> None:
     for text in ("one", "two", "one"):
         project.write("a.txt", text)
         suite = load_suite(project.folder / "agent.yaml", environ={}, home=None)
-        found.append(run_identity(suite, parse_target("http://127.0.0.1:9/"), project.folder))
+        found.append(run_identity(suite, parse_target("http://127.0.0.1:9/"), suite.checkout))
     assert found[0] == found[2]
     assert [key for key in found[0] if found[0][key] != found[1][key]] == ["code"]
 
@@ -436,7 +437,12 @@ def trial_of(folder: Path, files: list[dict[str, Any]], scorer: Broken, *, gives
 
     async def run() -> TurnRecord:
         read = build_files(
-            folder, file_timeout_s=20, download_timeout_s=20, cache=None, online=True, environ=os.environ
+            Checkout.of(folder, folder),
+            file_timeout_s=20,
+            download_timeout_s=20,
+            cache=None,
+            online=True,
+            environ=os.environ,
         )
         clock = Clock(lambda: datetime.now(UTC), time.monotonic)
         runner = TrialRunner(
@@ -526,7 +532,9 @@ def test_an_image_that_is_too_large(tmp_path: Path) -> None:
     [loaded] = load_suite(tmp_path / "agent.yaml", environ={}, home=None).cases
 
     async def run() -> None:
-        read = build_files(tmp_path, file_timeout_s=9, download_timeout_s=9, cache=None, online=True, environ={})
+        read = build_files(
+            Checkout.of(tmp_path, tmp_path), file_timeout_s=9, download_timeout_s=9, cache=None, online=True, environ={}
+        )
         try:
             await read.read(loaded.turns[0])
         finally:

@@ -18,6 +18,7 @@ from holodeck_action.agents.tools.mcp import McpServers
 from holodeck_action.agents.tools.mcp_results import visible_names
 from holodeck_action.agents.tools.mcp_settings import server_secrets
 from holodeck_action.agents.tools.retrieval import chunks_of
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.tools import MCPTool
 from tests.agents.conversations import run
 from tests.agents.mcp_servers.starting import RUDE, SHOP, answering, mcp, served, servers, using
@@ -600,7 +601,7 @@ def test_secrets_of_entries(tmp_path: Path) -> None:
             )
         ),
     ]
-    assert server_secrets(entries, tmp_path) == {
+    assert server_secrets(entries, Checkout.of(tmp_path, tmp_path)) == {
         "token-in-the-file",
         "key-in-the-suite",
         "Bearer of-a-header",

@@ -16,6 +16,7 @@ from holodeck_action.agents.tools.prompt import PromptTools
 from holodeck_action.agents.tools.prompts import PromptTemplate
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.providers import resolve_model
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.tools import PromptTool as Entry
@@ -125,7 +126,7 @@ def entry(**fields: Any) -> Entry:
 def kit(models: FakeModels, folder: Path, wire: Any, *entries: Entry, provider: str = "openai") -> PromptTools:
     plan = resolve_model(LLMProvider.model_validate({**config(provider, models), "api_key": KEY}), {})
     marks = {each.name: SourceMark("agent.yaml", 9, 3) for each in entries}
-    return PromptTools(entries, folder=folder, plan=plan, environ={}, clients=wire, marks=marks)
+    return PromptTools(entries, checkout=Checkout.of(folder, folder), plan=plan, environ={}, clients=wire, marks=marks)
 
 
 def using(

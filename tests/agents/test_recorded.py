@@ -333,9 +333,9 @@ def test_a_file_that_is_no_transcript_is_refused(tmp_path: Path, name: str, cont
         ("missing.jsonl", "transcript T does not exist"),
         ("missing.yaml", "transcript T does not exist"),
         (".", "transcript T is not a regular file"),
-        ("/dev/zero", "transcript T is not a regular file"),
+        ("/dev/zero", "transcript T is no regular file (a pipe, a device or a socket)"),
         ("x" * 300, "transcript T cannot be read: File name too long"),
-        ("nul\0.yaml", "transcript T cannot be read: embedded null byte"),
+        ("nul\0.yaml", "transcript T is no path of a file"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, path: str, message: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from holodeck_action.agents.base import AgentError, Reply, TargetError
 from holodeck_action.agents.registry import build_agent, describe
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.targets import HttpTarget, parse_target
 from holodeck_action.suite.values import Suite
@@ -41,7 +42,12 @@ def asked(suite: Suite, target: str, folder: Path) -> Reply | AgentError:
     async def ask() -> Reply | AgentError:
         async with WorkerPool(suite.folder, environ=os.environ, size=1) as pool:
             agent = build_agent(
-                suite, parse_target(target), folder=folder, environ=os.environ, max_bytes=MAX_BYTES, pool=pool
+                suite,
+                parse_target(target),
+                files=Checkout.anywhere(folder),
+                environ=os.environ,
+                max_bytes=MAX_BYTES,
+                pool=pool,
             )
             try:
                 (reply,) = await converse(agent, suite.cases[0])

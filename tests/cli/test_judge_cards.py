@@ -267,8 +267,8 @@ def test_cards_that_cannot_be_used_are_refused_at_their_line(bench: Bench, tmp_p
     copy_card(bench, "again.json")
     expected = {
         "absent-file.json": "does not exist (allowed: a judge-card.json, by its path relative to agent.yaml)",
-        "../outside.json": "is outside of the suite's folder",
-        "link.json": "is outside of the suite's folder",
+        "../outside.json": "lies outside of the checkout",
+        "link.json": "lies outside of the checkout",
         "broken.json": "is no judge card: it is not valid JSON; make it anew with holodeck-action calibrate",
         "other.json": "is no judge card: it has no schema_version",
         "newer.json": 'has schema_version "2", and this version reads 1; make it anew',

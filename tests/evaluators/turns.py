@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from holodeck_action.evaluators.scoring import Answer
 from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.metrics import CaseMetric
 from holodeck_action.suite.policy import Policy
@@ -47,7 +48,9 @@ def suite(folder: Path, *turns: Turn) -> Suite:
         {"name": "agent", "model": {"provider": "ollama", "name": "x"}, "instructions": {"inline": "Answer."}}
     )
     cases = tuple(Case(f"case-{at}", None, f"{at:064x}", MARK, (item,), False) for at, item in enumerate(turns))
-    return Suite("agent", folder, "agent.yaml", "0" * 64, agent, Policy(), ProjectConfig(), cases)
+    return Suite(
+        "agent", folder, "agent.yaml", "0" * 64, agent, Policy(), ProjectConfig(), cases, Checkout.of(folder, folder)
+    )
 
 
 def ids() -> Callable[[], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -88,6 +89,24 @@ def test_env_file(project: Project, command: str) -> None:
     project.policy(target="recorded:${ANSWERS}")
     project.write("variables", "ANSWERS=answers.jsonl\n")
     assert [project.run(command, *flags).code for flags in ((), ("--env-file", "variables"))] == [2, 0]
+
+
+@pytest.mark.parametrize("command", ["run", "validate", "rejudge absent.json", "calibrate labels.csv"])
+def test_allow_path(tmp_path: Path, command: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "answers.jsonl").write_text('{"case": "case 0", "response": "Paris"}')
+    project = Project(tmp_path / "checkout")
+    project.folder.mkdir()
+    lettered(project, "P")
+    project.policy(target="recorded:../outside/answers.jsonl")
+    project.write("labels.csv", "input,response,label\nq,a,pass\n")
+    refused = "holodeck-action.yaml:2:12: target: the file lies outside of the checkout"
+    found = [project.run(*command.split(), *flags) for flags in ((), ("--allow-path", str(outside)))]
+    assert [refused in finished.stderr for finished in found] == [True, False]
+    if command in ("run", "validate"):
+        assert [finished.code for finished in found] == [2, 0]
+        assert "absent: there is no such folder" in project.run(command, "--allow-path", "absent").stderr
 
 
 @pytest.mark.parametrize(("command", "said"), [("run", "Suite tested ({}/"), ("validate", "{}/agent.yaml: valid")])

@@ -111,6 +111,7 @@ def test_cases_in_a_file_of_their_own(tmp_path: Path) -> None:
 
 
 def test_the_cases_file_may_lie_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
     shared = tmp_path / "shared.yaml"
     shared.write_text("- {input: a, ground_truth: b}\n")
     suite = load(tmp_path / "suite", f"{HEAD}{EQUALITY}test_cases_file: ../shared.yaml\n")

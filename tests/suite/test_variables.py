@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.reading import read_yaml
 from holodeck_action.suite.variables import environment_for
@@ -57,6 +58,10 @@ def test_substitution(text: str, value: object) -> None:
 def test_a_value_cannot_inject_yaml(value: str) -> None:
     document = read_yaml(b"x: ['${V}', 1]\ny: 2\n", file="f.yaml", environ={"V": value})
     assert document.root == {"x": [value, 1], "y": 2}
+
+
+def at(folder: Path) -> Checkout:
+    return Checkout.of(folder, folder)
 
 
 def test_keys_and_comments_are_not_substituted() -> None:
@@ -231,7 +236,11 @@ TAKEN=from file
 def test_env_file_syntax(tmp_path: Path) -> None:
     file = tmp_path / "some.env"
     file.write_text(ENV)
-    found = environment_for(tmp_path / "elsewhere", {"TAKEN": "from process", "CI": "true"}, env_file=file)
+    found = environment_for(
+        at(tmp_path / "elsewhere"),
+        {"TAKEN": "from process", "CI": "true"},
+        env_file=file,
+    )
     assert found.variables == {
         "PLAIN": "value",
         "EXPORTED": "spaced value",
@@ -247,36 +256,36 @@ def test_env_file_syntax(tmp_path: Path) -> None:
 
 def test_the_env_file_beside_agent_yaml_is_read_except_in_ci(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("A=1\n")
-    found = environment_for(tmp_path, {"HOME": "/"})
+    found = environment_for(at(tmp_path), {"HOME": "/"})
     assert found.variables == {"A": "1", "HOME": "/"}
     assert found.notices == (".env: read 1 variable; variables that are already set win",)
     for value in ("true", "1", "yes"):
-        quiet = environment_for(tmp_path, {"CI": value})
+        quiet = environment_for(at(tmp_path), {"CI": value})
         assert quiet.variables == {"CI": value}
         assert quiet.notices == ()
-    assert environment_for(tmp_path, {"CI": "false"}).notices
-    assert environment_for(tmp_path / "other", {}).variables == {}
+    assert environment_for(at(tmp_path), {"CI": "false"}).notices
+    assert environment_for(at(tmp_path / "other"), {}).variables == {}
 
 
 def test_a_given_env_file_replaces_the_one_beside_agent_yaml(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("A=1\n")
     (tmp_path / "b.env").write_text("B=2\n")
-    assert environment_for(tmp_path, {}, env_file=tmp_path / "b.env").variables == {"B": "2"}
+    assert environment_for(at(tmp_path), {}, env_file=tmp_path / "b.env").variables == {"B": "2"}
 
 
 def test_broken_env_files_do_not_show_their_lines(tmp_path: Path) -> None:
     file = tmp_path / ".env"
     file.write_text("A=1\nhunter2\nB='hunter2\n")
     with pytest.raises(SuiteError) as raised:
-        environment_for(tmp_path, {})
+        environment_for(at(tmp_path), {})
     assert str(raised.value).splitlines() == [
         ".env:2:1: is not an assignment (allowed: KEY=VALUE, export KEY=VALUE, # comment)",
         ".env:3:1: is not an assignment (allowed: KEY=VALUE, export KEY=VALUE, # comment)",
     ]
     with pytest.raises(SuiteError) as raised:
-        environment_for(tmp_path, {}, env_file=tmp_path / "missing.env")
+        environment_for(at(tmp_path), {}, env_file=tmp_path / "missing.env")
     assert str(raised.value) == f"{tmp_path / 'missing.env'}: cannot be read: No such file or directory"
     file.write_bytes(b"A=\xff\n")
     with pytest.raises(SuiteError) as raised:
-        environment_for(tmp_path, {})
+        environment_for(at(tmp_path), {})
     assert str(raised.value) == ".env: cannot be read: it is not UTF-8 text"

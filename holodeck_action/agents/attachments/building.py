@@ -10,11 +10,12 @@ from holodeck_action.agents.attachments.downloads import Downloads
 from holodeck_action.agents.attachments.fetching import Fetcher, resolve
 from holodeck_action.agents.attachments.files import CaseFiles
 from holodeck_action.agents.documents.reader import DocumentReader
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.variables import is_ci
 
 
 def build_files(
-    folder: Path,
+    checkout: Checkout,
     *,
     file_timeout_s: float,
     download_timeout_s: float,
@@ -25,7 +26,7 @@ def build_files(
     """Build the reader of case files; nothing is read, started or connected yet.
 
     Args:
-        folder: the suite's folder.
+        checkout: the suite's folder, and what may be read.
         file_timeout_s: seconds one conversion may take.
         download_timeout_s: seconds one download may take.
         cache: folder in which downloads are kept between runs; None keeps none.
@@ -34,4 +35,4 @@ def build_files(
     """
     fetcher = Fetcher(public_only=is_ci(environ), resolve=resolve)
     downloads = Downloads(fetcher, timeout_s=download_timeout_s, cache=cache, online=online, pause=asyncio.sleep)
-    return CaseFiles(folder, DocumentReader(timeout_s=file_timeout_s, environ=environ), downloads)
+    return CaseFiles(checkout, DocumentReader(timeout_s=file_timeout_s, environ=environ), downloads)

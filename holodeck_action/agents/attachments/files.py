@@ -15,6 +15,7 @@ from holodeck_action.agents.base import AgentError, TargetError
 from holodeck_action.agents.documents.kinds import Kind, kind_of
 from holodeck_action.agents.documents.reader import DocumentError, DocumentReader, missing_packages
 from holodeck_action.suite.cases import FileInput
+from holodeck_action.suite.checkout import MOST_FILE, Checkout, ReachError
 from holodeck_action.suite.values import Case, Turn
 
 _HTML = (b"<!doctype html", b"<html")
@@ -40,15 +41,15 @@ class Attachment:
 class CaseFiles:
     """The files of a suite's cases; shared by all conversations of a run, within one event loop."""
 
-    def __init__(self, folder: Path, reader: DocumentReader, downloads: Downloads) -> None:
+    def __init__(self, checkout: Checkout, reader: DocumentReader, downloads: Downloads) -> None:
         """Prepare; nothing is read yet.
 
         Args:
-            folder: the suite's folder, in which paths of files start.
+            checkout: the suite's folder, in which paths of files start, and what may be read.
             reader: turns documents into text.
             downloads: fetches the files of URLs.
         """
-        self._folder = folder
+        self._checkout = checkout
         self._reader = reader
         self._downloads = downloads
 
@@ -85,15 +86,17 @@ class CaseFiles:
         name = shown_name(file)
         try:
             if file.path is not None:
-                path = self._folder / file.path
+                path, checkout = self._checkout.folder / file.path, self._checkout
             else:
                 path = await self._downloads.path(str(file.url), cached=file.cache is not False)
+                checkout = Checkout.anywhere(path.parent)
             content: str | Image
             if file.type == "image":
-                content = await asyncio.to_thread(_image, path)
+                content = await asyncio.to_thread(_image, path, checkout)
             else:
                 content = await self._reader.text(
                     path,
+                    checkout,
                     pages=file.pages or None,
                     sheet=file.sheet,
                     cells=file.range,
@@ -152,17 +155,19 @@ def _kind(file: FileInput, path: Path) -> Kind:
     return kind
 
 
-def _image(path: Path) -> Image:
+def _image(path: Path, checkout: Checkout) -> Image:
     """Read an image.
 
     Raises:
         DocumentError: it is none that models can see.
     """
     try:
-        if not path.is_file():
-            raise DocumentError("there is no such file")
-        with path.open("rb") as file:
+        with checkout.open(path, MOST_FILE) as file:
             data = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise DocumentError("there is no such file") from None
+    except ReachError as error:
+        raise DocumentError(f"it {error.clause}") from None
     except OSError as error:
         raise DocumentError(f"it cannot be read: {error.strerror}") from None
     if len(data) > MOST_BYTES:

@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import datetime
+import io
 import re
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import openpyxl
 from openpyxl.utils import range_boundaries
 
-from holodeck_action.agents.documents.content import UnreadableError, check_office
+from holodeck_action.agents.documents.content import UnreadableError, check_office, opened
 
 _CELLS = re.compile(r"[A-Z]{1,3}[0-9]{1,7}(:[A-Z]{1,3}[0-9]{1,7})?|[A-Z]{1,3}:[A-Z]{1,3}|[0-9]{1,7}:[0-9]{1,7}")
 _MOST_NAMED = 20
 """Sheets named in one message."""
 
 
-def excel(path: str, sheet: str | None, cells: str | None) -> str:
+def excel(path: str, roots: Sequence[str] | None, sheet: str | None, cells: str | None) -> str:
     """Return the cells of a .xlsx file as Markdown tables, the first row as head; blank rows are left out.
 
     Args:
         path: the file.
+        roots: folders in one of which it must lie; None for anywhere.
         sheet: name of a sheet; None for all of them, each under its name, or for the first where `cells` is given.
         cells: such as `A1:C10`, `A:C`, `1:5` or `B2`; None for all.
 
     Raises:
         UnreadableError: there is no such sheet or range, a formula has no stored value, or there is nothing in it.
     """
-    check_office(Path(path), "excel")
     bounds = None if cells is None else _bounds(cells)
-    book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    formulas = openpyxl.load_workbook(path, read_only=True, data_only=False)
+    with opened(path, roots) as file:
+        check_office(file, "excel")
+        data = file.read()
+    book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    formulas = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=False)
     names = [worksheet.title for worksheet in book.worksheets]
     if sheet is not None and sheet not in names:
         more = ", …" if len(names) > _MOST_NAMED else ""

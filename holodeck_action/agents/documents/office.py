@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import io
+from collections.abc import Sequence
 
 from markitdown import StreamInfo
 from markitdown.converters import DocxConverter, HtmlConverter, PptxConverter
 
-from holodeck_action.agents.documents.content import UnreadableError, check_office
+from holodeck_action.agents.documents.content import UnreadableError, check_office, opened
 
 
-def word(path: str) -> str:
-    """Return the text of a .docx file."""
-    check_office(Path(path), "word")
-    with open(path, "rb") as file:
+def word(path: str, roots: Sequence[str] | None) -> str:
+    """Return the text of a .docx file, which must lie in one of the folders `roots`."""
+    with opened(path, roots) as file:
+        check_office(file, "word")
         converter = DocxConverter()  # type: ignore[no-untyped-call]
         return str(converter.convert(file, StreamInfo(extension=".docx")).markdown)
 
 
-def powerpoint(path: str) -> str:
-    """Return the text of a .pptx file, slide by slide, with the notes."""
-    check_office(Path(path), "powerpoint")
-    with open(path, "rb") as file:
+def powerpoint(path: str, roots: Sequence[str] | None) -> str:
+    """Return the text of a .pptx file in one of the folders `roots`, slide by slide, with the notes."""
+    with opened(path, roots) as file:
+        check_office(file, "powerpoint")
         converter = PptxConverter()  # type: ignore[no-untyped-call]
         return str(converter.convert(file, StreamInfo(extension=".pptx")).markdown)
 
 
-def html(path: str) -> str:
-    """Return the text of a page in UTF-8.
+def html(path: str, roots: Sequence[str] | None) -> str:
+    """Return the text of a page in UTF-8, which must lie in one of the folders `roots`.
 
     Raises:
         UnreadableError: it is not UTF-8.
     """
+    with opened(path, roots) as file:
+        data = file.read()
     try:
-        Path(path).read_text(encoding="utf-8-sig")
+        data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableError(
             f"it is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8"
         ) from None
-    with open(path, "rb") as file:
-        return str(HtmlConverter().convert(file, StreamInfo(extension=".html", charset="utf-8")).markdown)
+    return str(HtmlConverter().convert(io.BytesIO(data), StreamInfo(extension=".html", charset="utf-8")).markdown)

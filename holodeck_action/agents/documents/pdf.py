@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from pathlib import Path
 
 from markitdown import StreamInfo
 from markitdown.converters import PdfConverter
 from pypdfium2 import PdfDocument, PdfiumError
 
-from holodeck_action.agents.documents.content import UnreadableError
+from holodeck_action.agents.documents.content import UnreadableError, opened
 
 
-def pdf(path: str, pages: Sequence[int] | None) -> str:
+def pdf(path: str, roots: Sequence[str] | None, pages: Sequence[int] | None) -> str:
     """Return the text of a PDF file.
 
     Args:
         path: the file.
+        roots: folders in one of which it must lie; None for anywhere.
         pages: which pages, in their order, the first is 1; None for all.
 
     Raises:
         UnreadableError: it is no PDF file, is encrypted, has no such page, or has no text.
     """
-    data = Path(path).read_bytes()
+    with opened(path, roots) as file:
+        data = file.read()
     if b"%PDF-" not in data[:1024]:
         raise UnreadableError("it is no PDF file")
     data = _chosen(data, pages)

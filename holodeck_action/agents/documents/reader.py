@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
-import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from holodeck_action.agents.documents.kinds import SHOWN, Kind, kind_of
+from holodeck_action.suite.checkout import MOST_FILE, Checkout, ReachError
 from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.pool import WorkerPool
 
@@ -74,6 +74,7 @@ class DocumentReader:
     async def text(
         self,
         path: Path,
+        checkout: Checkout,
         *,
         pages: Sequence[int] | None = None,
         sheet: str | None = None,
@@ -84,6 +85,7 @@ class DocumentReader:
 
         Args:
             path: the file.
+            checkout: opens it, here and in the process that converts it.
             pages: pages of a PDF in their order, the first is 1; None for all.
             sheet: sheet of an Excel file; None for all (the first where `cells` is given).
             cells: cells of the sheet, such as `A1:C10`; None for all.
@@ -93,7 +95,7 @@ class DocumentReader:
             DocumentError: it cannot be read.
         """
         kind = kind or kind_of(path)
-        place, version = _found(path)
+        place, version = _found(path, checkout)
         options: dict[str, Any] = {}
         if kind == "pdf":
             options = {"pages": None if pages is None else list(pages)}
@@ -101,7 +103,11 @@ class DocumentReader:
             options = {"sheet": sheet, "cells": cells}
         key = (place, version, kind, repr(options))
         if key not in self._reading:
-            reading = asyncio.to_thread(_plain_text, place) if kind == "text" else self._convert(place, kind, options)
+            reading = (
+                asyncio.to_thread(_plain_text, place, checkout)
+                if kind == "text"
+                else self._convert(place, checkout, kind, options)
+            )
             self._reading[key] = asyncio.create_task(reading)
         # Others may wait for it, too: whoever gives up waiting does not end it.
         return await asyncio.shield(self._reading[key])
@@ -111,7 +117,7 @@ class DocumentReader:
         await self._pool.close()
         await asyncio.gather(*self._reading.values(), return_exceptions=True)
 
-    async def _convert(self, path: str, kind: Kind, options: Mapping[str, Any]) -> str:
+    async def _convert(self, path: str, checkout: Checkout, kind: Kind, options: Mapping[str, Any]) -> str:
         missing = missing_packages(kind)
         if missing is not None:
             raise DocumentError(missing)
@@ -120,7 +126,13 @@ class DocumentReader:
             outcome = await self._pool.call(
                 "tool",
                 reference,
-                {"args": {"path": path, **options}},
+                {
+                    "args": {
+                        "path": path,
+                        "roots": None if checkout.roots is None else [str(root) for root in checkout.roots],
+                        **options,
+                    }
+                },
                 self._timeout_s,
                 max_bytes=MOST_TEXT,
             )
@@ -133,25 +145,27 @@ class DocumentReader:
                 raise DocumentError(f"its text is longer than {MOST_TEXT >> 20} MiB; give less of it")
 
 
-def _found(path: Path) -> tuple[str, tuple[int, int]]:
+def _found(path: Path, checkout: Checkout) -> tuple[str, tuple[int, int]]:
     """Return a file's absolute path, and what changes when it does.
 
     Raises:
-        DocumentError: there is no such file.
+        DocumentError: there is no such file, or it may not be read.
     """
     try:
-        found = path.stat()
+        found = checkout.check(path, MOST_FILE)
+    except ReachError as error:
+        raise DocumentError(f"it {error.clause}") from None
+    except IsADirectoryError:
+        raise DocumentError("it is no file") from None
     except OSError as error:
         raise DocumentError(f"it cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(found.st_mode):
-        raise DocumentError("it is no file")
     return os.fspath(path.absolute()), (found.st_mtime_ns, found.st_size)
 
 
-def _plain_text(path: str) -> str:
+def _plain_text(path: str, checkout: Checkout) -> str:
     """Read UTF-8, with or without a byte-order mark."""
     try:
-        with open(path, "rb") as file:
+        with checkout.open(path, MOST_FILE) as file:
             data = file.read(MOST_TEXT + 1)
     except OSError as error:
         raise DocumentError(f"it cannot be read: {error.strerror}") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.agents.base import AgentError
@@ -13,6 +12,7 @@ from holodeck_action.agents.tools.base import Tool, ToolResult
 from holodeck_action.agents.tools.mcp_results import read_result, visible_names
 from holodeck_action.agents.tools.mcp_settings import entry_notices, read_entry
 from holodeck_action.llm.tools import ToolDefinition
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import HierarchicalDocumentTool, MCPTool, ToolModel, VectorstoreTool
 from holodeck_action.text.plain import excerpt
@@ -34,13 +34,13 @@ class McpServers:
     """The MCP servers of a suite (a `Toolkit`)."""
 
     def __init__(
-        self, tools: Sequence[ToolModel], *, folder: Path, environ: Mapping[str, str], redactor: Redactor
+        self, tools: Sequence[ToolModel], *, checkout: Checkout, environ: Mapping[str, str], redactor: Redactor
     ) -> None:
         """Check the entries; nothing is started.
 
         Args:
             tools: all tools of the suite; of those that are no MCP servers only the names count.
-            folder: the suite's folder.
+            checkout: the suite's folder, and what may be read.
             environ: the job's environment; the servers' processes see it without the job's tokens.
             redactor: masks secrets in what servers say of their trouble.
 
@@ -48,7 +48,7 @@ class McpServers:
             TargetError: an entry cannot work; names the tool and the field.
         """
         entries = [tool for tool in tools if isinstance(tool, MCPTool)]
-        self._plans = [read_entry(entry, folder, environ) for entry in entries if entry.load_tools]
+        self._plans = [read_entry(entry, checkout, environ) for entry in entries if entry.load_tools]
         self._notices = [notice for entry in entries for notice in entry_notices(entry)]
         self._taken = {
             f"{tool.name}_search" if isinstance(tool, VectorstoreTool | HierarchicalDocumentTool) else tool.name

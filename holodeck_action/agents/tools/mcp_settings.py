@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from holodeck_action.agents.base import TargetError
 from holodeck_action.agents.headers import check_header
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.tools import MCPTool, ToolModel
 from holodeck_action.text.plain import excerpt
@@ -98,12 +99,12 @@ class ServerPlan:
     is_retrieval: bool
 
 
-def read_entry(entry: MCPTool, folder: Path, environ: Mapping[str, str]) -> ServerPlan:
+def read_entry(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str]) -> ServerPlan:
     """Check an entry.
 
     Args:
         entry: of the suite, variables substituted.
-        folder: the suite's folder.
+        checkout: the suite's folder, and what may be read.
         environ: the job's environment; a server's process sees it without the job's tokens.
 
     Raises:
@@ -112,7 +113,7 @@ def read_entry(entry: MCPTool, folder: Path, environ: Mapping[str, str]) -> Serv
     allowed = _allowed(entry)
     server: StdioServer | HttpServer
     if entry.transport == "stdio":
-        server = _stdio(entry, folder, environ)
+        server = _stdio(entry, checkout, environ)
     elif entry.transport == "websocket":
         raise TargetError(
             f"tools.{entry.name}.transport: websocket is no transport of the protocol's current versions; "
@@ -139,12 +140,12 @@ def entry_notices(entry: MCPTool) -> Iterator[str]:
         yield f"tools.{entry.name}: load_tools is false, so the server is not started"
 
 
-def server_secrets(tools: Iterable[ToolModel], folder: Path) -> frozenset[str]:
+def server_secrets(tools: Iterable[ToolModel], checkout: Checkout) -> frozenset[str]:
     """Return the secrets that MCP entries hold beside substituted variables, for redaction.
 
     Args:
         tools: all tools of a suite.
-        folder: the suite's folder; an `env_file` that cannot be read holds none.
+        checkout: the suite's folder, and what may be read; an `env_file` that cannot be read holds none.
 
     Returns:
         Values of secret-named variables in `env` and `env_file`, of secret-named headers and of those that carry
@@ -157,7 +158,7 @@ def server_secrets(tools: Iterable[ToolModel], folder: Path) -> frozenset[str]:
         variables = dict(entry.env or {})
         if entry.env_file is not None:
             with suppress(ValueError):
-                variables |= _read_env_file(folder / entry.env_file)
+                variables |= _read_env_file(checkout, entry.env_file)
         headers = entry.headers or {}
         found |= environment_secrets(variables) | environment_secrets(headers)
         for name, value in headers.items():
@@ -166,12 +167,12 @@ def server_secrets(tools: Iterable[ToolModel], folder: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def _stdio(entry: MCPTool, folder: Path, environ: Mapping[str, str]) -> StdioServer:
+def _stdio(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str]) -> StdioServer:
     where = f"tools.{entry.name}"
     variables = job_environment(environ)
     if entry.env_file is not None:
         try:
-            variables |= _read_env_file(folder / entry.env_file)
+            variables |= _read_env_file(checkout, entry.env_file)
         except ValueError as error:
             raise TargetError(f"{where}.env_file: {excerpt(entry.env_file)} {error}") from None
     if entry.config is not None:
@@ -181,7 +182,7 @@ def _stdio(entry: MCPTool, folder: Path, environ: Mapping[str, str]) -> StdioSer
             raise TargetError(f"{where}.env: {excerpt(name, 40)!r} or its value is none that a process can be given")
         variables[name] = value
     assert entry.command is not None
-    arguments = [_resolved(argument, folder) for argument in entry.args or ()]
+    arguments = [_resolved(argument, checkout.folder) for argument in entry.args or ()]
     if any("\0" in argument for argument in arguments):
         raise TargetError(f"{where}.args: holds a null character")
     program = shutil.which(entry.command, path=variables.get("PATH"))
@@ -190,7 +191,7 @@ def _stdio(entry: MCPTool, folder: Path, environ: Mapping[str, str]) -> StdioSer
             f"{where}.command: {entry.command} is not on the PATH; {_INSTALL[entry.command]}, or start the server "
             "yourself and give its address (transport: http)"
         )
-    return StdioServer((program, *arguments), folder, variables, _encoding(entry))
+    return StdioServer((program, *arguments), checkout.folder, variables, _encoding(entry))
 
 
 def _resolved(argument: str, folder: Path) -> str:
@@ -212,14 +213,14 @@ def _encoding(entry: MCPTool) -> str:
     return codec.name
 
 
-def _read_env_file(path: Path) -> dict[str, str]:
+def _read_env_file(checkout: Checkout, name: str) -> dict[str, str]:
     """Read `KEY=VALUE` lines; blank ones and those that begin with `#` are passed over, quotes belong to the value.
 
     Raises:
         ValueError: it cannot be read, or a line is none of these; a clause without the line, which may be secret.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = checkout.read(name).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError("is not UTF-8 text") from None
     except (OSError, ValueError) as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.agents.base import AgentError, TargetError
@@ -16,6 +15,7 @@ from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelCallError, ModelConfigError
 from holodeck_action.llm.providers import ModelPlan, resolve_model
 from holodeck_action.llm.tools import ToolDefinition
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.tools import PromptTool as PromptEntry
 from holodeck_action.suite.tools import ToolModel
@@ -34,7 +34,7 @@ class PromptTools:
         self,
         tools: Sequence[ToolModel],
         *,
-        folder: Path,
+        checkout: Checkout,
         plan: ModelPlan,
         environ: Mapping[str, str],
         clients: Clients,
@@ -44,7 +44,7 @@ class PromptTools:
 
         Args:
             tools: all tools of the suite, in its order; those that are no prompts are passed over.
-            folder: the suite's folder, where the files of templates start.
+            checkout: the suite's folder, where the files of templates start, and what may be read.
             plan: the suite's model, asked by prompts that name none.
             environ: the job's environment, with the keys.
             clients: the wire.
@@ -62,7 +62,7 @@ class PromptTools:
             mark = (marks or {}).get(entry.name)
             where = f"{mark}: tools.{entry.name}" if mark else f"tools.{entry.name}"
             schema = _schema(entry, where)
-            template = _template(entry, [*schema.get("properties", {})], folder, where)
+            template = _template(entry, [*schema.get("properties", {})], checkout, where)
             own = plan if entry.model is None else _plan(entry, environ, where)
             self._found.append((entry, template, schema, own))
             notices += [
@@ -131,7 +131,7 @@ class PromptTool:
             raise ToolError(error.message, error.code, shown=f"its model gave no answer ({error.code})") from None
 
 
-def template_text(entry: PromptEntry, folder: Path) -> str:
+def template_text(entry: PromptEntry, checkout: Checkout) -> str:
     """Return the text of a prompt's template.
 
     Raises:
@@ -140,14 +140,14 @@ def template_text(entry: PromptEntry, folder: Path) -> str:
     if entry.template is not None:
         return entry.template
     try:
-        return (folder / str(entry.file)).read_text(encoding="utf-8-sig")
+        return checkout.read(str(entry.file)).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise TargetError(f"tools.{entry.name}.file: {entry.file} cannot be read: {reason}") from None
 
 
-def _template(entry: PromptEntry, names: Sequence[str], folder: Path, where: str) -> PromptTemplate:
-    text = template_text(entry, folder)
+def _template(entry: PromptEntry, names: Sequence[str], checkout: Checkout, where: str) -> PromptTemplate:
+    text = template_text(entry, checkout)
     try:
         return PromptTemplate(text, names)
     except ValueError as error:

@@ -68,8 +68,8 @@ def files_of(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], 
     """
     try:
         return (
-            source_files(entry.source, suite.folder, tool=entry.name),
-            left_out(entry.source, suite.folder, tool=entry.name),
+            source_files(entry.source, suite.checkout, tool=entry.name),
+            left_out(entry.source, suite.checkout, tool=entry.name),
         )
     except TargetError as error:
         mark = suite.tool_marks.get(entry.name)

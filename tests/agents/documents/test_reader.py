@@ -14,8 +14,10 @@ import openpyxl
 import pytest
 
 from holodeck_action.agents.documents.reader import DocumentError, DocumentReader
+from holodeck_action.suite.checkout import Checkout
 from tests.agents.documents.made import endless_pdf, excel, pdf, powerpoint, swelling_pdf, word, zip_bomb
 
+ANYWHERE = Checkout.anywhere(Path())
 PAGES = ["First page", "Second page", "Third page"]
 SHEETS: dict[str, list[list[Any]]] = {
     "Q1": [["name", "sum", None], ["a|b", 1.0, None], [None, None, None], ["two\nlines", 2.5, True]],
@@ -39,7 +41,7 @@ def reading(work: Callable[[DocumentReader], Coroutine[Any, Any, Any]], timeout_
 async def attempt(reader: DocumentReader, path: Path, **options: Any) -> str:
     """The text, or what is said instead."""
     try:
-        return await reader.text(path, **options)
+        return await reader.text(path, ANYWHERE, **options)
     except DocumentError as error:
         return f"! {error.message}"
 
@@ -196,12 +198,12 @@ def test_a_document_is_converted_once_and_again_when_it_changes(tmp_path: Path) 
     path.write_bytes(pdf(PAGES))
 
     async def work(reader: DocumentReader) -> tuple[list[str], float, str]:
-        await reader.text(path)
+        await reader.text(path, ANYWHERE)
         started = time.perf_counter()
-        same = await asyncio.gather(*(reader.text(path) for _ in range(50)))
+        same = await asyncio.gather(*(reader.text(path, ANYWHERE) for _ in range(50)))
         passed = time.perf_counter() - started
         path.write_bytes(pdf(["Another page, and a longer one"]))
-        return same, passed, await reader.text(path)
+        return same, passed, await reader.text(path, ANYWHERE)
 
     same, passed, changed = reading(work)
     assert set(same) == {"First page\n\nSecond page\n\nThird page"}
@@ -215,8 +217,8 @@ def test_whoever_gives_up_waiting_does_not_end_it_for_the_others(tmp_path: Path)
     path.write_bytes(pdf(PAGES))
 
     async def work(reader: DocumentReader) -> str:
-        first = asyncio.create_task(reader.text(path))
-        second = asyncio.create_task(reader.text(path))
+        first = asyncio.create_task(reader.text(path, ANYWHERE))
+        second = asyncio.create_task(reader.text(path, ANYWHERE))
         await asyncio.sleep(0.01)
         first.cancel()
         return await second

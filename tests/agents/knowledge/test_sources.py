@@ -12,6 +12,7 @@ from holodeck_action.agents.base import AgentError, TargetError
 from holodeck_action.agents.knowledge import sources
 from holodeck_action.agents.knowledge.html import text_of_html
 from holodeck_action.agents.knowledge.sources import SourceFile, left_out, source_files, source_text
+from holodeck_action.suite.checkout import Checkout
 
 
 def write(folder: Path, name: str, content: bytes = b"text") -> Path:
@@ -21,12 +22,16 @@ def write(folder: Path, name: str, content: bytes = b"text") -> Path:
     return path
 
 
+def within(folder: Path) -> Checkout:
+    return Checkout.of(folder, folder)
+
+
 def names(folder: Path, source: str) -> list[str]:
-    return [file.name for file in source_files(source, folder, tool="kb")]
+    return [file.name for file in source_files(source, within(folder), tool="kb")]
 
 
 def text(folder: Path, name: str) -> str:
-    return asyncio.run(source_text(SourceFile(folder / name, name)))
+    return asyncio.run(source_text(SourceFile(folder / name, name, within(folder))))
 
 
 def test_a_file_and_a_folder(tmp_path: Path) -> None:
@@ -37,10 +42,10 @@ def test_a_file_and_a_folder(tmp_path: Path) -> None:
     (tmp_path / "docs" / "linked.md").symlink_to(tmp_path / "other" / "x.md")
     os.mkfifo(tmp_path / "docs" / "pipe.md")
     assert names(tmp_path, "docs") == ["a.MD", "a/z.txt", "b.md", "linked.md", "p.pdf"]
-    assert left_out("docs", tmp_path, tool="kb") == ("i.png",)
+    assert left_out("docs", within(tmp_path), tool="kb") == ("i.png",)
     # A file that is named is read whatever it is called.
     assert names(tmp_path, "docs/i.png") == ["i.png"]
-    assert left_out("docs/i.png", tmp_path, tool="kb") == ()
+    assert left_out("docs/i.png", within(tmp_path), tool="kb") == ()
     assert names(tmp_path, str(tmp_path / "docs/b.md")) == ["b.md"]
     assert names(tmp_path, (tmp_path / "docs/b.md").as_uri()) == ["b.md"]
 
@@ -51,12 +56,12 @@ def test_a_file_and_a_folder(tmp_path: Path) -> None:
         ("http://127.0.0.1/a.md", "is remote"),
         ("az://container/a.md", "is remote"),
         ("file://server/a.md", "is on another machine"),
-        ("../absent", "does not exist (a path relative to agent.yaml)"),
+        ("absent", "does not exist (a path relative to agent.yaml)"),
     ],
 )
 def test_what_is_elsewhere_is_refused(tmp_path: Path, source: str, told: str) -> None:
     with pytest.raises(TargetError) as caught:
-        source_files(source, tmp_path, tool="kb")
+        source_files(source, within(tmp_path), tool="kb")
     assert str(caught.value).startswith("tools.kb.source: ")
     assert told in str(caught.value)
 
@@ -64,8 +69,8 @@ def test_what_is_elsewhere_is_refused(tmp_path: Path, source: str, told: str) ->
 def test_sources_are_bounded(tmp_path: Path) -> None:
     with (tmp_path / "huge.txt").open("wb") as file:
         file.truncate(sources.MOST_BYTES + 1)
-    with pytest.raises(TargetError, match=r"huge\.txt has 50000001 bytes; at most 50000000 are read"):
-        source_files("huge.txt", tmp_path, tool="kb")
+    with pytest.raises(TargetError, match=r"\"huge\.txt\" has 50,000,001 bytes; at most 50,000,000 are read"):
+        source_files("huge.txt", within(tmp_path), tool="kb")
 
 
 def test_text_is_utf_8_without_its_mark(tmp_path: Path) -> None:
@@ -84,12 +89,12 @@ def test_text_is_utf_8_without_its_mark(tmp_path: Path) -> None:
 
 def test_trouble_of_the_document_reader_names_the_file(tmp_path: Path) -> None:
     class Broken:
-        async def text(self, path: Path) -> str:
+        async def text(self, path: Path, checkout: Checkout) -> str:
             raise ValueError("it has no pages")
 
     write(tmp_path, "a.pdf")
     with pytest.raises(AgentError, match=r"a\.pdf: cannot be read: it has no pages"):
-        asyncio.run(source_text(SourceFile(tmp_path / "a.pdf", "a.pdf"), Broken()))
+        asyncio.run(source_text(SourceFile(tmp_path / "a.pdf", "a.pdf", within(tmp_path)), Broken()))
 
 
 @pytest.mark.parametrize(

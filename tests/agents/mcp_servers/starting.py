@@ -14,6 +14,7 @@ from typing import Any
 
 from holodeck_action.agents.tools.base import Tool
 from holodeck_action.agents.tools.mcp import McpServers
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.tools import FunctionTool, MCPTool, ToolModel
 from holodeck_action.text.redaction import Redactor
 from tests.agents.conversations import run
@@ -46,7 +47,7 @@ def servers(folder: Path, *entries: dict[str, Any], secrets: tuple[str, ...] = (
         for entry in entries
     ]
     around = {**os.environ, "PATH": path_with_npx(folder), **environ}
-    return McpServers(tools, folder=folder, environ=around, redactor=Redactor(secrets))
+    return McpServers(tools, checkout=Checkout.of(folder, folder), environ=around, redactor=Redactor(secrets))
 
 
 def using(kit: McpServers, work: Callable[[dict[str, Tool]], Awaitable[Any]]) -> Any:

@@ -1,0 +1,172 @@
+"""Files that a suite names: opened inside the checkout alone, once, and only where they are regular files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+MOST_YAML = 256_000_000
+"""Bytes of the largest YAML file of a suite."""
+MOST_TEXT = 16_000_000
+"""Bytes of the largest text that a suite takes from a file: instructions, prompts, schemas, variables."""
+MOST_FILE = 100_000_000
+"""Bytes of the largest file of a case."""
+MOST_TRANSCRIPT = 2_000_000_000
+"""Bytes of the largest transcript."""
+
+WAY_OUT = "allowed: inside the checkout, or below a folder of --allow-path, which is an input of the action, too"
+
+_SYSTEM = ("/proc", "/sys", "/dev")
+"""Where the system shows itself as files: environments of processes, memory, devices."""
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - nothing is written
+"""The one place there that holds files like any other."""
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class ReachError(OSError):
+    """A file that a suite names and may not read: `clause` goes on from its name, `strerror` begins with `it`."""
+
+    def __init__(self, clause: str) -> None:
+        super().__init__(errno.EACCES, f"it {clause}")
+        self.clause = clause
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """Where the paths of a suite start, and what they may reach.
+
+    Attributes:
+        folder: absolute; relative paths start here.
+        roots: resolved folders; what lies in none of them is out of reach. None for no bounds: a user of the program
+            names the files.
+    """
+
+    folder: Path
+    roots: tuple[Path, ...] | None
+
+    @classmethod
+    def of(cls, folder: Path, cwd: Path, allowed: Sequence[Path] = ()) -> Checkout:
+        """Return the checkout of a suite.
+
+        Its root is that of the repository the suite's folder is in, else the working folder where the suite lies in
+        it, else the suite's own folder. The root of the file system is never one.
+
+        Args:
+            folder: the suite's.
+            cwd: the working folder.
+            allowed: further folders that the workflow lets suites read.
+        """
+        place, working = Path(os.path.realpath(folder)), Path(os.path.realpath(cwd))
+        parents = (place, *place.parents)
+        repository = next((parent for parent in parents if (parent / ".git").exists()), None)
+        root = repository or (working if working in parents else place)
+        if root == Path(root.anchor):
+            root = place
+        return cls(Path(os.path.abspath(folder)), (root, *(Path(os.path.realpath(path)) for path in allowed)))
+
+    @classmethod
+    def anywhere(cls, folder: Path) -> Checkout:
+        """Return what the user of the program may name: everything."""
+        return cls(Path(os.path.abspath(folder)), None)
+
+    def place(self, name: str | Path) -> Path:
+        """Return where a path leads, links followed.
+
+        Raises:
+            ReachError: out of reach, or into the data of Git, where credentials of the job may be.
+        """
+        try:
+            real = Path(os.path.realpath(self.folder / name))
+        except ValueError:
+            raise ReachError("is no path of a file") from None
+        self._split(real)
+        return real
+
+    def open(self, name: str | Path, most: int) -> BinaryIO:
+        """Open a regular file to read it.
+
+        Every part of the resolved path is opened on its own and follows no link: what was checked is what is opened.
+
+        Args:
+            name: a path, which may start in the folder.
+            most: bytes the file may have.
+
+        Raises:
+            ReachError: out of reach, no regular file, or larger.
+            OSError: it is not there or cannot be opened.
+        """
+        try:
+            return self._open(*self._split(self.place(name)), most)
+        except OSError as error:
+            error.filename = os.fspath(name)
+            raise
+
+    def _open(self, root: Path, parts: tuple[str, ...], most: int) -> BinaryIO:
+        if not parts:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        above = os.open(root, _FOLDER)
+        try:
+            for part in parts[:-1]:
+                inner = os.open(part, _FOLDER, dir_fd=above)
+                os.close(above)
+                above = inner
+            descriptor = os.open(parts[-1], _FILE, dir_fd=above)
+        finally:
+            os.close(above)
+        try:
+            found = os.fstat(descriptor)
+            if stat.S_ISDIR(found.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not stat.S_ISREG(found.st_mode):
+                raise ReachError("is no regular file (a pipe, a device or a socket)")
+            if found.st_size > most:
+                raise _too_large(found.st_size, most)
+            os.set_blocking(descriptor, True)
+            return os.fdopen(descriptor, "rb")
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def read(self, name: str | Path, most: int = MOST_TEXT) -> bytes:
+        """Return the content of a file.
+
+        Raises:
+            OSError: as `open`.
+        """
+        with self.open(name, most) as file:
+            data = file.read(most + 1)
+        if len(data) > most:
+            raise _too_large(len(data), most)
+        return data
+
+    def check(self, name: str | Path, most: int = MOST_TEXT) -> os.stat_result:
+        """Open a file and close it again; return what the system knows of it.
+
+        Raises:
+            OSError: as `open`.
+        """
+        with self.open(name, most) as file:
+            return os.fstat(file.fileno())
+
+    def _split(self, real: Path) -> tuple[Path, tuple[str, ...]]:
+        """Return the root that a resolved path is in, and the parts behind it."""
+        if self.roots is None:
+            return Path(real.anchor), real.parts[1:]
+        root = next((root for root in self.roots if real.is_relative_to(root)), None)
+        system = any(real.is_relative_to(place) for place in _SYSTEM) and not real.is_relative_to(_SHARED_MEMORY)
+        if root is None or system:
+            raise ReachError(f"lies outside of the checkout ({WAY_OUT})")
+        parts = real.relative_to(root).parts
+        if any(part.lower() == ".git" for part in parts):
+            raise ReachError("is data of Git, which may hold credentials, and no file of the repository")
+        return root, parts
+
+
+def _too_large(size: int, most: int) -> ReachError:
+    return ReachError(f"has {size:,} bytes; at most {most:,} are read: give a smaller one")
