@@ -16,6 +16,7 @@ from holodeck_action.agents.tools.mcp_settings import server_secrets
 from holodeck_action.preflight import ConfigurationError, Prepared
 from holodeck_action.results.consumption import reused_of
 from holodeck_action.results.record import Record
+from holodeck_action.runner.conditions import silence_on_tools
 from holodeck_action.runner.identity import run_identity
 from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
 from holodeck_action.suite.applicability import judged_metrics
@@ -62,6 +63,7 @@ class Opened:
         """What the reader should know; more may come while the suite runs."""
         return (
             *(() if self.agent is None else self.agent.notices),
+            *(() if self.agent is None else silence_on_tools(self.agent, self.item.cases)),
             *(() if self.wire is None else self.wire.notices),
             *(() if self.reuse is None else self.reuse.notices),
         )

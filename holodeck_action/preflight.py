@@ -16,6 +16,7 @@ from holodeck_action.agents.registry import build_agent, describe
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, read_template
 from holodeck_action.results.cards import suite_cards
 from holodeck_action.results.files import RecordError, read_record
+from holodeck_action.runner.conditions import silence_on_tools
 from holodeck_action.settings import (
     Flags,
     Settings,
@@ -228,14 +229,16 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
     """Check the target which the policy file names, or else the suite's own model, and the judges of all metrics.
 
     Returns:
-        For each suite what a run would miss here although the suite is right, such as a key, each one sentence.
+        For each suite what the target cannot tell and the cases look at, and what a run would miss here although the
+        suite is right, such as a key, each one sentence.
 
     Raises:
         ConfigurationError: the problems of all suites.
     """
     lines: list[str] = []
-    missing: list[tuple[str, ...]] = []
+    notes: list[tuple[str, ...]] = []
     for loaded in suites:
+        silence: tuple[str, ...] = ()
         suite, target = loaded.suite, loaded.suite.policy.target
         redactor = Redactor(suite.secrets | environment_secrets(loaded.environ))
         reasons: tuple[str, ...] = ()
@@ -243,7 +246,7 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
             if target is None:
                 reasons = _check_own(suite, loaded.environ)
             else:
-                asyncio.run(_try_target(suite, target, loaded.environ))
+                silence = asyncio.run(_try_target(suite, target, loaded.environ))
                 _check_python_target(suite, target, loaded.environ)
         except TargetError as error:
             lines.append(redactor.text(f"{suite_place(suite, around.cwd)}: {error}"))
@@ -252,10 +255,11 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
         lines += map(redactor.text, wrong)
         # A judge that is the suite's own model misses what that does.
         reasons += tuple(each for each in lacking if not any(reason in each for reason in reasons))
-        missing.append(tuple(redactor.text(f"a run would be refused here: {reason}") for reason in reasons))
+        refused = (f"a run would be refused here: {reason}" for reason in reasons)
+        notes.append(tuple(map(redactor.text, (*silence, *refused))))
     if lines:
         raise ConfigurationError(lines)
-    return tuple(missing)
+    return tuple(notes)
 
 
 def _broken(text: str) -> bool:
@@ -358,8 +362,8 @@ def _target(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarget
     return suite.policy.target, suite.checkout
 
 
-async def _try_target(suite: Suite, target: WrittenTarget, environ: Mapping[str, str]) -> None:
-    """Build the agent and close it again."""
+async def _try_target(suite: Suite, target: WrittenTarget, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Build the agent and close it again; return what it cannot tell and the cases look at."""
     pool = WorkerPool(suite.folder, environ=environ, size=1)
     limit = suite.policy.limits.max_response_bytes
     try:
@@ -367,6 +371,7 @@ async def _try_target(suite: Suite, target: WrittenTarget, environ: Mapping[str,
     except TargetError as error:
         raise TargetError(f"target: {error}") from error
     await agent.close()
+    return tuple(silence_on_tools(agent, suite.cases))
 
 
 def _check_spending_gates(gates: Gates, target: AnyTarget) -> None:

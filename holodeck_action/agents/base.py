@@ -33,14 +33,14 @@ class TargetError(ValueError):
 class Reply:
     """What the agent answered to one turn.
 
-    `retrieval_context` and `retrieved_chunks` are None when the agent says nothing about retrieval, empty when it
-    retrieved nothing: the two are graded differently. `finish_reason` says why the model stopped (`stop`, `length` at
-    its limit of tokens, `refusal`), `fallback_model` which model stood in for the suite's, `model_ms` how long models
-    worked for it in milliseconds, waiting left out; None where nothing is told.
+    `tool_invocations`, `retrieval_context` and `retrieved_chunks` are None when the agent says nothing about them,
+    empty when it called no tool or retrieved nothing: the two are graded differently. `finish_reason` says why the
+    model stopped (`stop`, `length` at its limit of tokens, `refusal`), `fallback_model` which model stood in for the
+    suite's, `model_ms` how long models worked for it in milliseconds, waiting left out; None where nothing is told.
     """
 
     response: str
-    tool_invocations: tuple[ToolInvocation, ...] = ()
+    tool_invocations: tuple[ToolInvocation, ...] | None = None
     retrieval_context: tuple[str, ...] | None = None
     retrieved_chunks: tuple[RetrievedChunk, ...] | None = None
     usage: Usage | None = None
@@ -51,9 +51,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What a turn that got no answer did until then; `usage` is None where it is not known, which is not zero."""
+    """What a turn that got no answer did until then; None where it is not known, which is neither none nor zero."""
 
-    tool_invocations: tuple[ToolInvocation, ...] = ()
+    tool_invocations: tuple[ToolInvocation, ...] | None = None
     usage: Usage | None = None
 
 
@@ -85,6 +85,11 @@ class Agent(Protocol):
     @property
     def notices(self) -> tuple[str, ...]:
         """What the reader should know about the target itself, each one sentence; known once the agent is built."""
+        ...
+
+    @property
+    def silent_on_tools(self) -> str | None:
+        """Why no reply of the target can say anything of tool calls; None where replies may. Known once it is built."""
         ...
 
     async def open(self, case: Case, trial: int) -> Session:

@@ -27,6 +27,7 @@ class CommandAgent:
     """
 
     notices: tuple[str, ...] = ()
+    silent_on_tools: str | None = None
 
     def __init__(self, command: str, folder: Path, environ: Mapping[str, str], max_bytes: int) -> None:
         """Check that the command can be started.

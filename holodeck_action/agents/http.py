@@ -78,6 +78,9 @@ class HttpAgent:
         self._secrets = _secrets(target.url, self._headers)
         self._request = None if target.request is None else RequestTemplate(target.request)
         self._paths = None if target.response is None else ReplyPaths(target.response)
+        self.silent_on_tools: str | None = None
+        if target.response is not None and target.response.tool_invocations is None:
+            self.silent_on_tools = "the target's response maps no tool_invocations"
         self._max_bytes = max_bytes
         self._client: httpx2.AsyncClient | None = None
 

@@ -119,6 +119,7 @@ class ModelAgent:
         self._monotonic = monotonic
         self._tools = tools
         self._ended = ended
+        self.silent_on_tools: str | None = None
         self._files = files
         self._opened = count(1)
 
@@ -173,7 +174,10 @@ class ModelAgent:
             reply = reply_from_mapping(text, max_bytes=self._max_bytes)
         history[:] = messages
         called = tools.take() if tools is not None else None
-        if called is not None:
+        if called is None:
+            # A model without tools calls none.
+            reply = replace(reply, tool_invocations=())
+        else:
             reply = replace(
                 reply,
                 tool_invocations=called.invocations,

@@ -57,6 +57,8 @@ class OwnAgent:
     that is the trouble of every conversation.
     """
 
+    silent_on_tools: str | None = None
+
     def __init__(
         self, build: Callable[[ToolSet | None], ModelAgent], toolkits: Sequence[Toolkit], settings: RunnerSettings
     ) -> None:

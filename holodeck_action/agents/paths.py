@@ -45,9 +45,10 @@ class ReplyPaths:
     def extract(self, body: object) -> dict[str, object]:
         """Return the reply mapping found in a body.
 
-        `text` must match once. The other paths collect what they match; a single match that is a list is the list, no
-        match leaves the entry out. Of the objects in a list only the keys that a reply knows are taken: a service may
-        tell more than is mapped.
+        `text` must match once. The other paths collect what they match; a single match that is a list is the list. No
+        match is an empty list where a wildcard, a slice or a filter finds nothing in a list that is there, such as
+        `$.calls[*]` where `calls` is empty; else it leaves the entry out. Of the objects in a list only the keys that a
+        reply knows are taken: a service may tell more than is mapped.
 
         Raises:
             AgentError: `bad_reply`.
@@ -61,6 +62,8 @@ class ReplyPaths:
         reply: dict[str, object] = {"response": texts[0]}
         for name, path, known in self._lists:
             items = _items(_matches(name, path, body))
+            if items is None and _selects_of_a_list(name, path, body):
+                items = []
             if items is not None:
                 reply[name] = items if known is None else [_known(item, known) for item in items]
         return reply
@@ -70,6 +73,24 @@ def _items(matches: list[Any]) -> list[Any] | None:
     if len(matches) == 1 and (matches[0] is None or isinstance(matches[0], list)):
         return matches[0]
     return matches or None
+
+
+def _selects_of_a_list(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> bool:
+    """Tell why a path matches nothing: it chooses from lists that are there, or what it names is missing."""
+    from jsonpath import JSONPath
+    from jsonpath.segments import JSONPathChildSegment
+    from jsonpath.selectors import IndexSelector, NameSelector
+
+    segments = tuple(path.segments) if isinstance(path, JSONPath) else ()
+    for position in reversed(range(len(segments))):
+        before = _matches(name, JSONPath(env=_environment(), segments=segments[:position]), body)
+        if before:
+            segment = segments[position]
+            named = not isinstance(segment, JSONPathChildSegment) or any(
+                isinstance(selector, NameSelector | IndexSelector) for selector in segment.selectors
+            )
+            return not named and all(isinstance(found, list) for found in before)
+    return False
 
 
 def _known(item: object, keys: tuple[str, ...]) -> object:

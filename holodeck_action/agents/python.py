@@ -22,6 +22,7 @@ class PythonAgent:
     """
 
     notices: tuple[str, ...] = ()
+    silent_on_tools: str | None = None
 
     def __init__(self, reference: str, pool: WorkerPool, max_bytes: int) -> None:
         """Prepare the agent; the callable is imported by its first call.

@@ -63,6 +63,7 @@ class RecordedAgent:
         self._problems = index.problems
         self._case_problems = index.case_problems
         self.notices: tuple[str, ...] = index.notices()
+        self.silent_on_tools = None if index.tells_tools else f"{shown} says nothing of tool calls"
 
     async def open(self, case: Case, trial: int) -> RecordedSession:
         """Start to read one trial of one case."""
@@ -125,6 +126,7 @@ class _Index:
 
     def __init__(self, shown: str, cases: Iterable[Case]) -> None:
         self.seen = 0
+        self.tells_tools = False
         self.rows: dict[_Address, tuple[int, int, int]] = {}
         self.problems: dict[_Address, _Problem] = {}
         self.case_problems: dict[str, _Problem] = {}
@@ -141,6 +143,7 @@ class _Index:
     def add(self, row: Row) -> None:
         """File one row."""
         self.seen += 1
+        self.tells_tools = self.tells_tools or "tool_invocations" in (row.keys or ())
         name = row.address.get("case")
         if not isinstance(name, str):
             problem = row.problem or (

@@ -38,7 +38,8 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
     Args:
         value: text, or a mapping `{response: text, tool_invocations: [{name, args, result, bytes, duration_ms,
             error}], retrieval_context: [text], retrieved_chunks: [{id, text, score}]}` of JSON values. Optional entries
-            may be left out or null. An object or a list as response becomes its JSON text (format reference §1.6).
+            may be left out or null, which says nothing about them; an empty list says that there are none. An object
+            or a list as response becomes its JSON text (format reference §1.6).
         max_bytes: most bytes of UTF-8 the whole reply may hold (`limits.max_response_bytes`).
 
     Returns:
@@ -53,10 +54,12 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
         raise AgentError("the reply has no `response`", "bad_reply", {"field": "response"})
     reader = _Reader(max_bytes)
     response = _response(entries["response"], reader)
-    invocations = tuple(
-        _invocation(item, f"tool_invocations[{index}]", reader)
-        for index, item in enumerate(_list(entries.get("tool_invocations"), "tool_invocations") or ())
-    )
+    called = _list(entries.get("tool_invocations"), "tool_invocations")
+    invocations = None
+    if called is not None:
+        invocations = tuple(
+            _invocation(item, f"tool_invocations[{index}]", reader) for index, item in enumerate(called)
+        )
     listed = _list(entries.get("retrieved_chunks"), "retrieved_chunks")
     chunks = None
     if listed is not None:

@@ -42,6 +42,7 @@ from holodeck_action.settings import Flags, SettingsError, merge
 from holodeck_action.suite.applicability import (
     asserts,
     effective_threshold,
+    judges_tool_calls,
     missing_static_inputs,
     needs_judge,
     required_inputs,
@@ -321,3 +322,5 @@ def _lacking(turn: Turn, spec: MetricSpec) -> Iterator[str]:
         yield "retrieval_context"
     if "retrieved_chunks" in required:
         yield "retrieved_chunks"
+    if judges_tool_calls(spec.config):
+        yield "tool_invocations"

@@ -21,6 +21,7 @@ from holodeck_action.evaluators.errors import (
 from holodeck_action.evaluators.params import (
     DEEPEVAL_PARAMS,
     OTHER_NAME,
+    REPORT_CALLS,
     EvalParam,
     ParamSpec,
     aggregate_fields,
@@ -271,8 +272,9 @@ class BaseEvaluator(ABC):
     def _missing(self, param: EvalParam) -> EvaluationError:
         other = OTHER_NAME.get(param)
         also = f" (or {other.value})" if other else ""
+        way_out = f": {REPORT_CALLS}" if param is EvalParam.TOOL_INVOCATIONS else ""
         return EvaluationError(
-            f"{self.name} needs {param.value}{also}, which was not given",
+            f"{self.name} needs {param.value}{also}, which was not given{way_out}",
             code="missing_input",
             context={"parameter": param.value},
         )

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 from holodeck_action.evaluators.base import BaseEvaluator, EvalParam, EvaluationResult, ParamSpec, RetryConfig
 from holodeck_action.evaluators.errors import EvaluationError
+from holodeck_action.evaluators.params import UNREPORTED
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.metrics import CodeMetric
 from holodeck_action.text.storable import storable
 from holodeck_action.usercode.errors import UserCodeError
+from holodeck_action.usercode.grading import UNREPORTED_CALLS
 from holodeck_action.usercode.pool import WorkerPool
 
 _OUTPUT_SHOWN = 4096
@@ -79,12 +81,12 @@ class CodeGraderEvaluator(BaseEvaluator):
         Args:
             **kwargs: the parameters of `PARAM_SPEC`, and the turn's `turn_index`, `test_case_name` and `turn_config`.
         """
-        retrieval_context = kwargs.get("retrieval_context")
+        retrieval_context, calls = kwargs.get("retrieval_context"), kwargs.get("tool_invocations")
         context = {
             "turn_input": kwargs.get("query", ""),
             "agent_response": kwargs["response"],
             "ground_truth": kwargs.get("ground_truth"),
-            "tool_invocations": [_as_json(invocation) for invocation in kwargs.get("tool_invocations", ())],
+            "tool_invocations": None if calls is None else [_as_json(invocation) for invocation in calls],
             "retrieval_context": None if retrieval_context is None else list(retrieval_context),
             "turn_index": kwargs.get("turn_index", 0),
             "test_case_name": kwargs.get("test_case_name"),
@@ -93,6 +95,11 @@ class CodeGraderEvaluator(BaseEvaluator):
         try:
             outcome = await self._pool.call("grade", self._config.grader, {"context": context}, self._call_timeout)
         except UserCodeError as error:
+            if error.code == UNREPORTED_CALLS:
+                message = f"{self._config.grader} looks at tool calls, and {UNREPORTED}"
+                raise EvaluationError(
+                    message, code="missing_input", context={"parameter": "tool_invocations"}
+                ) from error
             facts = error.context
             if error.output:
                 facts["output"] = error.output[-_OUTPUT_SHOWN:]

@@ -33,6 +33,14 @@ class EvalParam(StrEnum):
     GROUND_TRUTH_CHUNK_IDS = "ground_truth_chunk_ids"
 
 
+REPORT_CALLS = "give tool_invocations with the reply, an empty list where no tool was called"
+UNREPORTED = f"the target says nothing of tool calls: {REPORT_CALLS}"
+"""Why what was expected of tool calls cannot be judged, and the way out."""
+CONVERSATION = "conversation_invocations"
+"""Name under which composites are given the tool calls of the whole conversation beside those of the turn."""
+UNKNOWN = "unknown"
+"""Stands for those calls where the target said nothing of them in one of the turns."""
+
 DEEPEVAL_PARAMS = frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT, EvalParam.EXPECTED_OUTPUT})
 
 _SAME = {

@@ -15,7 +15,7 @@ from holodeck_action.evaluators.base import BaseEvaluator, DeterministicEvaluato
 from holodeck_action.evaluators.computing import Done, Job, compute_all
 from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.evaluations import EvaluationWriter
-from holodeck_action.evaluators.params import EvalParam
+from holodeck_action.evaluators.params import CONVERSATION, UNKNOWN, UNREPORTED, EvalParam
 from holodeck_action.evaluators.planning import PlannedMetric, Planner
 from holodeck_action.evaluators.registry import DEFAULT_TIMEOUT_S, EvaluatorRegistry
 from holodeck_action.evaluators.response_path import ResponsePathError, extract
@@ -52,8 +52,9 @@ class Answer:
         case_name: the case's name; None when it has none.
         multi_turn: the case has several turns.
         response: the answer.
-        tool_invocations: the tool calls of this turn.
-        conversation_invocations: all tool calls of the conversation so far, this turn's included.
+        tool_invocations: the tool calls of this turn; None when the agent said nothing about them.
+        conversation_invocations: all tool calls of the conversation so far, this turn's included; None when the agent
+            said nothing about those of one of its turns.
         retrieval_context: the retrieved texts that count for this turn; None when there is no retrieval.
         retrieved_chunks: all chunks of the conversation so far; None when the agent said nothing about them.
         context: the texts of the turn's files; None when it has none.
@@ -64,8 +65,8 @@ class Answer:
     case_name: str | None
     multi_turn: bool
     response: str
-    tool_invocations: tuple[ToolInvocation, ...] = ()
-    conversation_invocations: tuple[ToolInvocation, ...] = ()
+    tool_invocations: tuple[ToolInvocation, ...] | None = None
+    conversation_invocations: tuple[ToolInvocation, ...] | None = None
     retrieval_context: tuple[str, ...] | None = None
     retrieved_chunks: tuple[RetrievedChunk, ...] | None = None
     context: tuple[str, ...] | None = None
@@ -196,8 +197,8 @@ class TurnScorer:
             evaluations.append(writer.pending(metric, reason) if skipped is None else writer.skipped(metric, skipped))
         return tuple(evaluations)
 
-    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...]) -> tuple[ToolAssertion, ...]:
-        """Check the turn's `expected_tools`; empty when it has none."""
+    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...] | None) -> tuple[ToolAssertion, ...]:
+        """Check the turn's `expected_tools` against its calls, None for unknown; empty when it has none."""
         if turn.expected_tools is None:
             return ()
         # In a thread: a pattern may take its whole time limit.
@@ -228,6 +229,8 @@ def _ready(metric: PlannedMetric, answer: Answer) -> tuple[BaseEvaluator, dict[s
         if error.code != "missing_input":
             raise
         name = error.context["parameter"]
+        if name == EvalParam.TOOL_INVOCATIONS:
+            raise EvaluationError(UNREPORTED, code="missing_input", context={"parameter": name}) from None
         where = "and the turn has no file with text" if name == "context" else "which the agent did not report"
         raise _missing((name,), where) from None
 
@@ -274,7 +277,9 @@ def _inputs(metric: PlannedMetric, answer: Answer) -> dict[str, Any]:
     if _looks_at_files(metric):
         inputs[EvalParam.CONTEXT.value] = answer.context
     if isinstance(config, CompositeMetric):
-        inputs["conversation_invocations"] = answer.conversation_invocations
+        inputs[CONVERSATION] = answer.conversation_invocations
+        if answer.conversation_invocations is None:
+            inputs[CONVERSATION] = UNKNOWN
     if isinstance(config, CodeMetric | CompositeMetric):
         inputs |= {"turn_index": turn.index, "test_case_name": answer.case_name, "turn_config": turn.turn_config}
     return inputs

@@ -9,7 +9,17 @@ from itertools import chain, islice, repeat
 from holodeck_action.evaluators.assignment import bits, lowest_bit
 from holodeck_action.evaluators.call_table import CallTable
 from holodeck_action.evaluators.matchers import PatternError
-from holodeck_action.evaluators.tool_wording import argument_mismatch, listed, listed_calls, more, quoted, shown_entry
+from holodeck_action.evaluators.params import UNREPORTED
+from holodeck_action.evaluators.tool_wording import (
+    argument_mismatch,
+    listed,
+    listed_calls,
+    more,
+    quoted,
+    shown_entry,
+    shown_error,
+    shown_text,
+)
 from holodeck_action.evaluators.wording import count
 from holodeck_action.results.record import ToolAssertion, ToolInvocation
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
@@ -17,7 +27,7 @@ from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 _COMPARED = 50
 
 
-def check_tools(expectation: ToolExpectation, calls: Sequence[ToolInvocation]) -> tuple[ToolAssertion, ...]:
+def check_tools(expectation: ToolExpectation, calls: Sequence[ToolInvocation] | None) -> tuple[ToolAssertion, ...]:
     """Hold the expected tools of a turn against its calls.
 
     Every entry asserts by itself: at least `count` and at most `max_count` calls have a matching name and satisfy every
@@ -28,11 +38,22 @@ def check_tools(expectation: ToolExpectation, calls: Sequence[ToolInvocation]) -
     `subset`: the expected calls are a subsequence of the calls, others may stand before, between and after them;
     `strict`: the expected calls are the calls, one for one.
 
+    A call that ended in an error counts like any other: what is asserted is what the agent asks for, not what its tools
+    make of it. Where an entry holds only by such calls, its reason says so.
+
     A pattern that does not compile or runs too long on a call of the entry's tool fails the entry, and the order.
 
+    Args:
+        expectation: what is expected.
+        calls: those of the turn, in order; None where the target says nothing of them.
+
     Returns:
-        one assertion per entry, in the order of the entries, then the one of the order; for an empty expectation one.
+        one assertion per entry, in the order of the entries, then the one of the order; for an empty expectation, and
+        where the calls are not known, one.
     """
+    if calls is None:
+        expected = listed(map(shown_entry, expectation.tools)) or "no tool call"
+        return (ToolAssertion(expected, None, -1, UNREPORTED),)
     if not expectation.tools:
         return (_no_call(calls),)
     table = CallTable(calls)
@@ -74,8 +95,18 @@ def _no_call(calls: Sequence[ToolInvocation]) -> ToolAssertion:
 
 
 def _entry_assertion(found: _Found, calls: Sequence[ToolInvocation]) -> ToolAssertion:
-    reason = found.problem or _count_problem(found, calls)
-    return ToolAssertion(shown_entry(found.entry), reason is None, lowest_bit(found.matching), reason)
+    problem = found.problem or _count_problem(found, calls)
+    reason = problem or _all_in_error(found, calls)
+    return ToolAssertion(shown_entry(found.entry), problem is None, lowest_bit(found.matching), reason)
+
+
+def _all_in_error(found: _Found, calls: Sequence[ToolInvocation]) -> str | None:
+    """Say that every call by which an entry holds ended in an error, if so."""
+    index = -1
+    for index in bits(found.matching):
+        if calls[index].error is None:
+            return None
+    return None if index < 0 else f"holds, but {shown_error(index, calls)}"
 
 
 def _count_problem(found: _Found, calls: Sequence[ToolInvocation]) -> str | None:
@@ -95,7 +126,9 @@ def _closest(found: _Found, calls: Sequence[ToolInvocation]) -> str:
     """Describe the call with the right name that satisfies the most arguments, among the first ones."""
     near = islice(bits(found.named & ~found.matching), _COMPARED)
     index = max(near, key=lambda j: sum(mask >> j & 1 for mask in found.satisfied.values()))
-    return f"in call {index + 1} of {len(calls)}, {_mismatches(found, index, calls[index])}"
+    error = calls[index].error
+    failed = "" if error is None else f"; it ended in an error: {shown_text(error)}"
+    return f"in call {index + 1} of {len(calls)}, {_mismatches(found, index, calls[index])}{failed}"
 
 
 def _mismatches(found: _Found, index: int, call: ToolInvocation) -> str:

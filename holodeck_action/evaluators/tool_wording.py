@@ -67,8 +67,18 @@ def shown_entry(entry: ExpectedTool, *, once: bool = False) -> str:
 
 
 def listed_calls(calls: Sequence[ToolInvocation]) -> str:
-    """Return the names of the calls, in the order they were made."""
-    return f"calls: {listed(shown_text(call.name) for call in calls)}" if calls else "no tool was called"
+    """Return the names of the calls, in the order they were made, with the errors in which they ended."""
+    return f"calls: {listed(map(_with_error, calls))}" if calls else "no tool was called"
+
+
+def _with_error(call: ToolInvocation) -> str:
+    name = shown_text(call.name)
+    return name if call.error is None else f"{name} (ended in an error: {shown_text(call.error)})"
+
+
+def shown_error(index: int, calls: Sequence[ToolInvocation]) -> str:
+    """Say in which error a call ended."""
+    return f"call {index + 1} of {len(calls)} ended in an error: {shown_text(calls[index].error or '')}"
 
 
 def listed(texts: Iterable[str]) -> str:

@@ -59,7 +59,11 @@ class EvaluationSpans:
 
 def tools_checked(found: Span, assertions: Iterable[ToolAssertion]) -> None:
     """Say whether a turn's `expected_tools` hold."""
-    passed = all(assertion.matched for assertion in assertions)
+    verdicts = [assertion.matched for assertion in assertions]
+    if None in verdicts:
+        found.set({"holodeck_action.evaluation.status": "failed"})
+        return
+    passed = all(verdicts)
     found.set(
         {
             "gen_ai.evaluation.score.label": "pass" if passed else "fail",

@@ -49,8 +49,9 @@ def _turn(turn: TurnVerdict) -> Iterator[tuple[object, ...]]:
     if not turn.metrics and turn.tools is None:
         yield ("", turn.outcome, "", "", "", _text(turn.reason))
     if turn.tools is not None:
-        reason = turn.reason if turn.tools == "failed" else "every tool assertion holds"
-        yield ("expected_tools", turn.tools, float(turn.tools == "passed"), 1.0, "maximize", _text(reason))
+        reason = "every tool assertion holds" if turn.tools == "passed" else turn.reason
+        held = None if turn.tools == "error" else float(turn.tools == "passed")
+        yield ("expected_tools", turn.tools, held, 1.0, "maximize", _text(reason))
     for metric in turn.metrics:
         score = _text(metric.category) if metric.category is not None else metric.score
         yield (_text(metric.name), metric.outcome, score, metric.threshold, metric.polarity, _text(metric.reason))

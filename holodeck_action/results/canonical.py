@@ -55,7 +55,7 @@ def _canonical_case(case: dict[str, Any]) -> dict[str, Any]:
         _without(trial, VOLATILE_TRIAL)
         for turn in trial["turns"]:
             _without(turn, VOLATILE_TURN)
-            for call in turn["tool_invocations"]:
+            for call in turn["tool_invocations"] or ():
                 _without(call, VOLATILE_TOOL_INVOCATION)
             for evaluation in turn["evaluations"]:
                 _without(evaluation, VOLATILE_EVALUATION)

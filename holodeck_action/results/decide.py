@@ -118,7 +118,7 @@ def _evaluations(gating: list[tuple[CaseRecord, CaseVerdict]], stop_when_decided
             metrics = [metric.outcome for turn in trial.turns for metric in turn.metrics]
             planned += case.planned_evaluations - max(0, metrics.count("skipped") - case.not_applicable)
             completed += sum(outcome in ("passed", "failed", "informational") for outcome in metrics)
-            completed += sum(turn.tools is not None for turn in trial.turns)
+            completed += sum(turn.tools in ("passed", "failed") for turn in trial.turns)
     return planned, completed
 
 

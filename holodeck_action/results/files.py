@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from holodeck_action.results.adapters import adapter
 from holodeck_action.results.canonical import head_of
-from holodeck_action.results.record import SCHEMA_VERSION, CaseRecord, Record
+from holodeck_action.results.record import SCHEMA_VERSION, CaseRecord, Record, TrialRecord, TurnRecord
 from holodeck_action.results.verdict import CaseVerdict, CombinedVerdict, Verdict
 
 T = TypeVar("T")
@@ -68,12 +68,14 @@ def read_record(path: Path) -> Record:
         raise RecordError(f"{path}: cannot be read: {error.strerror}; give the results.json of a run") from error
     try:
         version = _schema_version(content)
-        if version != SCHEMA_VERSION:
+        if version not in (1, SCHEMA_VERSION):
             raise RecordError(
-                f"{path}: schema_version is {version!r}, this version reads {SCHEMA_VERSION}; "
+                f"{path}: schema_version is {version!r}, this version reads 1 to {SCHEMA_VERSION}; "
                 "use the version of holodeck-action that wrote it"
             )
         record = adapter(Record).validate_json(content)
+        if version == 1:
+            record = _from_version_1(record)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "the file"
@@ -83,6 +85,22 @@ def read_record(path: Path) -> Record:
     if len({case.id for case in record.cases}) < len(record.cases):
         raise RecordError(f"{path}: not a results file: two of its cases have the same id")
     return record
+
+
+def _from_version_1(record: Record) -> Record:
+    """Take an empty list of tool calls for unknown, which it may have stood for: only the suite's own model knew."""
+    told = record.provenance.target.startswith("model:")
+
+    def known(turn: TurnRecord) -> TurnRecord:
+        if turn.tool_invocations or (told and turn.response is not None):
+            return turn
+        return replace(turn, tool_invocations=None)
+
+    def with_turns(trial: TrialRecord) -> TrialRecord:
+        return replace(trial, turns=tuple(map(known, trial.turns)))
+
+    cases = tuple(replace(case, trials=tuple(map(with_turns, case.trials))) for case in record.cases)
+    return replace(record, schema_version=SCHEMA_VERSION, cases=cases)
 
 
 def write_atomically(path: Path, chunks: Iterable[bytes], *, lasting: bool = True) -> None:

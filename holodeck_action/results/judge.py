@@ -73,10 +73,11 @@ def _passed(value: bool) -> Outcome:
 def judge_turn(turn: TurnRecord) -> TurnVerdict:
     """Judge one turn: every asserting metric and every tool assertion must hold."""
     metrics = tuple(judge_evaluation(evaluation) for evaluation in turn.evaluations)
-    broken = [assertion for assertion in turn.tool_assertions if not assertion.matched]
+    broken = [assertion for assertion in turn.tool_assertions if assertion.matched is False]
+    unknown = [f"tools: {assertion.reason}" for assertion in turn.tool_assertions if assertion.matched is None]
     tools: Outcome | None = None
     if turn.tool_assertions:
-        tools = "failed" if broken else "passed"
+        tools = "failed" if broken else "error" if unknown else "passed"
     hard_errors = [
         f"{evaluation.evaluator_name}: {verdict.reason}"
         for evaluation, verdict in zip(turn.evaluations, metrics, strict=True)
@@ -93,6 +94,9 @@ def judge_turn(turn: TurnRecord) -> TurnVerdict:
         outcome, reason = "error", turn.error.message
     elif hard_errors:
         outcome, reason = "failed", "; ".join(hard_errors)
+    elif unknown:
+        # The case itself asks for them: what else passes is no reason to take them for made.
+        outcome, reason = "error", "; ".join(unknown)
     elif tools == "passed" or any(verdict.outcome == "passed" for verdict in metrics):
         outcome, reason = "passed", "every assertion holds"
     else:

@@ -14,7 +14,8 @@ from holodeck_action.results.judge_card import CardSummary, Configuration
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.policy import Gates, QuarantineEntry
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Records of version 1 do not tell a target that called no tool from one that says nothing about tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +45,13 @@ class ToolAssertion:
 
     Attributes:
         expected: readable form, such as `subtract(a=60.94)`.
-        matched: whether it holds.
+        matched: whether it holds; None when that is not known, because the target says nothing of tool calls.
         matched_call_index: index of the first matching call in the turn, -1 without one.
-        reason: why it does not hold; None when it does.
+        reason: why it does not hold or is not known; None when it holds, unless by calls alone that ended in an error.
     """
 
     expected: str
-    matched: bool
+    matched: bool | None
     matched_call_index: int
     reason: str | None = None
 
@@ -82,7 +83,8 @@ class TurnRecord:
     """One exchange: what was asked, what came back, how it was graded.
 
     `error` is set when the agent could not answer; `skipped` (a reason) when the turn was not run because an earlier
-    one failed. `retrieval_context` is the context the metrics saw (accumulated over the conversation), `context` the
+    one failed. `tool_invocations` is None when the target says nothing of tool calls, empty when none was made.
+    `retrieval_context` is the context the metrics saw (accumulated over the conversation), `context` the
     texts of the turn's files, one each, images left out; None where it has none or nobody looked at them.
     `finish_reason` says why the suite's own model stopped: `stop`, `length` (at `max_tokens`) or `refusal`;
     `fallback_model` names the model that answered in its place. Both are None where nothing is known.
@@ -93,7 +95,7 @@ class TurnRecord:
     source: SourceMark
     ground_truth: str | None = None
     response: str | None = None
-    tool_invocations: tuple[ToolInvocation, ...] = ()
+    tool_invocations: tuple[ToolInvocation, ...] | None = None
     tool_assertions: tuple[ToolAssertion, ...] = ()
     retrieval_context: tuple[str, ...] | None = None
     retrieved_chunks: tuple[RetrievedChunk, ...] | None = None

@@ -168,7 +168,7 @@ def _turn_view(turn: TurnRecord, verdict: TurnVerdict) -> TurnView:
         input=turn.input,
         response=turn.response,
         ground_truth=turn.ground_truth,
-        tool_calls=tuple(_tool_call(call) for call in turn.tool_invocations),
+        tool_calls=tuple(_tool_call(call) for call in turn.tool_invocations or ()),
         problems=(*_problems(turn, verdict.metrics), *_notes(turn)),
     )
 

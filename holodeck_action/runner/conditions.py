@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 
+from holodeck_action.agents.base import Agent
 from holodeck_action.results.decide import expired
 from holodeck_action.results.record import CaseRecord
+from holodeck_action.suite.applicability import reads_tool_calls
 from holodeck_action.suite.gating import gates_answers
 from holodeck_action.suite.policy import Gates
 from holodeck_action.suite.values import Case, Suite
@@ -66,6 +68,16 @@ def about_answers(cases: Sequence[CaseRecord], max_tokens: int | None) -> Iterat
 
 def _answers(number: int) -> str:
     return f"{number} {'answer' if number == 1 else 'answers'}"
+
+
+def silence_on_tools(agent: Agent, cases: Sequence[Case]) -> Iterator[str]:
+    """Yield a sentence where the target cannot say anything of tool calls, and cases expect something of them."""
+    looking = sum(any(map(reads_tool_calls, case.turns)) for case in cases)
+    if agent.silent_on_tools is not None and looking:
+        yield (
+            f"{agent.silent_on_tools}, at which {looking} of {len(cases)} cases look: they will be in error; give "
+            "tool_invocations in each reply, an empty list where no tool was called"
+        )
 
 
 def filter_words(filters: Mapping[str, Any]) -> list[str]:

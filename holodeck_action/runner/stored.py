@@ -12,7 +12,7 @@ from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, TrialRecord, TurnRecord
 from holodeck_action.runner.schedule import TrialKey
-from holodeck_action.runner.trial import Clock, Scorer
+from holodeck_action.runner.trial import Clock, Scorer, with_calls
 from holodeck_action.suite.values import Case, Suite, Turn
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.spans import span
@@ -146,7 +146,7 @@ class StoredTrials:
         return self.redactor.value(replace(trial, turns=tuple(turns)))
 
     async def _graded(
-        self, case: Case, index: int, turn: Turn, kept: TurnRecord, calls: tuple[ToolInvocation, ...]
+        self, case: Case, index: int, turn: Turn, kept: TurnRecord, calls: tuple[ToolInvocation, ...] | None
     ) -> TurnRecord:
         # With an answer, only its grading can have failed.
         error = kept.error if kept.response is None else self._unread(turn, kept)
@@ -184,9 +184,9 @@ class StoredTrials:
         return ErrorInfo("StoredError", message, "no_file_texts")
 
 
-def _calls_so_far(trial: TrialRecord) -> Iterator[tuple[ToolInvocation, ...]]:
-    """Yield the tool calls of the conversation up to each turn, that turn's included."""
-    calls: tuple[ToolInvocation, ...] = ()
+def _calls_so_far(trial: TrialRecord) -> Iterator[tuple[ToolInvocation, ...] | None]:
+    """Yield the tool calls of the conversation up to each turn, that turn's included; None where they are unknown."""
+    calls: tuple[ToolInvocation, ...] | None = ()
     for turn in trial.turns:
-        calls += turn.tool_invocations
+        calls = with_calls(calls, turn.tool_invocations)
         yield calls

@@ -35,8 +35,8 @@ class Scorer(Protocol):
         """Evaluate every metric of the turn."""
         ...
 
-    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...]) -> tuple[ToolAssertion, ...]:
-        """Check the turn's `expected_tools`; empty when it has none."""
+    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...] | None) -> tuple[ToolAssertion, ...]:
+        """Check the turn's `expected_tools` against its calls, None for unknown; empty when it has none."""
         ...
 
     def uses_context(self, turn: Turn) -> bool:
@@ -66,15 +66,18 @@ class Deadlines:
 
 @dataclass(slots=True)
 class _Conversation:
-    """What has accumulated over the turns of a session; `trial` is the trial's index."""
+    """What has accumulated over the turns of a session; `trial` is the trial's index.
+
+    `invocations` is None as soon as one turn said nothing of tool calls.
+    """
 
     trial: int
-    invocations: tuple[ToolInvocation, ...] = ()
+    invocations: tuple[ToolInvocation, ...] | None = ()
     context: tuple[str, ...] | None = None
     chunks: tuple[RetrievedChunk, ...] | None = None
 
     def add(self, reply: Reply) -> None:
-        self.invocations += reply.tool_invocations
+        self.invocations = with_calls(self.invocations, reply.tool_invocations)
         if reply.retrieval_context is not None:
             self.context = (self.context or ()) + reply.retrieval_context
         if reply.retrieved_chunks is not None:
@@ -305,6 +308,13 @@ class TrialRunner:
             finish_reason=exchange.reply.finish_reason if exchange.reply else None,
             fallback_model=exchange.reply.fallback_model if exchange.reply else None,
         )
+
+
+def with_calls(
+    before: tuple[ToolInvocation, ...] | None, calls: tuple[ToolInvocation, ...] | None
+) -> tuple[ToolInvocation, ...] | None:
+    """Add the tool calls of a turn to those of the conversation before it; None, unknown, where either is."""
+    return None if before is None or calls is None else before + calls
 
 
 def error_info(error: Exception) -> ErrorInfo:

@@ -113,6 +113,29 @@ def skip_reason(spec: MetricSpec, turn: Turn) -> str | None:
     return None
 
 
+def reads_tool_calls(turn: Turn) -> bool:
+    """Whether what is expected of a turn can only be judged by its tool calls; of code graders nobody knows."""
+    return turn.expected_tools is not None or any(
+        skip_reason(spec, turn) is None and judges_tool_calls(spec.config) for spec in turn.metrics
+    )
+
+
+def judges_tool_calls(config: AnyMetric) -> bool:
+    """Whether a metric needs the tool calls of the answer, besides code graders, which may or may not."""
+    return any(map(_judges_tool_calls, _with_members(config)))
+
+
+def _judges_tool_calls(config: AnyMetric) -> bool:
+    own = ToolCorrectnessMetric | DeepEvalToolCorrectnessMetric | TrajectoryMetric | TrajectoryAccuracyMetric
+    if isinstance(config, AgentMetric):
+        return config.metrics.tool_correctness.enabled or config.metrics.trajectory_accuracy.enabled
+    return isinstance(config, own)
+
+
+def _with_members(config: AnyMetric) -> list[AnyMetric]:
+    return [member.config for member in members_of(config)] if isinstance(config, CompositeMetric) else [config]
+
+
 def asserts(config: AnyMetric) -> bool:
     """Whether a metric can fail its case: by kind, or because it has a threshold (format decision table)."""
     if not config.enabled:
@@ -210,8 +233,7 @@ def by_deepeval(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], MetricMod
 
 def computed_by_deepeval(config: AnyMetric) -> list[DeepEvalToolCorrectnessMetric]:
     """Return what DeepEval computes of a metric without a model: itself, a part of it, or of its members."""
-    found = [member.config for member in members_of(config)] if isinstance(config, CompositeMetric) else [config]
-    parts = (_tool_correctness(each) if isinstance(each, AgentMetric) else each for each in found)
+    parts = (_tool_correctness(each) if isinstance(each, AgentMetric) else each for each in _with_members(config))
     return [each for each in parts if isinstance(each, DeepEvalToolCorrectnessMetric)]
 
 

@@ -6,7 +6,7 @@ Served to graders as `holodeck.lib.test_runner.code_grader`. Imported inside the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from holodeck_action.usercode.failures import CallError
@@ -67,6 +67,25 @@ class GraderResult:
     details: dict[str, Any] | None = None
 
 
+UNREPORTED_CALLS = "unreported_calls"
+"""Code of the error that a grader gets who looks at tool calls of which the target says nothing."""
+
+
+class _UnreportedCalls(GraderContext):
+    """A context without tool calls, since nobody knows them: taking them for none would pass what may be wrong."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name != "tool_invocations":
+            return super().__getattribute__(name)
+        # Whatever the grader makes of the error, its grade will not count.
+        self.__dict__["looked"] = True
+        raise CallError(UNREPORTED_CALLS, "the target says nothing of tool calls")
+
+    def __repr__(self) -> str:
+        known = (each.name for each in fields(self) if each.name != "tool_invocations")
+        return f"GraderContext({', '.join(f'{name}={getattr(self, name)!r}' for name in known)})"
+
+
 _RESULT_FIELDS = ("score", "passed", "reason", "details")
 
 
@@ -75,16 +94,22 @@ def grade(call: Callable[[object], Any], payload: Mapping[str, Any], max_bytes: 
 
     Args:
         call: calls the grader with its context and returns what it returned.
-        payload: fields of `GraderContext` as JSON values.
+        payload: fields of `GraderContext` as JSON values; `tool_invocations` is null where they are not known.
         max_bytes: most bytes of reason and details together.
 
     Returns:
         `{kind: verdict, score, passed, reason, details}`, or `{kind: bare, score}` for a score on its own.
 
     Raises:
-        CallError: the grader returned something that is no grade.
+        CallError: the grader returned something that is no grade, or looked at tool calls that are not known (code
+            `unreported_calls`).
     """
-    returned = scalar_of(call(_context(payload)))
+    context = _context(payload)
+    try:
+        returned = scalar_of(call(context))
+    finally:
+        if "looked" in context.__dict__:
+            raise CallError(UNREPORTED_CALLS, "the target says nothing of tool calls")
     plain = Plain(max_bytes)
     if isinstance(returned, bool | int | float | str):
         return {"kind": "bare", "score": _score(returned, plain)}
@@ -118,12 +143,13 @@ def _score(score: Any, plain: Plain) -> bool | float | str | None:
 
 
 def _context(payload: Mapping[str, Any]) -> GraderContext:
-    retrieval_context = payload["retrieval_context"]
-    return GraderContext(
+    retrieval_context, calls = payload["retrieval_context"], payload["tool_invocations"]
+    kind = _UnreportedCalls if calls is None else GraderContext
+    return kind(
         turn_input=payload["turn_input"],
         agent_response=payload["agent_response"],
         ground_truth=payload["ground_truth"],
-        tool_invocations=tuple(ToolInvocation(**invocation) for invocation in payload["tool_invocations"]),
+        tool_invocations=tuple(ToolInvocation(**invocation) for invocation in calls or ()),
         retrieval_context=None if retrieval_context is None else tuple(retrieval_context),
         turn_index=payload["turn_index"],
         test_case_name=payload["test_case_name"],

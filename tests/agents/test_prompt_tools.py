@@ -299,7 +299,7 @@ def test_a_prompt_is_called_recorded_counted_and_replayed(project: Project, mode
     finished, record = project.evaluate("--record", "tape", OPENAI_API_KEY=KEY)
     assert finished.code == 0, finished.stdout + finished.stderr
     turn = record.cases[0].trials[0].turns[0]
-    (called,) = turn.tool_invocations
+    (called,) = turn.tool_invocations or ()
     assert (called.name, called.args, called.result, called.error) == (
         "summary",
         {"text": "story", "words": 2},
@@ -320,7 +320,7 @@ def test_a_prompts_trouble_is_not_the_runs_end(project: Project, models: FakeMod
     models.answer(lambda request: Fault(error="bad_request") if not request.tools else shop(request))
     finished, record = project.evaluate(OPENAI_API_KEY=KEY)
     assert finished.code == 0, finished.stdout + finished.stderr
-    (called,) = record.cases[0].trials[0].turns[0].tool_invocations
+    (called,) = record.cases[0].trials[0].turns[0].tool_invocations or ()
     assert called.error is not None
     assert "refused the request" in called.error
 

@@ -103,7 +103,10 @@ def changed(results: dict[str, Any], change: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ("version", "schema_version is 99, this version reads 1; use the version of holodeck-action that wrote it"),
+        (
+            "version",
+            "schema_version is 99, this version reads 1 to 2; use the version of holodeck-action that wrote it",
+        ),
         ("missing", "not a results file: cases.0.trials.0.turns: Field required"),
         ("type", "not a results file: cases.0.repeat: "),
         ("twice", "not a results file: two of its cases have the same id"),

@@ -154,7 +154,8 @@ def test_a_missing_input_is_an_error_where_the_metric_was_asked_for(project: Pro
             {"name": "lists", "input": "Say hello.", "expected_tools": [], "evaluations": [bleu]},
         ]
     )
-    project.answers([{"case": name, "response": "Paris"} for name in ("capital", "inherits", "lists")])
+    answer = {"response": "Paris", "tool_invocations": []}
+    project.answers([{"case": name, **answer} for name in ("capital", "inherits", "lists")])
     finished, record = project.evaluate("--target", "recorded:answers.jsonl")
     assert finished.code == 3
     found = {case.id: case.trials[0].turns[0].evaluations[0] for case in record.cases}

@@ -94,7 +94,7 @@ def run_pairs(folder: Path, pairs: Mapping[str, Pair], metrics: Sequence[Entry])
         for name, entry, overlay in parts:
             cases.append({"name": name, **({} if "turns" in entry else {"input": "?"}), **entry})
             for turn in range(len(entry.get("turns", [None]))):
-                rows.append({"case": name, "turn": turn, "response": pair.response, **pair.reply})
+                rows.append({"case": name, "turn": turn, "response": pair.response, **NO_CALLS, **pair.reply})
             if overlay:
                 overlays[name] = overlay
     project.suite(cases, [dict(metric) for metric in metrics])
@@ -111,6 +111,10 @@ def judged_pairs(cases: Sequence[CaseRecord], verdict: Entry) -> dict[str, tuple
     judged = {names[case["id"]]: case["judged"] for case in verdict["cases"]}
     keys = [name.removesuffix(" given") for name in judged if name.endswith(" given")]
     return {key: (judged[f"{key} without"], judged[f"{key} given"]) for key in keys}
+
+
+NO_CALLS: dict[str, Any] = {"tool_invocations": []}
+"""A reply that says that no tool was called."""
 
 
 def call(name: str, **args: Any) -> dict[str, Any]:

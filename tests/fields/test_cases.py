@@ -10,7 +10,19 @@ import pytest
 
 from holodeck_action.results.record import CaseRecord
 from tests.cli.project import Project
-from tests.fields.pairs import ERROR, FAILED, PASSED, Entry, Pair, call, calls, chunks, judged_pairs, run_pairs
+from tests.fields.pairs import (
+    ERROR,
+    FAILED,
+    NO_CALLS,
+    PASSED,
+    Entry,
+    Pair,
+    call,
+    calls,
+    chunks,
+    judged_pairs,
+    run_pairs,
+)
 
 EQUALITY = {"metric": "equality"}
 SUITE_METRIC = {"type": "length", "max_characters": 1000}
@@ -178,7 +190,7 @@ import json, sys
 for line in sys.stdin:
     asked = json.loads(line)
     told = {key: asked[key] for key in ("name", "input", "files", "turn_config")}
-    print(json.dumps({"response": json.dumps(told)}), flush=True)
+    print(json.dumps({"response": json.dumps(told), "tool_invocations": []}), flush=True)
 """
 
 
@@ -234,7 +246,7 @@ def test_a_file_of_cases_takes_the_place_of_test_cases(project: Project) -> None
 
 def test_metrics_of_the_suite_and_of_the_policy_file(project: Project) -> None:
     cases = [{"name": "one", "input": "?", "ground_truth": "Paris", "expected_tools": []}]
-    project.answers([{"case": "one", "response": "Lyon"}])
+    project.answers([{"case": "one", "response": "Lyon", **NO_CALLS}])
     target = {"target": "recorded:answers.jsonl"}
     codes = []
     for evaluations, policy in ((None, {}), ("here", {}), (None, {"metrics": [{"type": "standard", **EQUALITY}]})):

@@ -238,7 +238,7 @@ def test_names_and_disabled_metrics_of_every_type(project: Project) -> None:
     metrics = [{**entry, "name": f"my {kind}", "enabled": False} for kind, entry in kinds.items()]
     project.suite([{"name": "one", "input": "?", "ground_truth": "x", "expected_tools": []}], metrics)
     project.write("graders.py", "def breaks(ctx):\n    return False\n")
-    project.answers([{"case": "one", "response": "y"}])
+    project.answers([{"case": "one", "response": "y", "tool_invocations": []}])
     finished, record = project.evaluate("--target", "recorded:answers.jsonl")
     assert finished.code == 0
     evaluations = record.cases[0].trials[0].turns[0].evaluations
@@ -250,7 +250,7 @@ def test_names_and_disabled_metrics_of_every_type(project: Project) -> None:
 def test_a_metric_that_needs_a_judge_is_refused_unless_disabled(project: Project, kind: str) -> None:
     for enabled, code in ((True, 2), (False, 0)):
         project.suite([{"name": "one", "input": "?", "expected_tools": []}], [OK, {**JUDGED[kind], "enabled": enabled}])
-        project.answers([{"case": "one", "response": "y"}])
+        project.answers([{"case": "one", "response": "y", "tool_invocations": []}])
         finished = project.run("run", "--target", "recorded:answers.jsonl")
         assert finished.code == code
         assert ("or set enabled: false to go without" in finished.stderr) is enabled

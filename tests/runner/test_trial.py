@@ -23,6 +23,7 @@ class Echo:
     """An agent that repeats what it is asked, and its own session."""
 
     notices = ()
+    silent_on_tools: str | None = None
 
     async def open(self, case: Case, trial: int) -> Echo:
         return self
@@ -43,7 +44,7 @@ class Broken:
     async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
         raise RuntimeError("a defect")
 
-    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...]) -> tuple[ToolAssertion, ...]:
+    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...] | None) -> tuple[ToolAssertion, ...]:
         return ()
 
     def uses_context(self, turn: Turn) -> bool:

@@ -260,3 +260,26 @@ def test_looking_literals_up_finds_what_comparing_them_one_by_one_finds(expected
     assertion = only([expect("f", {"v": expected})], [call("f", v=value) for value in values])
     equal = [index for index, value in enumerate(values) if literal_equal(expected, value)]
     assert assertion.matched_call_index == (equal[0] if equal else -1)
+
+
+def test_calls_that_are_not_known_decide_nothing() -> None:
+    for entries, shown in (([], "no tool call"), ([expect("f", {"a": 1}), expect("g")], "f(a=1), g")):
+        (assertion,) = check_tools(ToolExpectation(tuple(entries), "strict"), None)
+        assert (assertion.expected, assertion.matched, assertion.matched_call_index) == (shown, None, -1)
+        assert assertion.reason is not None
+        assert "give tool_invocations with the reply" in assertion.reason
+
+
+def test_a_call_that_ended_in_an_error_counts_and_the_reason_says_so() -> None:
+    broken = ToolInvocation("f", {"a": 1}, error="ConnectionError: no\nroute")
+    assert only([expect("f", {"a": 1})], [broken]) == ToolAssertion(
+        "f(a=1)", True, 0, "holds, but call 1 of 1 ended in an error: ConnectionError: no\\nroute"
+    )
+    assert only([expect("f")], [broken, call("f", a=1)]) == ToolAssertion("f", True, 0)
+    assert only([], [broken]).reason == (
+        "expected no tool call, got 1 (calls: f (ended in an error: ConnectionError: no\\nroute))"
+    )
+    assert only([expect("f", {"a": 2})], [broken]).reason == (
+        "expected 1 matching call, got 0; in call 1 of 1, argument 'a' is 1 (expected 2); "
+        "it ended in an error: ConnectionError: no\\nroute"
+    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holodeck_action.evaluators.base import BaseEvaluator, DeterministicEvaluator, EvaluationResult, RetryConfig
 from holodeck_action.evaluators.errors import EvaluationError
+from holodeck_action.evaluators.params import CONVERSATION, UNKNOWN
 from holodeck_action.evaluators.presets.preset import Member, PresetEvaluator
 from holodeck_action.evaluators.response_path import ResponsePathError, extract
 from holodeck_action.llm.calls import CALL, CallContext, Meter
@@ -16,9 +17,6 @@ from holodeck_action.suite.metrics import AnyMetric
 
 if TYPE_CHECKING:
     from holodeck_action.evaluators.reuse import Reuse
-
-CONVERSATION = "conversation_invocations"
-"""Name under which the tool calls of the whole conversation are given beside those of the turn."""
 
 
 class CompositeEvaluator(PresetEvaluator):
@@ -29,7 +27,7 @@ class CompositeEvaluator(PresetEvaluator):
         known = {name: value for name, value in super()._inputs(member, given).items() if name != CONVERSATION}
         # A trajectory is expected of the whole conversation.
         if member.of_conversation and calls is not None and given.get("expected_trajectory") is not None:
-            known["tool_invocations"] = calls
+            known["tool_invocations"] = None if calls == UNKNOWN else calls
         return known
 
     def knows(self, given: Mapping[str, Any], trial: int) -> bool:
