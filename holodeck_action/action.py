@@ -45,7 +45,8 @@ from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE
 from holodeck_action.results.verdict import EXIT_PASSED
 from holodeck_action.runner.commit import head_commit
 from holodeck_action.text.plain import one_line
-from holodeck_action.text.redaction import SHORTEST, Redactor, environment_secrets
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import SHORTEST, environment_secrets
 from holodeck_action.usercode.environment import job_environment
 
 T = TypeVar("T")

@@ -22,7 +22,8 @@ from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, 
 from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.targets import ModelTarget
 from holodeck_action.suite.values import Suite
-from holodeck_action.text.redaction import Redactor, environment_secrets
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.tracing.traces import secrets_of
 from holodeck_action.usercode.pool import WorkerPool
 

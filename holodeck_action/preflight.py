@@ -35,7 +35,8 @@ from holodeck_action.suite.policy import Gates
 from holodeck_action.suite.targets import OWN_MODEL, AnyTarget, ModelTarget, PythonTarget, WrittenTarget, parse_target
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.suite.variables import environment_for
-from holodeck_action.text.redaction import Redactor, environment_secrets
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.text.storable import storable_text
 from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.pool import WorkerPool

@@ -28,7 +28,8 @@ from holodeck_action.results.report import build_report
 from holodeck_action.results.verdict import EXIT_STOPPED, SuiteVerdict
 from holodeck_action.runner.journal import JOURNAL_FILE
 from holodeck_action.text.plain import one_line
-from holodeck_action.text.redaction import Redactor, environment_secrets
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import environment_secrets
 
 MOST_FILES = 100
 """Suites of one publication."""

@@ -12,6 +12,8 @@ from tests.cli.project import Project
 
 # One slow shared machine must not fail a property.
 settings.register_profile("default", deadline=None, max_examples=60)
+# The same properties with twenty times as many examples: pytest --hypothesis-profile thorough.
+settings.register_profile("thorough", deadline=None, max_examples=1200)
 settings.load_profile("default")
 
 # Outside of runs DeepEval is imported as it is: it must neither send nor store anything.

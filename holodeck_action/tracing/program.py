@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from opentelemetry import trace
 
 from holodeck_action import __version__
-from holodeck_action.text.redaction import Redactor, environment_secrets
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.tracing.content import Content
 from holodeck_action.tracing.otel import SCHEMA_URL, OtelSpan, Shared, start
 from holodeck_action.tracing.spans import NO_SPAN, Attributes, Span

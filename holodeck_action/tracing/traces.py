@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import Protocol, TextIO
 
 from holodeck_action.suite.values import Suite
-from holodeck_action.text.redaction import Redactor, environment_secrets
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.tracing.plan import header_secrets, plan_traces
 from holodeck_action.tracing.spans import NO_SPAN, Attributes, Scope, Span
 

@@ -19,7 +19,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.tools import MCPTool, ToolModel
 from holodeck_action.text.plain import excerpt
-from holodeck_action.text.redaction import environment_secrets
+from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.usercode.environment import job_environment
 
 CONNECT_S = 30.0

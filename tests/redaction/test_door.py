@@ -1,0 +1,158 @@
+"""No eight characters in a row of a secret pass the door, however they are written and wherever they are cut."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from holodeck_action.text.plain import excerpt, lines_of, one_line
+from holodeck_action.text.redaction import MASK, Redactor
+from holodeck_action.text.views import Places, compact, plain, unescaped
+from tests.redaction.planting import ENCODINGS, INVISIBLE, leaked, pieces_of
+
+# Signs that JSON, Python, URLs and HTML write differently, those of base64, and words beside each other.
+SECRETS = (
+    "sk-planted/model+4711?>~_Qx",
+    "planted\"shop\\1812<&>'keys",
+    "Bearer planted header 8842",
+    "Grüße-geheim-4711-Ω",
+    "hunter2-pw",
+    "planted\nwarehouse line 2445",
+)
+DOOR = Redactor(SECRETS)
+PIECES = {secret: pieces_of(secret) for secret in SECRETS}
+AROUND = st.text(st.sampled_from("ab 1\n\"'&\\%</…é\u200b"), max_size=12)
+
+
+def passed(text: str) -> str:
+    """What a reader gets: through the door, then through the renderers."""
+    clean = DOOR.text(text)
+    return "\n".join((clean, one_line(clean), lines_of(clean, wrapped=True), json.dumps(clean), repr(clean)))
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_every_encoding_is_seen_through(secret: str, encoding: str) -> None:
+    written = ENCODINGS[encoding](secret)
+    if encoding in ("lines", "U+0085") and len(secret) < 12:
+        pytest.skip("a short secret is a word of sentences when it is broken in two")
+    for text in (written, f"it is {written}, is it?", json.dumps({"said": f"<{written}>"})):
+        found = passed(text)
+        assert MASK in found, text
+        assert leaked(found, PIECES[secret]) == [], found
+
+
+@given(st.sampled_from(SECRETS), st.sampled_from(sorted(ENCODINGS)), AROUND, AROUND, st.data())
+def test_no_piece_is_left_beside_a_cut(
+    secret: str, encoding: str, before: str, after: str, data: st.DataObject
+) -> None:
+    """Texts are cut at both ends before they come to the door; the cut leaves a mark."""
+    text = before + ENCODINGS[encoding](secret) + after
+    start = data.draw(st.integers(0, len(text)), label="start")
+    end = data.draw(st.integers(start, len(text)), label="end")
+    mark = data.draw(st.sampled_from(("…", "...", " … (300 characters)")), label="mark")
+    kept = (mark.strip()[:3].strip(" (") if start else "") + text[start:end] + (mark if end < len(text) else "")
+    for shown in (kept, f"the answer {kept!r} is wrong", json.dumps({"kept": kept})):
+        assert leaked(passed(shown), PIECES[secret]) == []
+    if start == 0:
+        assert leaked(passed(f"'{text[:end]}'{mark}"), PIECES[secret]) == []
+
+
+@given(
+    st.text(st.characters(categories=("Lu", "Ll", "Nd", "Pd", "Po", "Sm")), min_size=12, max_size=30).filter(
+        lambda text: all(map(compact, text))
+    ),
+    st.sampled_from(INVISIBLE),
+    st.integers(1, 7),
+)
+def test_no_invisible_character_hides_any_secret(secret: str, separator: str, every: int) -> None:
+    text = separator.join(secret[at : at + every] for at in range(0, len(secret), every))
+    door = Redactor([secret])
+    assert door.text(f"({text})") == f"({MASK})"
+
+
+@given(st.text(st.sampled_from("aé½Ｆ\u200b \n\\u00e9%41&amp;x\x00\ud800…"), max_size=40), st.integers(0, 3))
+def test_places_are_those_of_the_quick_view(text: str, steps: int) -> None:
+    layers = list(unescaped(text))
+    for spaces, view in ((True, plain), (False, compact)):
+        places = Places(text, min(steps, len(layers) - 1), spaces=spaces)
+        assert places.view == view(layers[min(steps, len(layers) - 1)])
+        spans = [places.span(at, at + 1) for at in range(len(places.view))]
+        assert spans == sorted(spans)
+        assert all(0 <= start < end <= len(text) for start, end in spans)
+
+
+@given(st.text(max_size=60))
+@example("½ of Ⅷ is ﬁne… or not...")
+@example("\\u0041%41&#65;\u200b")
+def test_a_text_without_a_secret_is_the_same(text: str) -> None:
+    assert DOOR.text(text) is text or any(compact(secret) in compact(text) for secret in SECRETS)
+
+
+@given(st.sampled_from(SECRETS), st.sampled_from(sorted(ENCODINGS)), AROUND)
+def test_what_has_passed_passes_again_unchanged(secret: str, encoding: str, around: str) -> None:
+    clean = DOOR.text(around + ENCODINGS[encoding](secret) + around)
+    assert DOOR.text(clean) == clean
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the production database",
+        "Bearer of good news… and more",
+        "planted trees",
+        "planted %0A***\n*** planted",
+        "hunter 2 pw",
+        "12345678",
+        "sk-plant",
+    ],
+)
+def test_innocent_texts_are_left_alone(text: str) -> None:
+    assert DOOR.text(text) is text
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "a" * 1_000_000,
+        "…" * 300_000,
+        "sk-plant" * 120_000,
+        "sk-plant…" * 100_000,
+        "\\" * 1_000_000,
+        "%25" * 300_000,
+        "&#" * 500_000,
+        "&amp;" * 200_000,
+        "\u200b" * 500_000,
+        "&aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" * 25_000,
+        "....\"'`(" * 120_000,
+    ],
+    ids=lambda text: ascii(text[:9]),
+)
+def test_a_hostile_megabyte_takes_no_longer_than_it_takes_to_read(hostile: str) -> None:
+    door = Redactor([*SECRETS, "a" * 100, "…" * 20])
+    begun = time.process_time()
+    door.text(hostile)
+    assert time.process_time() - begun < 10
+
+
+@pytest.mark.parametrize("number", [12_345_678, -12_345_678])
+def test_a_number_may_be_a_secret_of_digits(number: int) -> None:
+    door = Redactor(["12345678"])
+    assert str(door.value({"pin": number, "others": [7, number]})).count("12345678") == 0
+    assert door.value({"pin": 123456789012, "other": "x"}) == {"pin": MASK, "other": "x"}
+    assert door.value({"count": 12_345_679}) == {"count": 12_345_679}
+
+
+@pytest.mark.parametrize("cut", [str, lambda text: excerpt(text, 40), lambda text: one_line(text, 40)])
+def test_a_case_id_holds_no_secret_however_its_name_is_written(cut: Callable[[str], str]) -> None:
+    assert DOOR.case_id("about-hunter2-pw", "0123456789abcdef") == "case-0123456789ab"
+    assert DOOR.case_id("about-hun-te-r2-pw", "0123456789abcdef") == "case-0123456789ab"
+    long = "x" * 62 + "-sk-planted-model"
+    assert DOOR.case_id(long, "0123456789abcdef") == "case-0123456789ab"
+    assert DOOR.case_id(f"{long}-01234567", "0123456789abcdef") == "case-0123456789ab"
+    assert DOOR.case_id("sk-planted-trees", "0123456789abcdef") == "sk-planted-trees"
