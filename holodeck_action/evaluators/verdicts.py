@@ -20,9 +20,8 @@ _TRAILING_COMMA = re.compile(r",\s*([\]}])")
 _WORD = re.compile(r"[a-z]+")
 _LEADING = re.compile(r"\W*([a-z]+)\W*(?:$|[.,:;!(—–-])")
 """A word that stands alone, or before what explains it: `Yes.`, `**no**`, `no, because …`."""
-_ALIASES = {"idk": "borderline"}
-"""What judges that know older prompts say for an undecided item."""
 _OPTIONS = frozenset(("yes", "no", "borderline", "idk"))
+"""`idk` is what older prompts of DeepEval offered: its schemas, which say what is offered, refuse it."""
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 _LONGEST = 200
 _ALONE = "Answer with the JSON object alone."
@@ -146,5 +145,5 @@ def _in_words_offered(value: Any) -> Any:
         leading = _LEADING.match(said)
         named = _OPTIONS.intersection(_WORD.findall(said))
         if leading is not None and named == {leading[1]}:
-            found["verdict"] = _ALIASES.get(leading[1], leading[1])
+            found["verdict"] = leading[1]
     return found

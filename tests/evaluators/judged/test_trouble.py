@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from holodeck_action.evaluators.base import EvaluationResult, RetryConfig
 from holodeck_action.evaluators.deepeval import rag
@@ -223,6 +225,10 @@ OFF_MENU: list[tuple[Rag, str, str]] = [
     (rag.FaithfulnessEvaluator, FAITHFULNESS, verdicts("yes", "yes", "yes")),
     (rag.FaithfulnessEvaluator, FAITHFULNESS, verdicts()),
     (rag.FaithfulnessEvaluator, FAITHFULNESS, "{}"),
+    (rag.FaithfulnessEvaluator, FAITHFULNESS, verdicts("yes", "idk")),
+    (rag.FaithfulnessEvaluator, FAITHFULNESS, verdicts("yes, or idk", "yes")),
+    (rag.AnswerRelevancyEvaluator, RELEVANCY, verdicts("IDK.", "yes")),
+    (rag.ContextualPrecisionEvaluator, PRECISION, verdicts("idk", "yes")),
     (rag.AnswerRelevancyEvaluator, RELEVANCY, verdicts("relevant", "yes")),
     (rag.AnswerRelevancyEvaluator, RELEVANCY, verdicts("yes")),
     (rag.AnswerRelevancyEvaluator, RELEVANCY, verdicts("yes", "yes", "yes")),
@@ -245,11 +251,24 @@ def test_missing_and_off_menu_verdicts_are_errors(models: FakeModels, kind: Rag,
 
 
 @pytest.mark.parametrize(
+    "metric",
+    ["faithfulness", "answer_relevancy", "contextual_relevancy", "contextual_precision", "contextual_recall"],
+)
+def test_deepeval_itself_refuses_idk(metric: str) -> None:
+    schemas = vars(import_module(f"deepeval.metrics.{metric}.schema"))
+    name = next(name for name in schemas if name.endswith("Verdict"))
+    fields = {"statement": "s", "reason": "r"}
+    assert schemas[name].model_validate({**fields, "verdict": "yes"}).verdict == "yes"
+    with pytest.raises(ValidationError):
+        schemas[name].model_validate({**fields, "verdict": "idk"})
+
+
+@pytest.mark.parametrize(
     ("said", "score"),
     [
         (("Yes.", "NO"), 0.5),
         (("**yes**", "no, because nothing says no such thing"), 0.5),
-        (("yes", "idk"), 1.0),
+        (("yes", "borderline"), 1.0),
         (("yes (fully)", "Borderline: it depends"), 1.0),
     ],
 )
