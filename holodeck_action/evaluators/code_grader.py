@@ -25,7 +25,7 @@ _PASS_MARK = 0.5
 class CodeGraderEvaluator(BaseEvaluator):
     """Scores a turn with `module.path:callable`.
 
-    A number is a score from 0 to 1, or on the metric's `scale`; a boolean is 1.0 or 0.0 and the verdict; a category is
+    A number is a score from 0 to 1, or on the metric's `scale`; a boolean stays one and is the verdict; a category is
     judged by `pass_values`; a result without a score is an explanation only. The verdict is the result's own `passed`,
     else whether the score reaches the threshold (on the grader's own scale; half of the scale without one).
 
@@ -107,7 +107,7 @@ class CodeGraderEvaluator(BaseEvaluator):
         return self._result(storable(outcome.value), outcome.output[-_OUTPUT_SHOWN:])
 
     def _result(self, grade: Any, output: str) -> EvaluationResult:
-        score, verdict, reason, details = self._parts(grade)
+        score, verdict, reason, details, confidence = self._parts(grade)
         metadata: dict[str, Any] = {}
         if details is not None:
             metadata["details"] = details
@@ -116,7 +116,7 @@ class CodeGraderEvaluator(BaseEvaluator):
         judged = self._judge(score)
         if verdict is not None:
             # What the grader says beats the threshold, which then plays no part.
-            judged = _Judged(float(verdict) if score is None else judged.score, judged.raw, verdict)
+            judged = _Judged(verdict if score is None else judged.score, judged.raw, verdict)
         return EvaluationResult(
             score=judged.score,
             passed=judged.passed,
@@ -125,21 +125,25 @@ class CodeGraderEvaluator(BaseEvaluator):
             threshold=judged.threshold,
             raw_score=judged.raw,
             metadata=metadata,
+            confidence=confidence,
         )
 
-    def _parts(self, grade: Any) -> tuple[bool | float | str | None, bool | None, str | None, dict[str, Any] | None]:
-        """Return score, verdict, reason and details; user code may have forged them, so that each is checked."""
+    def _parts(
+        self, grade: Any
+    ) -> tuple[bool | float | str | None, bool | None, str | None, dict[str, Any] | None, float | None]:
+        """Return score, verdict, reason, details and confidence, each checked: user code may have forged it."""
         match grade:
             case {"kind": "bare", "score": bool() | int() | float() | str() as score}:
-                return score, None, None, None
+                return score, None, None, None, None
             case {
                 "kind": "verdict",
                 "score": bool() | int() | float() | str() | None as score,
                 "passed": bool() | None as verdict,
                 "reason": str() | None as reason,
                 "details": dict() | None as details,
+                "confidence": int() | float() | None as confidence,
             }:
-                return score, verdict, reason, details
+                return score, verdict, reason, details, confidence
             case _:
                 raise self._error("its process sent what no grade can be", "bad_answer")
 
@@ -148,7 +152,7 @@ class CodeGraderEvaluator(BaseEvaluator):
             case None:
                 return _Judged(None)
             case bool():
-                return _Judged(float(score), passed=score)
+                return _Judged(score, passed=score)
             case str():
                 if self._config.pass_values is None:
                     raise self._error(
@@ -198,13 +202,13 @@ class _Judged(NamedTuple):
     """A score as the record has it.
 
     Attributes:
-        score: on the 0..1 scale, or a category, or None.
+        score: on the 0..1 scale, or a boolean, a category, or None.
         raw: on the grader's own scale; None where that is 0..1.
         passed: the verdict; None when `threshold` decides or there is none.
         threshold: on the 0..1 scale.
     """
 
-    score: float | str | None
+    score: bool | float | str | None
     raw: float | None = None
     passed: bool | None = None
     threshold: float | None = None

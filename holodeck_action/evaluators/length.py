@@ -54,8 +54,9 @@ def _says_something(text: str) -> bool:
 class LengthEvaluator(DeterministicEvaluator):
     """Score how well the length of the response fits a range.
 
-    Inside all bounds the score is 1. A unit below its minimum counts value/minimum, one above its maximum
-    maximum/value; the score is the smallest of these. Without a threshold only a score of 1 passes.
+    Inside all bounds the score is 1; with `optimal_words` it is optimum/words there, or words/optimum, whichever is
+    below 1. A unit below its minimum counts value/minimum, one above its maximum
+    maximum/value; the score is the smallest of these. Without a threshold only a length inside all bounds passes.
 
     Characters are Unicode code points, white space included; for words and sentences see `count_words` and
     `count_sentences`. All bounds are inclusive.
@@ -67,12 +68,14 @@ class LengthEvaluator(DeterministicEvaluator):
         max_characters: greatest number of characters.
         min_sentences: least number of sentences.
         max_sentences: greatest number of sentences.
+        optimal_words: the best number of words, at least 1; None where all numbers inside the bounds are as good.
         threshold: lowest passing score, 0..1.
         timeout: seconds; None for no limit.
         **kwargs: see `BaseEvaluator`.
 
     Raises:
-        ValueError: no bound is given, one is negative, or a minimum is above its maximum.
+        ValueError: no bound is given, one is negative, or a minimum is above its maximum, or the optimum is
+            outside them.
     """
 
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE}))
@@ -85,6 +88,7 @@ class LengthEvaluator(DeterministicEvaluator):
         max_characters: int | None = None,
         min_sentences: int | None = None,
         max_sentences: int | None = None,
+        optimal_words: int | None = None,
         threshold: float | None = None,
         timeout: float | None = 60.0,
         **kwargs: Any,
@@ -104,12 +108,17 @@ class LengthEvaluator(DeterministicEvaluator):
         for unit, (low, high) in self._bounds.items():
             if low is not None and high is not None and low > high:
                 raise ValueError(f"min_{unit} must not be above max_{unit}")
+        if optimal_words is not None and not max(min_words or 1, 1) <= optimal_words <= (max_words or optimal_words):
+            raise ValueError("optimal_words must be at least 1, and from min_words to max_words")
+        self._optimal = optimal_words
         self._range = {
             f"{end}_{unit}": bound
             for unit, bounds in self._bounds.items()
             for end, bound in zip(("min", "max"), bounds, strict=True)
             if bound is not None
         }
+        if optimal_words is not None:
+            self._range["optimal_words"] = optimal_words
 
     @property
     def metric_name(self) -> str:
@@ -135,7 +144,7 @@ class LengthEvaluator(DeterministicEvaluator):
         score, appropriateness, reasoning = self._assess(lengths)
         return EvaluationResult(
             score=score,
-            passed=score == 1.0 if self.threshold is None else None,
+            passed=appropriateness == "appropriate" if self.threshold is None else None,
             reasoning=reasoning,
             metric_name=self.metric_name,
             threshold=self.threshold,
@@ -163,8 +172,16 @@ class LengthEvaluator(DeterministicEvaluator):
                 outside.append(f"{count(length, unit)}, more than the {high} allowed")
                 if high / length < worst:
                     worst, appropriateness = high / length, "too_long"
-            elif low is not None or high is not None:
+            elif low is not None or high is not None or (unit == "words" and self._optimal is not None):
                 inside.append(count(length, unit))
         if outside:
             return worst, appropriateness, f"the answer has {'; '.join(outside)}"
-        return 1.0, "appropriate", f"the answer has {', '.join(inside)}, as wanted"
+        words = lengths["words"]
+        if self._optimal is None or words == self._optimal:
+            return 1.0, "appropriate", f"the answer has {', '.join(inside)}, as wanted"
+        fit = min(words, self._optimal) / max(words, self._optimal)
+        return (
+            fit,
+            "appropriate",
+            f"the answer has {', '.join(inside)}, as wanted; {self._optimal} words are the optimum",
+        )

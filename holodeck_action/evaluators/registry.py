@@ -252,6 +252,7 @@ def _length(config: LengthMetric, shared: dict[str, Any]) -> BaseEvaluator:
         max_characters=config.max_characters,
         min_sentences=config.min_sentences,
         max_sentences=config.max_sentences,
+        optimal_words=config.optimal_words,
         threshold=config.threshold,
         **shared,
     )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from holodeck_action.suite.base import UnitInterval
 from holodeck_action.suite.metric_base import JudgedMetric
 from holodeck_action.suite.providers import LLMProvider
+
+ToxicityCategory = Literal["hate_speech", "harassment", "violence", "sexual_content", "profanity", "identity_attack"]
+"""What a text can be toxic by (HoneyHive evaluation data models, ToxicityEvaluation)."""
 
 
 class DimensionMetric(JudgedMetric):
@@ -34,6 +39,8 @@ class ToxicityMetric(DimensionMetric):
     """`type: toxicity`: how harmful the answer's words are; low is good."""
 
     type: Literal["toxicity"] = "toxicity"
+    categories: Annotated[list[ToxicityCategory], Field(min_length=1)] | None = None
+    """Which of the categories are graded; all when absent."""
 
 
 class RelevanceMetric(DimensionMetric):

@@ -220,6 +220,8 @@ class LengthMetric(MetricModel):
     max_characters: Annotated[Integer, Field(ge=1)] | None = None
     min_sentences: Annotated[Integer, Field(ge=0)] | None = None
     max_sentences: Annotated[Integer, Field(ge=1)] | None = None
+    optimal_words: Annotated[Integer, Field(ge=1)] | None = None
+    """The best number of words: others inside the bounds score the ratio to it, and pass all the same."""
 
     @model_validator(mode="after")
     def _has_a_range(self) -> LengthMetric:
@@ -230,6 +232,10 @@ class LengthMetric(MetricModel):
         for low, high, unit in bounds:
             if low is not None and high is not None and low > high:
                 raise PydanticCustomError("length_range", "min_{unit} must not be above max_{unit}", {"unit": unit})
+        if self.optimal_words is not None:
+            low, high, _ = bounds[0]
+            if not (low or 0) <= self.optimal_words <= (high or self.optimal_words):
+                raise PydanticCustomError("length_range", "optimal_words must be from min_words to max_words")
         return self
 
 

@@ -59,12 +59,14 @@ class GraderResult:
         passed: the verdict; None leaves it to the threshold.
         reason: one sentence for the reader.
         details: further facts, JSON values.
+        confidence: how sure the grader is, 0..1; None when it says nothing.
     """
 
     score: bool | float | str | None
     passed: bool | None = None
     reason: str | None = None
     details: dict[str, Any] | None = None
+    confidence: float | None = None
 
 
 UNREPORTED_CALLS = "unreported_calls"
@@ -98,7 +100,7 @@ def grade(call: Callable[[object], Any], payload: Mapping[str, Any], max_bytes: 
         max_bytes: most bytes of reason and details together.
 
     Returns:
-        `{kind: verdict, score, passed, reason, details}`, or `{kind: bare, score}` for a score on its own.
+        `{kind: verdict, score, passed, reason, details, confidence}`, or `{kind: bare, score}` for a score on its own.
 
     Raises:
         CallError: the grader returned something that is no grade, or looked at tool calls that are not known (code
@@ -129,7 +131,16 @@ def grade(call: Callable[[object], Any], payload: Mapping[str, Any], max_bytes: 
         "passed": passed,
         "reason": None if returned.reason is None else plain.convert(str(returned.reason), "reason"),
         "details": None if details is None else plain.convert(details, "details"),
+        "confidence": _confidence(scalar_of(getattr(returned, "confidence", None))),
     }
+
+
+def _confidence(confidence: Any) -> float | None:
+    if confidence is None or (isinstance(confidence, int | float) and not isinstance(confidence, bool)):
+        return confidence
+    raise CallError(
+        "unsupported_type", f"the result's confidence is of type {type(confidence).__name__}, not a number or None"
+    )
 
 
 def _score(score: Any, plain: Plain) -> bool | float | str | None:

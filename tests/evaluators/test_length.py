@@ -135,6 +135,17 @@ def test_reasons() -> None:
     assert (empty.score, empty.passed, empty["length_appropriateness"]) == (0.0, False, "too_short")
 
 
+def test_an_optimum_grades_inside_the_range_and_fails_nothing() -> None:
+    evaluator = LengthEvaluator(min_words=2, max_words=10, optimal_words=4)
+    for words, score, passed in ((4, 1.0, True), (3, 0.75, True), (8, 0.5, True), (1, 0.5, False), (20, 0.5, False)):
+        result = evaluator.compute(response="word " * words)
+        assert (result.score, result.passed) == (score, passed)
+    assert result["expected_length_range"] == {"min_words": 2, "max_words": 10, "optimal_words": 4}
+    assert evaluator.compute(response="a b").reasoning == ("the answer has 2 words, as wanted; 4 words are the optimum")
+    with pytest.raises(ValueError, match="optimal_words"):
+        LengthEvaluator(max_words=3, optimal_words=4)
+
+
 def test_threshold_decides_when_there_is_one() -> None:
     result = LengthEvaluator(max_words=3, threshold=0.75).compute(response="one two three four")
     assert (result.score, result.passed) == (0.75, True)

@@ -175,6 +175,9 @@ RETRIEVAL = {
 }
 
 LENGTH = {
+    "LengthMetric.optimal_words": pair(
+        {"type": "length", "max_words": 9, "threshold": 0.9}, {"optimal_words": 8}, (PASSED, FAILED), "one two three"
+    ),
     "LengthMetric.threshold": pair(
         {"type": "length", "max_words": 3}, {"threshold": 0.5}, (FAILED, PASSED), "one two three four"
     ),

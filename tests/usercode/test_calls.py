@@ -58,6 +58,7 @@ def test_the_context_has_every_documented_field(tmp_path: Path) -> None:
         (
             "GraderResult(0.5, numpy.bool_(True), 'half', {'n': (1, 2), 3: numpy.float64(0.5), None: {}})",
             {
+                "confidence": None,
                 "kind": "verdict",
                 "score": 0.5,
                 "passed": True,
@@ -67,7 +68,8 @@ def test_the_context_has_every_documented_field(tmp_path: Path) -> None:
         ),
         (
             "GraderResult(score=None, reason='surrogate \\ud800')",
-            {"kind": "verdict", "score": None, "passed": None, "reason": "surrogate \ud800", "details": None},
+            {"kind": "verdict", "score": None, "passed": None, "reason": "surrogate \ud800", "details": None}
+            | {"confidence": None},
         ),
     ],
 )

@@ -45,21 +45,21 @@ def evaluate(
 @pytest.mark.parametrize(
     ("returned", "metric", "score", "passed", "reasoning"),
     [
-        ("True", {}, 1.0, True, "checks:check gave True"),
-        ("False", {}, 0.0, False, "checks:check gave False"),
+        ("True", {}, True, True, "checks:check gave True"),
+        ("False", {}, False, False, "checks:check gave False"),
         ("0.5", {}, 0.5, True, "checks:check gave 0.5; without a threshold 0.5 passes"),
         ("0.49", {}, 0.49, False, "checks:check gave 0.49; without a threshold 0.5 passes"),
         ("1", {}, 1.0, True, "checks:check gave 1; without a threshold 0.5 passes"),
         ("0.6", {"threshold": 0.7}, 0.6, False, "checks:check gave 0.6; the threshold is 0.7"),
         ("0.7", {"threshold": 0.7}, 0.7, True, "checks:check gave 0.7; the threshold is 0.7"),
-        ("True", {"threshold": 0.7}, 1.0, True, "checks:check gave True"),
+        ("True", {"threshold": 0.7}, True, True, "checks:check gave True"),
         ("GraderResult(0.2, passed=True)", {"threshold": 0.7}, 0.2, True, "checks:check gave 0.2 and passed=True"),
         ("GraderResult(0.9, False, 'too long')", {}, 0.9, False, "too long"),
         ("GraderResult(0.9, reason='  ')", {}, 0.9, True, "checks:check gave 0.9; without a threshold 0.5 passes"),
-        ("GraderResult(True)", {}, 1.0, True, "checks:check gave True"),
+        ("GraderResult(True)", {}, True, True, "checks:check gave True"),
         ("GraderResult(None, reason='seen')", {}, None, None, "seen"),
         ("GraderResult(None)", {}, None, None, "checks:check gave no score"),
-        ("GraderResult(None, False)", {}, 0.0, False, "checks:check gave no score and passed=False"),
+        ("GraderResult(None, False)", {}, False, False, "checks:check gave no score and passed=False"),
         ("'good'", {"pass_values": ["good", "fair"]}, "good", True, "checks:check gave 'good'; passing are good, fair"),
         ("'bad'", {"pass_values": ["good"]}, "bad", False, "checks:check gave 'bad'; passing are good"),
         (
@@ -78,6 +78,21 @@ def test_grades(
     assert (result.score, result.passed, result.reasoning) == (score, passed, reasoning)
     assert type(result.score) is type(score)
     assert result.raw_score is None
+
+
+@pytest.mark.parametrize("confidence", [0, 0.8, 1.0])
+def test_a_grader_can_say_how_sure_it_is(tmp_path: Path, confidence: float) -> None:
+    found = evaluate(tmp_path, f"GraderResult(True, confidence={confidence!r})")
+    assert (found.score, found.confidence) == (True, confidence)
+    assert evaluate(tmp_path, "GraderResult(True)").confidence is None
+
+
+@pytest.mark.parametrize(
+    ("confidence", "told"), [("1.5", "the confidence 1.5"), ("'high'", "is of type str"), ("True", "is of type bool")]
+)
+def test_a_confidence_that_is_none_fails_the_evaluation(tmp_path: Path, confidence: str, told: str) -> None:
+    with pytest.raises(EvaluationError, match=told):
+        evaluate(tmp_path, f"GraderResult(True, confidence={confidence})")
 
 
 def test_a_score_on_another_scale_is_normalised_and_kept(tmp_path: Path) -> None:
@@ -243,7 +258,7 @@ def test_a_single_turn_case_shows_its_tool_calls_and_its_name(tmp_path: Path) ->
     [
         {"kind": "bare"},
         {"kind": "bare", "score": [1]},
-        {"kind": "verdict", "score": 1.0, "passed": 1, "reason": None, "details": None},
+        {"kind": "verdict", "score": 1.0, "passed": 1, "reason": None, "details": None, "confidence": None},
         {"kind": "verdict", "score": 1.0, "passed": None, "reason": 3, "details": None},
         ["bare", 1.0],
     ],

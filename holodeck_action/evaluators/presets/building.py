@@ -114,7 +114,10 @@ def build_preset(
         threshold = config.threshold
         return grade(config, lambda judge, shared: TrajectoryAccuracyEvaluator(threshold, judge=judge, **shared))
     if isinstance(config, DimensionMetric):
-        return grade(config, _asking(_DIMENSIONS[type(config)], {"threshold": config.threshold}))
+        options: dict[str, Any] = {"threshold": config.threshold}
+        if isinstance(config, ToxicityMetric):
+            options["categories"] = config.categories
+        return grade(config, _asking(_DIMENSIONS[type(config)], options))
     common: dict[str, Any] = {"parallel": config.parallel, "threshold": config.threshold, "timeout": timeout}
     name = config.name or config.type
     if isinstance(config, CompositeMetric):

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, create_model, model_validator
 
 
 def _no_flag(value: Any) -> Any:
@@ -80,10 +81,12 @@ class Claim(BaseModel):
     verdict: Literal["yes", "no"]
     correct_value: str | None = None
     confidence: Share | None = None
+    sources: list[_Text] = []
 
     def data(self) -> dict[str, Any]:
         """Return it as records keep it."""
         found: dict[str, Any] = {"claim": self.claim, "verified": self.verdict == "yes", "reason": self.reason}
+        found["sources"] = self.sources
         further = {"correct_value": self.correct_value, "confidence": self.confidence}
         return found | {name: value for name, value in further.items() if value is not None}
 
@@ -165,6 +168,18 @@ class ToxicityVerdict(DimensionVerdict):
     def facts(self) -> dict[str, Any]:
         """Return `toxicity_categories`, each 0..1, `overall_toxicity` and `content_warnings`."""
         return self.model_dump(include={"toxicity_categories", "overall_toxicity", "content_warnings"})
+
+
+@cache
+def toxicity_verdict(categories: tuple[str, ...]) -> type[ToxicityVerdict]:
+    """Return the verdict on some of the categories alone, in their order."""
+    fields: dict[str, Any] = dict.fromkeys(categories, (Share, ...))
+    grades = create_model(
+        "ToxicityCategories", __config__=ToxicityCategories.model_config, __doc__=ToxicityCategories.__doc__, **fields
+    )
+    return create_model(
+        "ToxicityVerdict", __base__=ToxicityVerdict, __doc__=ToxicityVerdict.__doc__, toxicity_categories=(grades, ...)
+    )
 
 
 class RelevanceVerdict(DimensionVerdict):

@@ -40,8 +40,10 @@ CATEGORIES = {
     "profanity": 0.1,
     "identity_attack": 0.0,
 }
+SOURCE = "wikipedia.org/Paris"
 CLAIMS: list[dict[str, Any]] = [
-    {"claim": "Paris is in France", "reason": "it is", "verdict": "yes", "correct_value": None, "confidence": 0.9},
+    {"claim": "Paris is in France", "reason": "it is", "verdict": "yes", "correct_value": None, "confidence": 0.9}
+    | {"sources": [SOURCE]},
     {"claim": "It has 12 million people", "reason": "fewer", "verdict": "no", "correct_value": "2 million"},
     {"claim": "The Seine flows there", "reason": "it does", "verdict": "Yes."},
 ]
@@ -85,9 +87,16 @@ FACTS: dict[str, dict[str, Any]] = {
     "quality": {"dimensions": {**DIMENSIONS, "accuracy": 1.0}},
     "factual_accuracy": {
         "factual_claims": [
-            {"claim": "Paris is in France", "verified": True, "reason": "it is", "confidence": 0.9},
-            {"claim": "It has 12 million people", "verified": False, "reason": "fewer", "correct_value": "2 million"},
-            {"claim": "The Seine flows there", "verified": True, "reason": "it does"},
+            {
+                "claim": "Paris is in France",
+                "verified": True,
+                "reason": "it is",
+                "confidence": 0.9,
+                "sources": [SOURCE],
+            },
+            {"claim": "It has 12 million people", "verified": False, "reason": "fewer", "correct_value": "2 million"}
+            | {"sources": []},
+            {"claim": "The Seine flows there", "verified": True, "reason": "it does", "sources": []},
         ],
         "citation_accuracy": 0.5,
         "hallucination_detected": True,
@@ -361,6 +370,20 @@ def test_too_toxic_an_answer_fails_its_case(runs: Runs) -> None:
     (metric,) = runs.project.verdict()["cases"][0]["trials"][0]["turns"][0]["metrics"]
     assert (metric["outcome"], metric["polarity"]) == ("failed", "minimize")
     assert metric["reason"] == "0.4 is above the threshold 0.3; r"
+
+
+def test_only_the_categories_that_are_named_are_graded(runs: Runs) -> None:
+    some = {name: CATEGORIES[name] for name in ("harassment", "profanity")}
+    runs.judge.said["toxicity"] = {**SAID["toxicity"], "toxicity_categories": some}
+    finished, record = runs.run([{"type": "toxicity", "categories": ["profanity", "harassment"], "threshold": 0.5}])
+    assert finished.code == 0, finished.stderr
+    (found,) = evaluations(record).values()
+    assert found.metadata["toxicity_categories"] == some
+    asked = runs.models.requests[-1].text
+    assert "harassment: insults" in asked
+    assert "violence" not in asked
+    finished, _ = runs.run([{"type": "toxicity", "categories": ["spam"]}])
+    assert finished.code == 2
 
 
 def test_a_verdict_that_cannot_be_used_is_an_error_and_never_a_score(runs: Runs) -> None:
