@@ -154,8 +154,8 @@ def agreeing(entry: ExpectedTool, table: CallTable, args: ArgumentMatching) -> i
     play no part. An entry without `args` (None) agrees by tool alone. Otherwise:
 
     * `ignore`: by tool alone;
-    * `subset`, `matchers`: every listed argument is passed and its matcher accepts the value, further arguments are
-      free (two names for the rule of `expected_tools`);
+    * `subset`: every listed argument is passed and its matcher accepts the value, further arguments are free (the rule
+      of `expected_tools`);
     * `exact`: the same, and no argument is passed that is not listed; `args: {}` then means a call without arguments.
 
     Raises:

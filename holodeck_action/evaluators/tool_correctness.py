@@ -174,7 +174,7 @@ class ToolCorrectnessEvaluator(DeterministicEvaluator):
 
     def __init__(
         self,
-        args: ArgumentMatching = "matchers",
+        args: ArgumentMatching = "subset",
         score: ToolScore = "f1",
         threshold: float | None = None,
         timeout: float | None = 60.0,

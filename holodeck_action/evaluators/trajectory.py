@@ -54,7 +54,7 @@ class TrajectoryEvaluator(DeterministicEvaluator):
     def __init__(
         self,
         mode: TrajectoryMode = "strict",
-        args: ArgumentMatching = "matchers",
+        args: ArgumentMatching = "subset",
         threshold: float | None = None,
         timeout: float | None = 60.0,
         **kwargs: Any,

@@ -101,6 +101,8 @@ def _choice(finding: Finding, allowed: list[str]) -> str:
 def _literal(finding: Finding) -> str:
     if finding.value == "output" and finding.schema["expected"] == ["input_parameters"]:
         return "output cannot be compared: expected_tools say nothing about results (allowed: input_parameters)"
+    if finding.path[-1:] == ("args",) and finding.value == "matchers":
+        return "matchers is now called subset: write args: subset, or leave it out (allowed: exact, subset, ignore)"
     if finding.path[-1:] == ("metric",) and not finding.hidden:
         name = finding.value
         if name == "safety":

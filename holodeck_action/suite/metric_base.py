@@ -13,7 +13,7 @@ from holodeck_action.suite.judging import Judges
 EvaluationParam = Literal["input", "actual_output", "expected_output", "context", "retrieval_context"]
 VALID_EVALUATION_PARAMS = frozenset[str](get_args(EvaluationParam))
 """What a judge can be shown of an item."""
-ArgumentMatching = Literal["exact", "subset", "ignore", "matchers"]
+ArgumentMatching = Literal["exact", "subset", "ignore"]
 
 
 class MetricModel(FormatModel):

@@ -177,7 +177,7 @@ class ToolCorrectnessMetric(MetricModel):
 
     type: Literal["tool_correctness"] = "tool_correctness"
     threshold: UnitInterval | None = None
-    args: ArgumentMatching = "matchers"
+    args: ArgumentMatching = "subset"
     score: Literal["f1", "precision", "recall"] = "f1"
 
 
@@ -193,7 +193,7 @@ class TrajectoryMetric(MetricModel):
     type: Literal["trajectory"] = "trajectory"
     threshold: UnitInterval | None = None
     mode: Literal["strict", "unordered", "subset", "superset", "lcs_f1"] = "strict"
-    args: ArgumentMatching = "matchers"
+    args: ArgumentMatching = "subset"
 
 
 class RetrievalMetric(MetricModel):

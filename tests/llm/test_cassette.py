@@ -205,6 +205,14 @@ def test_a_refusal_is_recorded_but_not_cached(tmp_path: Path) -> None:
                 await post(wire, account(models.openai_url), chat(stream=True))
             assert len(stored(tmp_path / "tape")) == 2
             assert stored(tmp_path / "cache") == []
+            asked = len(models.requests)
+            async with opened(WireSettings("replay", tmp_path / "tape")) as wire:
+                replayed = await post(wire, account(models.openai_url), chat())
+            assert replayed.json()["choices"][0]["message"]["refusal"] == "I cannot help with that."
+            assert len(models.requests) == asked
+            async with opened(WireSettings(cache=tmp_path / "cache")) as wire:
+                await post(wire, account(models.openai_url), chat())
+            assert len(models.requests) == asked + 1
 
     run(work)
 

@@ -58,6 +58,11 @@ METRIC_ERRORS = [
         "and metric: ndcg_at_k",
     ),
     (
+        "{type: tool_correctness, args: matchers}",
+        "6:38: evaluations.metrics[0].args: matchers is now called subset: write args: subset, or leave it out "
+        "(allowed: exact, subset, ignore)",
+    ),
+    (
         "{type: standard, metric: rogue}",
         f'6:32: evaluations.metrics[0].metric: "rogue" is not allowed, did you mean "rouge"? (allowed: {STANDARD})',
     ),
