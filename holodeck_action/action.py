@@ -16,11 +16,13 @@ from typing import Any, TextIO, TypeVar
 
 from holodeck_action.failures import EXIT_INTERNAL, explained
 from holodeck_action.github.channels import Channel, lines, table
+from holodeck_action.github.checkout import unplaced
 from holodeck_action.github.commands import annotation_commands, commands_stopped, error_command, mask_commands
 from holodeck_action.github.files import ChannelError, append_outputs, append_summary, summary_room
 from holodeck_action.github.inputs import InputError, read_action_inputs
 from holodeck_action.github.opening import open_publisher
 from holodeck_action.github.outputs import SuiteResult, step_outputs
+from holodeck_action.github.problems import annotate_problems
 from holodeck_action.github.publisher import Findings, Publication, Publisher
 from holodeck_action.github.surfaces import Surfaces, surfaces_from
 from holodeck_action.pipeline import Done, Output, plan_suites, run_suites
@@ -33,6 +35,7 @@ from holodeck_action.preflight import (
     prepare,
     template_of,
 )
+from holodeck_action.problems import Located
 from holodeck_action.process import collect_rarely, leave
 from holodeck_action.publication import read_runs
 from holodeck_action.reports.budget import Budget
@@ -85,6 +88,7 @@ class _Ended:
     exit_code: int
     done: Done | None = None
     problems: tuple[str, ...] = ()
+    located: tuple[Located, ...] = ()
     plan: str = ""
 
 
@@ -136,7 +140,7 @@ def run_step(environ: Mapping[str, str], log: TextIO, pause: Callable[[float], N
         for problem in ended.problems:
             log.write(f"error: {problem}\n")
         with _undisturbed():
-            published = _publish(asked, ended, publisher, environ, log)
+            published = _publish(asked, ended, publisher, _folders(ready, ended), environ, log)
     code = ended.exit_code
     if isinstance(asked, _Asked):
         code = asked.request.process_exit_code(code) if ended.done is not None else code
@@ -154,7 +158,8 @@ def _attempt(call: Callable[[], T]) -> T | _Ended:
         return call()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last resort: one sentence, no traceback
         code, problems = explained(error)
-        return _Ended(code, problems=problems)
+        located = error.located if isinstance(error, ConfigurationError) else ()
+        return _Ended(code, problems=problems, located=located)
 
 
 def _ask(environ: Mapping[str, str], log: TextIO) -> _Asked:
@@ -257,8 +262,20 @@ def _check_inside(folder: Path | None, workspace: Path) -> None:
         )
 
 
+def _folders(ready: _Ready | Done | _Ended, ended: _Ended) -> tuple[Path, ...]:
+    """Return the folders of the suites that were evaluated, or that problems stand in."""
+    if isinstance(ready, _Ready):
+        return tuple(item.suite.folder for item in ready.loaded)
+    return tuple(problem.folder for problem in ended.located)
+
+
 def _publish(
-    asked: _Asked | _Ended, ended: _Ended, publisher: Publisher | None, environ: Mapping[str, str], log: TextIO
+    asked: _Asked | _Ended,
+    ended: _Ended,
+    publisher: Publisher | None,
+    folders: Sequence[Path],
+    environ: Mapping[str, str],
+    log: TextIO,
 ) -> Publication:
     """Publish what was found; a channel that fails is told of in the log and the summary and changes no verdict."""
 
@@ -268,7 +285,16 @@ def _publish(
     published = Publication((), ())
     if isinstance(asked, _Asked) and publisher is not None:
         reports = tuple(suite.report for suite in ended.done.suites) if ended.done is not None else ()
-        published = publisher.finish(Findings(ended.exit_code, reports, ended.problems, asked.template, note))
+        findings = Findings(
+            exit_code=ended.exit_code,
+            reports=reports,
+            problems=ended.problems,
+            template=asked.template,
+            note=note,
+            marks=annotate_problems(ended.located, environ),
+            unplaced=unplaced(folders, environ),
+        )
+        published = publisher.finish(findings)
         log.write("".join(f"{line}\n" for line in lines(published.channels)))
     file = environ.get("GITHUB_STEP_SUMMARY")
     writers: list[Callable[[], None]] = [

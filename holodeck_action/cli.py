@@ -401,16 +401,29 @@ def run_command(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO,
         error.show(stderr)
         return EXIT_CONFIGURATION
     except (click.Abort, KeyboardInterrupt):
-        return _report(KeyboardInterrupt(), stderr)
+        return _report(KeyboardInterrupt(), environ, stderr)
     except Exception as error:  # noqa: BLE001 - the last resort: one sentence instead of a traceback
-        return _report(error, stderr)
+        return _report(error, environ, stderr)
 
 
-def _report(error: BaseException, stderr: TextIO) -> int:
+def _report(error: BaseException, environ: Mapping[str, str], stderr: TextIO) -> int:
     code, lines = explained(error)
     for line in lines:
         stderr.write(f"error: {one_line(line, 2000)}\n")
+    if environ.get("GITHUB_ACTIONS") == "true":
+        _annotate(error, environ, stderr)
     return code
+
+
+def _annotate(error: BaseException, environ: Mapping[str, str], stderr: TextIO) -> None:
+    """Annotate the lines that a configuration error is about: a step of a workflow may run the program itself."""
+    from holodeck_action.github.commands import annotation_commands
+    from holodeck_action.github.problems import annotate_problems
+    from holodeck_action.problems import ConfigurationError
+
+    if isinstance(error, ConfigurationError):
+        for command in annotation_commands(annotate_problems(error.located, environ), reserved=0):
+            stderr.write(f"{command}\n")
 
 
 if __name__ == "__main__":

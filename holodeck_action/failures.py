@@ -13,7 +13,7 @@ EXIT_INTERRUPTED = 4
 
 def explained(error: BaseException) -> tuple[int, tuple[str, ...]]:
     """Return the exit code for an error and what to say about it, one problem a line."""
-    from holodeck_action.preflight import ConfigurationError
+    from holodeck_action.problems import ConfigurationError
 
     if isinstance(error, ConfigurationError):
         return EXIT_CONFIGURATION, error.lines

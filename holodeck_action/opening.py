@@ -14,6 +14,7 @@ from holodeck_action.agents.base import Agent, TargetError
 from holodeck_action.agents.registry import build_agent
 from holodeck_action.agents.tools.mcp_settings import server_secrets
 from holodeck_action.preflight import ConfigurationError, Prepared
+from holodeck_action.problems import Located, target_problem, through
 from holodeck_action.results.consumption import reused_of
 from holodeck_action.results.record import Record
 from holodeck_action.runner.conditions import silence_on_tools
@@ -105,7 +106,7 @@ def open_all(
         ConfigurationError: the problems of all suites.
     """
     suites: list[Opened] = []
-    problems: list[str] = []
+    problems: list[str | Located] = []
     for item, folder in zip(prepared, folders, strict=True):
         redactor = redactor_of(item.suite, item.environ)
         try:
@@ -113,7 +114,8 @@ def open_all(
             if folder is not None:
                 suites[-1] = _in_folder(suites[-1], folder, resume=resume)
         except TargetError as error:
-            problems.append(redactor.text(f"{item.place}: target: {error}"))
+            problem = target_problem(item.suite, item.shown, str(error), written=item.written)
+            problems.append(through(problem, redactor.text))
         except JournalError as error:
             problems.append(str(error))
     if problems:

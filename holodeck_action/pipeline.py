@@ -16,6 +16,7 @@ from typing import TextIO
 from holodeck_action.agents.registry import describe
 from holodeck_action.evaluators.custom_summary import with_custom_summary
 from holodeck_action.evaluators.scoring import TurnScorer
+from holodeck_action.github.checkout import placed
 from holodeck_action.opening import Opened, budget_of, close_all, open_all
 from holodeck_action.preflight import ConfigurationError, Prepared, writable_folder
 from holodeck_action.reports.custom import CustomTemplate
@@ -36,7 +37,7 @@ from holodeck_action.results.verdict import (
     Verdict,
 )
 from holodeck_action.results.views import Report
-from holodeck_action.runner.commit import folder_in_repository, head_commit
+from holodeck_action.runner.commit import head_commit
 from holodeck_action.runner.journal import JOURNAL_FILE, Journal, set_aside
 from holodeck_action.runner.run import RunPlan, resumable, run_suite
 from holodeck_action.runner.schedule import Stop, Trials
@@ -286,7 +287,7 @@ async def _evaluate(
         stop_when_decided=settings.stop_when_decided,
         filters=filters_of(flags) if stored is None else stored.record.provenance.filters,
         commit=head_commit(suite.folder) if stored is None else stored.record.provenance.commit,
-        folder=folder_in_repository(suite.folder),
+        folder=placed(suite.folder, item.environ).folder,
     )
     if stored is not None:
         plan = replace(

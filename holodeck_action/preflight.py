@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from holodeck_action.agents.base import TargetError
 from holodeck_action.agents.registry import build_agent, describe
+from holodeck_action.problems import ConfigurationError as ConfigurationError
+from holodeck_action.problems import Located, located, suite_problem, target_problem, through
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, read_template
 from holodeck_action.results.cards import suite_cards
 from holodeck_action.results.files import RecordError, read_record
@@ -44,14 +46,6 @@ from holodeck_action.usercode.pool import WorkerPool
 if TYPE_CHECKING:
     from holodeck_action.results.judge_card import JudgeCard
     from holodeck_action.runner.stored import StoredRun
-
-
-class ConfigurationError(Exception):
-    """What was asked for cannot be run; `lines` say why, one problem each, ready to print."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = tuple(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +100,8 @@ class Prepared:
 
     `environ` is what its agent and its code see. `shown` is its folder as the reader would type it, empty for the
     current one. `target_files` is where a path in the target starts and what it may reach. `stored` holds answers of
-    an earlier run, which are graded in the place of new ones. `cards` are the judge cards by metric.
+    an earlier run, which are graded in the place of new ones. `cards` are the judge cards by metric. `written` is the
+    target of the command line, None where it names none.
     """
 
     suite: Suite
@@ -118,6 +113,7 @@ class Prepared:
     target_files: Checkout
     stored: StoredRun | None = None
     cards: Mapping[str, JudgeCard] = field(default_factory=dict)
+    written: str | None = None
 
     @property
     def place(self) -> str:
@@ -167,7 +163,7 @@ def load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool =
         ConfigurationError: the problems of all suites.
     """
     suites: list[Loaded] = []
-    lines: list[str] = []
+    lines: list[str | Located] = []
     for path in paths:
         shown = shown_folder(path.parent, around.cwd)
         try:
@@ -185,12 +181,12 @@ def load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool =
             references = graders(suite)
             wrong = asyncio.run(_check_callables(suite, references, found.variables)) if references else {}
         except SuiteError as error:
-            lines += [_line(problem, shown) for problem in error.problems]
+            lines += [located(problem, path.parent, shown) for problem in error.problems]
             continue
-        lines += [
-            _line(Problem(mark, "gates.summary.function" if mark == suite.summary_mark else "grader", message), shown)
-            for mark, message in ((references[reference], message) for reference, message in wrong.items())
-        ]
+        for reference, message in wrong.items():
+            mark = references[reference]
+            field_name = "gates.summary.function" if mark == suite.summary_mark else "grader"
+            lines.append(located(Problem(mark, field_name, message), suite.folder, shown))
         suites.append(Loaded(suite, found.variables, cards))
     if lines:
         raise ConfigurationError(lines)
@@ -204,7 +200,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
         ConfigurationError: the problems of all suites.
     """
     prepared: list[Prepared] = []
-    lines = unmatched_filters([loaded.suite for loaded in suites], flags)
+    lines: list[str | Located] = [*unmatched_filters([loaded.suite for loaded in suites], flags)]
     for loaded in suites if not lines else ():
         suite = loaded.suite
         shown = shown_folder(suite.folder, around.cwd)
@@ -215,12 +211,20 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
             target, files = _target(suite, flags, around)
             _check_python_target(suite, target, loaded.environ)
             _check_spending_gates(settings.gates, target)
-        except (SettingsError, TargetError) as error:
-            lines.append(f"{suite_place(suite, around.cwd)}: {error}")
+        except SettingsError as error:
+            mark = suite.gate_marks.get(error.setting or "")
+            lines.append(suite_problem(suite, shown, mark, error.setting or "", str(error)))
             continue
-        lines += gate_lines(settings.gates, flags, suite, cases, around.cwd)
+        except TargetError as error:
+            lines.append(target_problem(suite, shown, str(error), written=flags.target))
+            continue
+        lines += gate_problems(settings.gates, flags, suite, cases, shown)
         lines += judge_problems(suite, cases, settings, loaded.environ, shown)
-        prepared.append(Prepared(suite, loaded.environ, shown, settings, cases, target, files, cards=loaded.cards))
+        prepared.append(
+            Prepared(
+                suite, loaded.environ, shown, settings, cases, target, files, cards=loaded.cards, written=flags.target
+            )
+        )
     if lines:
         raise ConfigurationError(lines)
     return tuple(prepared)
@@ -236,11 +240,12 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
     Raises:
         ConfigurationError: the problems of all suites.
     """
-    lines: list[str] = []
+    lines: list[str | Located] = []
     notes: list[tuple[str, ...]] = []
     for loaded in suites:
         silence: tuple[str, ...] = ()
         suite, target = loaded.suite, loaded.suite.policy.target
+        shown = shown_folder(suite.folder, around.cwd)
         redactor = Redactor(suite.secrets | environment_secrets(loaded.environ))
         reasons: tuple[str, ...] = ()
         try:
@@ -250,10 +255,10 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
                 silence = asyncio.run(_try_target(suite, target, loaded.environ))
                 _check_python_target(suite, target, loaded.environ)
         except TargetError as error:
-            lines.append(redactor.text(f"{suite_place(suite, around.cwd)}: {error}"))
-        lines += gate_lines(suite.policy.gates, Flags(), suite, suite.cases, around.cwd)
-        wrong, lacking = _check_judges(suite, loaded.environ, shown_folder(suite.folder, around.cwd))
-        lines += map(redactor.text, wrong)
+            lines.append(through(target_problem(suite, shown, str(error), written=None), redactor.text))
+        lines += gate_problems(suite.policy.gates, Flags(), suite, suite.cases, shown)
+        wrong, lacking = _check_judges(suite, loaded.environ, shown)
+        lines += (through(each, redactor.text) for each in wrong)
         # A judge that is the suite's own model misses what that does.
         reasons += tuple(each for each in lacking if not any(reason in each for reason in reasons))
         refused = (f"a run would be refused here: {reason}" for reason in reasons)
@@ -274,14 +279,14 @@ def suite_place(suite: Suite, cwd: Path) -> str:
     return f"{shown}/{suite.file}" if shown else suite.file
 
 
-def gate_lines(gates: Gates, flags: Flags, suite: Suite, cases: Sequence[Case], cwd: Path) -> list[str]:
+def gate_problems(gates: Gates, flags: Flags, suite: Suite, cases: Sequence[Case], shown: str) -> list[str | Located]:
     """Say that no gate can fail in these cases; nothing when one can."""
     problem = gates_problem(gates, flags, suite, cases)
     if problem is None:
         return []
     if problem.mark is None:
-        return [f"{suite_place(suite, cwd)}: {problem}"]
-    return [_line(problem, shown_folder(suite.folder, cwd))]
+        return [suite_problem(suite, shown, None, "", str(problem))]
+    return [located(problem, suite.folder, shown)]
 
 
 def failed_cases(path: Path) -> frozenset[str]:
@@ -309,7 +314,9 @@ def gates_of(policy: Path, around: Surroundings) -> Gates:
         return load_policy(policy, environ=around.environ).gates
     except SuiteError as error:
         shown = shown_folder(policy.resolve().parent, around.cwd)
-        raise ConfigurationError([_line(problem, shown) for problem in error.problems]) from error
+        raise ConfigurationError(
+            [located(problem, policy.resolve().parent, shown) for problem in error.problems]
+        ) from error
 
 
 def template_of(path: Path | None) -> CustomTemplate | None:
@@ -370,7 +377,7 @@ async def _try_target(suite: Suite, target: WrittenTarget, environ: Mapping[str,
     try:
         agent = build_agent(suite, target, files=suite.checkout, environ=environ, max_bytes=limit, pool=pool)
     except TargetError as error:
-        raise TargetError(f"target: {error}") from error
+        raise TargetError(str(error)) from error
     await agent.close()
     return tuple(silence_on_tools(agent, suite.cases))
 
@@ -383,7 +390,8 @@ def _check_spending_gates(gates: Gates, target: AnyTarget) -> None:
         if getattr(gates, name) is not None:
             raise SettingsError(
                 f"gates.{name} cannot be judged: {describe(target)} does not tell what its answers took; remove the "
-                f"gate, or ask the suite's own model (--target {OWN_MODEL})"
+                f"gate, or ask the suite's own model (--target {OWN_MODEL})",
+                f"gates.{name}",
             )
 
 
@@ -393,7 +401,7 @@ def _check_python_target(suite: Suite, target: AnyTarget, environ: Mapping[str, 
         return
     problem = asyncio.run(_check_callables(suite, [target.reference], environ)).get(target.reference)
     if problem is not None:
-        raise TargetError(f"target: {problem}")
+        raise TargetError(problem)
 
 
 def _check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -405,7 +413,7 @@ def _check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def judge_problems(
     suite: Suite, cases: Sequence[Case], settings: Settings, environ: Mapping[str, str], shown: str
-) -> list[str]:
+) -> list[str | Located]:
     """Name every metric that a model must grade and that nobody can, or whose package is not there."""
     metrics = judged_metrics(cases) | by_deepeval(cases)
     if not metrics:
@@ -414,10 +422,10 @@ def judge_problems(
     from holodeck_action.evaluators.judges import problems_of
 
     keys = environment_of(environ, replayed=settings.calls.mode == "replay")
-    return [_line(problem, shown) for problem in problems_of(suite, metrics, keys)]
+    return [located(problem, suite.folder, shown) for problem in problems_of(suite, metrics, keys)]
 
 
-def _check_judges(suite: Suite, environ: Mapping[str, str], shown: str) -> tuple[list[str], list[str]]:
+def _check_judges(suite: Suite, environ: Mapping[str, str], shown: str) -> tuple[list[str | Located], list[str]]:
     """Return what is wrong with the judges of a suite, and else a line for each package or key that is not here."""
     metrics = judged_metrics(suite.cases) | by_deepeval(suite.cases)
     if not metrics:
@@ -425,7 +433,10 @@ def _check_judges(suite: Suite, environ: Mapping[str, str], shown: str) -> tuple
     from holodeck_action.evaluators.judges import check_judges
 
     wrong, lacking = check_judges(suite, metrics, environ)
-    return [_line(problem, shown) for problem in wrong], [_line(problem, shown) for problem in lacking]
+    return (
+        [located(problem, suite.folder, shown) for problem in wrong],
+        [str(located(problem, suite.folder, shown)) for problem in lacking],
+    )
 
 
 async def _check_callables(suite: Suite, references: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
@@ -438,7 +449,3 @@ async def _check_callables(suite: Suite, references: Iterable[str], environ: Map
             except UserCodeError as error:
                 problems[reference] = error.message
     return problems
-
-
-def _line(problem: Problem, shown: str) -> str:
-    return f"{shown}/{problem}" if shown and problem.mark is not None else str(problem)

@@ -11,7 +11,7 @@ from holodeck_action.preflight import (
     Loaded,
     Prepared,
     Surroundings,
-    gate_lines,
+    gate_problems,
     judge_problems,
     shown_folder,
     suite_place,
@@ -65,7 +65,7 @@ def prepare_stored(
         raise ConfigurationError(
             [f"{place}: nothing can fail in the cases of {results}: every metric is informational or disabled"]
         )
-    problems = gate_lines(settings.gates, flags, suite, stored.cases, around.cwd)
+    problems = gate_problems(settings.gates, flags, suite, stored.cases, shown)
     problems += judge_problems(suite, stored.cases, settings, loaded.environ, shown)
     if problems:
         raise ConfigurationError(problems)

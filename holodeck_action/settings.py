@@ -31,7 +31,14 @@ _BOOLEANS = {
 
 
 class SettingsError(Exception):
-    """Settings that contradict each other or the suite; the message is one sentence with the way out."""
+    """Settings that contradict each other or the suite; the message is one sentence with the way out.
+
+    `setting` is the one of the policy file, such as `gates.max_cost_usd`; None where none is meant.
+    """
+
+    def __init__(self, message: str, setting: str | None = None) -> None:
+        super().__init__(message)
+        self.setting = setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +295,8 @@ def check_reachable(settings: Settings, suite: Suite, cases: Sequence[Case]) -> 
     if best < bound:
         raise SettingsError(
             f"min_pass_rate_lower_bound {bound:g} cannot be reached with {len(weights)} counting case(s): if all of "
-            f"them pass it is {best:.4g}; run more cases or lower it with --min-pass-rate-lower-bound"
+            f"them pass it is {best:.4g}; run more cases or lower it with --min-pass-rate-lower-bound",
+            "gates.min_pass_rate_lower_bound" if bound == suite.policy.gates.min_pass_rate_lower_bound else None,
         )
 
 
@@ -306,7 +314,8 @@ def _check_enough_cases(settings: Settings, suite: Suite, cases: Sequence[Case])
             if scored < MANY_ENOUGH:
                 raise SettingsError(
                     f"gates.metrics.{name}.{key} needs {MANY_ENOUGH} cases with a score, and {scored} counting "
-                    f"case(s) can have one; run more cases or use {instead}"
+                    f"case(s) can have one; run more cases or use {instead}",
+                    f"gates.metrics.{name}.{key}",
                 )
 
 

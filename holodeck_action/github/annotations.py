@@ -279,9 +279,9 @@ def _annotation(finding: _Finding, *, detailed: bool) -> Annotation:
         line=finding.source.line,
         column=finding.source.column if usable(finding.source.column) else None,
         level=_LEVELS[finding.outcome],
-        title=_fitting(_title(finding), TITLE_LIMIT, TITLE_LIMIT),
-        message=_fitting("\n".join(_message(finding)), MESSAGE_LIMIT, 4 * MESSAGE_LIMIT),
-        details=_fitting("\n".join(_details(finding)), DETAILS_LIMIT, DETAILS_LIMIT) if detailed else "",
+        title=fitting(_title(finding), TITLE_LIMIT, TITLE_LIMIT),
+        message=fitting("\n".join(_message(finding)), MESSAGE_LIMIT, 4 * MESSAGE_LIMIT),
+        details=fitting("\n".join(_details(finding)), DETAILS_LIMIT, DETAILS_LIMIT) if detailed else "",
         key=finding.key,
     )
 
@@ -388,7 +388,7 @@ def _details(finding: _Finding) -> Iterator[str]:
         yield f"… and {len(turn.tool_calls) - 20} more tool calls"
 
 
-def _fitting(text: str, characters: int, size: int) -> str:
+def fitting(text: str, characters: int, size: int) -> str:
     """Cut a text to so many characters and bytes, whole characters, without space at its ends."""
     if len(text) <= characters and len(text.encode()) <= size:
         return text.strip()

@@ -31,7 +31,14 @@ T = TypeVar("T")
 class Findings:
     """What there is to publish: the suites' reports, or the problems that kept them from running.
 
-    `note` takes sentences about the user's template.
+    Attributes:
+        exit_code: of the run.
+        reports: of the suites.
+        problems: one sentence each.
+        template: the user's.
+        note: takes sentences about the template.
+        marks: annotations of the problems.
+        unplaced: why lines of some suites cannot be annotated, one sentence each.
     """
 
     exit_code: int
@@ -39,11 +46,16 @@ class Findings:
     problems: tuple[str, ...]
     template: CustomTemplate | None
     note: Callable[[str], None]
+    marks: tuple[Annotation, ...] = ()
+    unplaced: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """How publishing ended: every channel, and the annotations that no check run shows."""
+    """How publishing ended: every channel, and the annotations for the step itself.
+
+    These are the ones that no check run shows, and those of problems: the job that fails by them shows them, too.
+    """
 
     channels: tuple[Channel, ...]
     annotations: tuple[Annotation, ...]
@@ -119,14 +131,15 @@ class Publisher:
 
     def finish(self, findings: Findings) -> Publication:
         """Publish what was found."""
-        marks = annotate(findings.reports)
+        marks = findings.marks + annotate(findings.reports)
         check = self._conclude(self._begun(), findings, marks)
         channels = [Channel("check", check)]
         for outcome in self._each_pull("comment", lambda remote, pull: self._comment(remote, pull, findings)):
             channels.append(Channel("comment", outcome))
         for outcome in self._each_pull("review", lambda remote, pull: self._review(remote, pull, findings, marks)):
             channels.append(Channel("review", outcome))
-        return Publication(tuple(channels), () if isinstance(check, Published) else marks)
+        channels += [Channel("annotations", Skipped(reason, asked=False)) for reason in _unplaced(findings)]
+        return Publication(tuple(channels), findings.marks if isinstance(check, Published) else marks)
 
     def _begin(self, remote: Remote) -> CheckRun | Outcome:
         foreign = self._foreign(remote)
@@ -289,6 +302,16 @@ class Publisher:
             return refused("the pull requests cannot be looked up", "pull-requests: read", error, self._target.why)
         except Exception as error:  # noqa: BLE001 - as above
             return Failed(f"holodeck-action has a defect: {type(error).__name__}: {error}; please report it")
+
+
+def _unplaced(findings: Findings) -> tuple[str, ...]:
+    """Return why suites have no annotations; of a record that another job made, that it names no folder is known."""
+    if findings.exit_code == EXIT_PASSED:
+        # There is nothing to annotate.
+        return ()
+    if findings.unplaced or all(report.provenance.folder is not None for report in findings.reports):
+        return findings.unplaced
+    return ("no line of a suite is annotated whose record names no folder of this repository",)
 
 
 def _off(name: str) -> Skipped:

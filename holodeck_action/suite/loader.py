@@ -117,14 +117,33 @@ def load_suite(
         summary_mark=_summary_mark(sources, policy),
         gates_mark=_gates_mark(sources),
         card_marks=_card_marks(sources, policy),
+        target_mark=None if policy.target is None else _mark(sources.policy, ("target",)),
+        model_mark=_mark(sources.agent, ("model",)),
+        gate_marks=_gate_marks(sources, policy),
     )
+
+
+def _mark(document: Document | None, place: tuple[str | int, ...]) -> SourceMark | None:
+    return None if document is None else document.mark(*position_of(document, document.root, place))
+
+
+def _gate_marks(sources: Sources, policy: Policy) -> Mapping[str, SourceMark]:
+    document = sources.policy
+    if document is None:
+        return {}
+    gates = policy.gates
+    places: list[tuple[str, ...]] = [(name,) for name in gates.model_fields_set]
+    places += [("metrics", name, key) for name, bounds in gates.metrics.items() for key in bounds.model_fields_set]
+    return {
+        ".".join(("gates", *place)): document.mark(*position_of(document, document.root, ("gates", *place)))
+        for place in places
+    }
 
 
 def _summary_mark(sources: Sources, policy: Policy) -> SourceMark | None:
     if sources.policy is None or policy.gates.summary is None or policy.gates.summary.function is None:
         return None
-    place = ("gates", "summary", "function")
-    return sources.policy.mark(*position_of(sources.policy, sources.policy.root, place))
+    return _mark(sources.policy, ("gates", "summary", "function"))
 
 
 def _gates_mark(sources: Sources) -> SourceMark | None:

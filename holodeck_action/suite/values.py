@@ -135,6 +135,9 @@ class Suite:
         summary_mark: where the policy file names the callable of `gates.summary`; None where it names none.
         gates_mark: where the policy file has its gates; None where it has none.
         card_marks: where the policy file names each of its judge cards.
+        target_mark: where the policy file names its target; None where it names none.
+        model_mark: where agent.yaml describes its model.
+        gate_marks: where the policy file sets each gate, by its name such as `gates.max_cost_usd`.
     """
 
     name: str
@@ -152,3 +155,6 @@ class Suite:
     summary_mark: SourceMark | None = None
     gates_mark: SourceMark | None = None
     card_marks: tuple[SourceMark, ...] = ()
+    target_mark: SourceMark | None = None
+    model_mark: SourceMark | None = None
+    gate_marks: Mapping[str, SourceMark] = field(default_factory=dict)

@@ -104,7 +104,8 @@ def test_a_target_that_cannot_be_used_is_refused_before_anything_runs(
         project.policy(target=target)
         checked = project.run("validate")
         assert checked.code == 2
-        assert sentence in checked.stderr
+        # The file that names it is the one to mend.
+        assert sentence.replace("agent.yaml: ", "holodeck-action.yaml:2:12: ", 1) in checked.stderr
 
 
 def test_without_a_target_the_suites_model_needs_its_key(project: Project) -> None:
@@ -274,10 +275,10 @@ def test_one_suite_that_cannot_run_keeps_all_from_running(project: Project, last
             sentence = "b/agent.yaml: target: OpenAI needs a key for the model gpt-4o, and there is none"
         case "missing transcript":
             (project.folder / "b/answers.jsonl").unlink()
-            sentence = "b/agent.yaml: target: transcript answers.jsonl does not exist"
+            sentence = "b/holodeck-action.yaml:1:12: target: transcript answers.jsonl does not exist"
         case "python":
             project.write("b/holodeck-action.yaml", '{"target": "python:nowhere:answer"}')
-            sentence = "b/agent.yaml: target: nowhere:answer: there is no module"
+            sentence = "b/holodeck-action.yaml:1:12: target: nowhere:answer: there is no module"
         case "grader":
             project.write(
                 "b/holodeck-action.yaml",

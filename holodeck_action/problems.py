@@ -1,0 +1,89 @@
+"""Why what was asked for cannot be run: sentences to print, and the places in files that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from holodeck_action.suite.errors import Problem, printable
+from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.targets import OWN_MODEL
+from holodeck_action.suite.values import Suite
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A problem that stands in a file.
+
+    Attributes:
+        text: all of it, ready to print.
+        folder: absolute folder that the mark's file is relative to.
+        mark: where it stands.
+        field: readable path such as `gates.min_pass_rate`; empty when the file as a whole is meant.
+        message: what is wrong, without the place.
+    """
+
+    text: str
+    folder: Path
+    mark: SourceMark
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class ConfigurationError(Exception):
+    """What was asked for cannot be run; `lines` say why, one problem each, `located` are those that stand in a file."""
+
+    def __init__(self, problems: Sequence[str | Located]) -> None:
+        self.lines = tuple(map(str, problems))
+        self.located = tuple(problem for problem in problems if isinstance(problem, Located))
+        super().__init__("\n".join(self.lines))
+
+
+def located(problem: Problem, folder: Path, shown: str) -> str | Located:
+    """Return a problem of a suite's files; a sentence alone where no file can be pointed at.
+
+    Args:
+        problem: what is wrong.
+        folder: the suite's folder.
+        shown: that folder as the reader would type it, empty for the current one.
+    """
+    if problem.mark is None:
+        return str(problem)
+    text = f"{shown}/{problem}" if shown else str(problem)
+    return Located(text, folder, problem.mark, problem.field, printable(problem.message))
+
+
+def suite_problem(suite: Suite, shown: str, mark: SourceMark | None, field: str, message: str) -> str | Located:
+    """Return a problem that is told of the suite as a whole, though it may have a place."""
+    text = f"{shown}/{suite.file}: {message}" if shown else f"{suite.file}: {message}"
+    return text if mark is None else Located(text, suite.folder, mark, field, message)
+
+
+def target_problem(suite: Suite, shown: str, message: str, *, written: str | None) -> str | Located:
+    """Return what is wrong with a target, at the place that names it.
+
+    That is the policy file's `target` or, where the suite's own model is asked, its `model`. A target of the command
+    line stands in no file.
+
+    Args:
+        suite: the suite.
+        shown: its folder as the reader would type it, empty for the current one.
+        message: what is wrong.
+        written: the target of the command line; None where it names none.
+    """
+    if written is None and suite.target_mark is not None:
+        return located(Problem(suite.target_mark, "target", message), suite.folder, shown)
+    told = message if message.startswith("--target") else f"target: {message}"
+    mark = suite.model_mark if written in (None, OWN_MODEL) else None
+    return suite_problem(suite, shown, mark, "target", told)
+
+
+def through(problem: str | Located, change: Callable[[str], str]) -> str | Located:
+    """Return a problem with changed texts, such as redacted ones."""
+    if isinstance(problem, str):
+        return change(problem)
+    return replace(problem, text=change(problem.text), message=change(problem.message))
