@@ -60,6 +60,16 @@ class Attempt:
 class Session(Protocol):
     """One conversation; all multi-turn state lives here."""
 
+    async def prepare(self) -> None:
+        """Start what the next turn needs, before its clock: no deadline of the turn or the case counts this time.
+
+        Called before each turn. Most agents have nothing to start. What can hang has a deadline of its own.
+
+        Raises:
+            AgentError: it cannot be started.
+        """
+        return
+
     async def send(self, turn: Turn) -> Reply:
         """Answer one turn; turns arrive in order, one at a time.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from holodeck_action.agents.attachments.files import CaseFiles
 from holodeck_action.agents.attachments.prompt import prompt
-from holodeck_action.agents.base import AgentError, Attempt, Reply, TargetError
+from holodeck_action.agents.base import AgentError, Attempt, Reply, Session, TargetError
 from holodeck_action.agents.reply import reply_from_mapping
 from holodeck_action.agents.runner_block import RunnerSettings
 from holodeck_action.agents.structured import AnswerFormat
@@ -259,7 +259,7 @@ def _unlimited(settings: RunnerSettings, plans: Sequence[ModelPlan]) -> Iterator
             )
 
 
-class ModelSession:
+class ModelSession(Session):
     """One conversation with the model."""
 
     def __init__(self, agent: ModelAgent, trial: int, name: str, tools: ToolBox | None) -> None:

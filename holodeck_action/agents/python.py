@@ -25,7 +25,7 @@ class PythonAgent:
     silent_on_tools: str | None = None
 
     def __init__(self, reference: str, pool: WorkerPool, max_bytes: int) -> None:
-        """Prepare the agent; the callable is imported by its first call.
+        """Prepare the agent; the callable is imported when a turn is about to be asked.
 
         Args:
             reference: `module.path:callable`, importable from the suite's folder or the current directory.
@@ -53,6 +53,13 @@ class PythonSession(Session):
         self._conversation = conversation
         self._max_bytes = max_bytes
 
+    async def prepare(self) -> None:
+        """Have a worker ready that has imported the callable."""
+        try:
+            await self._pool.check(self._reference)
+        except UserCodeError as error:
+            raise _agent_error(error) from None
+
     async def send(self, turn: Turn) -> Reply:
         """Call the callable; a cancelled call ends with its process."""
         messages = self._conversation.request(turn)["messages"]
@@ -62,7 +69,7 @@ class PythonSession(Session):
                 "ask", self._reference, {"messages": messages}, None, max_bytes=2 * self._max_bytes
             )
         except UserCodeError as error:
-            raise AgentError(error.message, error.code, _facts(error.context, error.output)) from None
+            raise _agent_error(error) from None
         try:
             reply = reply_from_mapping(outcome.value, max_bytes=self._max_bytes)
         except AgentError as error:
@@ -74,6 +81,10 @@ class PythonSession(Session):
 
     async def close(self) -> None:
         """Nothing is held between turns."""
+
+
+def _agent_error(error: UserCodeError) -> AgentError:
+    return AgentError(error.message, error.code, _facts(error.context, error.output))
 
 
 def _facts(context: dict[str, object], output: str) -> dict[str, object]:

@@ -168,7 +168,8 @@ class TrialRunner:
             async with case_deadline:
                 session = await self.agent.open(case, index)
                 for turn in case.turns:
-                    exchange = await self._exchange(session, case, turn, conversation)
+                    unready = await self._prepare(session, case_deadline)
+                    exchange = await self._exchange(session, case, turn, conversation, unready)
                     exchanges.append(exchange)
                     if exchange.error is not None:
                         failure = f"not run: turn {turn.index} of the conversation failed"
@@ -202,14 +203,33 @@ class TrialRunner:
         }
         return span(f"case {case_id}", attributes, sampled=True)
 
-    async def _exchange(self, session: Session, case: Case, turn: Turn, conversation: _Conversation) -> _Exchange:
+    async def _prepare(self, session: Session, case_deadline: asyncio.Timeout) -> ErrorInfo | None:
+        """Have the session start what the next turn needs while no clock runs; return why it cannot, if so."""
+        ends, begun = case_deadline.when(), asyncio.get_running_loop().time()
+        assert ends is not None
+        case_deadline.reschedule(None)
+        try:
+            await session.prepare()
+        except Exception as error:  # noqa: BLE001 - one case's trouble is nobody else's
+            return error_info(error)
+        finally:
+            case_deadline.reschedule(ends + asyncio.get_running_loop().time() - begun)
+        return None
+
+    async def _exchange(
+        self, session: Session, case: Case, turn: Turn, conversation: _Conversation, unready: ErrorInfo | None
+    ) -> _Exchange:
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": self.agent_name or None,
             "holodeck_action.turn.index": turn.index,
         }
         with span(f"invoke_agent {self.agent_name}".rstrip(), attributes) as traced:
-            exchange = await self._ask(session, case, turn, conversation)
+            exchange = (
+                _Exchange(turn, context=turn.retrieval_context, error=unready)
+                if unready is not None
+                else await self._ask(session, case, turn, conversation)
+            )
             if exchange.error is not None:
                 traced.fail(exchange.error.code)
             if traced.content:

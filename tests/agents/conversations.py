@@ -32,6 +32,7 @@ async def converse(agent: Agent, case: Case, trial: int = 0) -> list[Reply | Age
     try:
         for turn in case.turns:
             try:
+                await session.prepare()
                 answers.append(await session.send(turn))
             except AgentError as error:
                 answers.append(error)

@@ -445,3 +445,36 @@ def test_no_process_is_left_behind(project: Project) -> None:
         except OSError:
             continue
     assert left == []
+
+
+SLOW_IMPORT = """
+import os, time
+
+time.sleep(2)
+
+def answer(messages):
+    if "ends" in messages[-1]["content"]:
+        os._exit(3)
+    return "Paris"
+"""
+
+
+def test_latency_and_deadlines_are_those_of_answers_not_of_imports(project: Project) -> None:
+    names = ["one", "two", "ends its worker", "three", "four"]
+    project.suite([{"name": name, "input": name, "ground_truth": "Paris"} for name in names])
+    project.write("agent.py", SLOW_IMPORT)
+    project.policy(
+        target="python:agent:answer",
+        gates={"p95_latency_ms": 1500, "min_pass_rate": 0.8},
+        limits={"turn_timeout_s": 1.5, "case_timeout_s": 1.8},
+    )
+    finished, record = project.evaluate("--concurrency", "2")
+    turns = {case.name: case.trials[0].turns[0] for case in record.cases}
+    crashed = turns.pop("ends its worker")
+    assert crashed.error is not None
+    assert crashed.error.code == "crashed"
+    # The worker in the place of the one that ended imports before the clock, too.
+    assert {turn.response for turn in turns.values()} == {"Paris"}, finished.stdout
+    assert all(turn.timing is not None and turn.timing.duration_ms < 1500 for turn in turns.values())
+    actual = {gate["name"]: gate["actual"] for gate in project.verdict()["gates"]}
+    assert actual["p95_latency_ms"] < 1500

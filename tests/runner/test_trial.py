@@ -28,6 +28,9 @@ class Echo:
     async def open(self, case: Case, trial: int) -> Echo:
         return self
 
+    async def prepare(self) -> None:
+        return None
+
     async def send(self, turn: Turn) -> Reply:
         return Reply(turn.input)
 
