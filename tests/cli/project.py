@@ -20,6 +20,21 @@ from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.files import read_record
 from holodeck_action.results.record import Record
 
+AT_START = (
+    "PYTHON",
+    "OTEL_",
+    "LC_",
+    "TZ",
+    "TMPDIR",
+    "SSL_",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "TERM",
+    "COLUMNS",
+)
+"""How the names of variables begin that Python or a library reads from the process itself."""
 COMMAND = (sys.executable, "-m", "holodeck_action.cli")
 
 
@@ -111,7 +126,9 @@ class Project:
         )
 
     def run(self, *arguments: str, **environ: str) -> Finished:
-        """Run the command line in this process."""
+        """Run the command line in this process, or in one of its own for variables that take effect at its start."""
+        if any(name.startswith(AT_START) for name in environ):
+            return self.run_process(*arguments, **environ)
         return self._seen(run_here(self.folder, arguments, self.environ(**environ)))
 
     def run_process(self, *arguments: str, **environ: str) -> Finished:
