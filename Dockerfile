@@ -28,7 +28,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends binutils && rm 
     && ln -s ../lib/node_modules/npm/bin/npx-cli.js /node/bin/npx
 COPY pyproject.toml uv.lock ./
 RUN --mount=type=cache,target=/root/.cache/uv \
-    uv sync --frozen --no-dev --all-extras --no-install-project --no-install-package rouge-score --compile-bytecode \
+    uv sync --frozen --no-dev --all-extras --no-install-project --no-install-package rouge-score \
     && UV_NO_BUILD=0 uv sync --frozen --no-dev --all-extras --no-install-project --compile-bytecode \
         --no-build-isolation-package rouge-score \
     && uv pip check --python /opt/holodeck-action
