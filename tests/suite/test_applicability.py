@@ -216,7 +216,7 @@ def suite_text(metrics: str, cases: str) -> str:
 ROUGE = "{type: standard, metric: rouge}"
 NOTHING = (
     "agent.yaml:4:14: evaluations: nothing in this suite can fail: give a metric a threshold, add a metric that "
-    "asserts (such as equality), or add expected_tools to a case"
+    "asserts (such as equality), add expected_tools to a case, or give gates.metrics a bound such as min_mean"
 )
 
 

@@ -89,7 +89,7 @@ AGENT: dict[str, Any] = {
             {"type": "query_transformation", "score_weights": {"completeness": 2}, "parallel": False},
             {"type": "summarization", "model": MODEL},
             {"type": "lm_retrieval", "include_reason": False},
-            {"type": "agent", "metrics": {"tool_correctness": {"args": "exact"}}},
+            {"type": "agent", "metrics": {"tool_correctness": {"evaluation_params": ["input_parameters"]}}},
             {"type": "refusal", "expect": "refusal"},
             {"type": "trajectory_accuracy", "threshold": 0.5},
             {"type": "quality", "threshold": 0.5, "model": MODEL},
