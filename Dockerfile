@@ -2,6 +2,9 @@
 # A release pins the base by its digest: --build-arg BASE=python:3.12-slim@sha256:…
 ARG BASE=python:3.12-slim
 
+# Never built: Dependabot reads names only from here. A test holds this one equal to BASE.
+FROM python:3.12-slim AS watched
+
 FROM ${BASE} AS builder
 # Bytecode holds whatever later happens to the times of files (UNCHECKED_HASH); nothing is built from source (no-build)
 # but rouge-score, plain Python that has no wheel: with the setuptools that uv.lock pins.

@@ -6,7 +6,7 @@ TOOLS := .tools
 UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv sync --frozen --quiet --compile-bytecode \
 	--python "$$($(PYTHON) -c 'import sys; print(sys.executable)')"
 
-.PHONY: demo test lint bench image-test requirements setup clean
+.PHONY: demo test lint audit bench image-test requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -26,6 +26,11 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/hadolint Dockerfile
+
+# Looks for what is unsafe in the workflows; with a GH_TOKEN also whether each commit is the version beside it.
+audit: setup
+	$(BIN)/zizmor $(if $(GH_TOKEN),,--offline) --strict-collection --config .github/zizmor.yml \
+		.github examples/workflows/*.yml holodeck_action/starter/evaluate.yml action.yml
 
 bench: setup
 	$(BIN)/python -m bench

@@ -341,13 +341,15 @@ def publish(caller: Caller, /, results: tuple[str, ...], **options: Any) -> int:
 
 @cli.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=".", metavar="[DIR]")
-@click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.pass_obj
-def init(caller: Caller, folder: Path, force: bool) -> int:
-    """Write a suite that runs, its policy file, a stand-in agent and a workflow into DIR (default: here)."""
+def init(caller: Caller, folder: Path) -> int:
+    """Write what DIR (default: here) lacks: a suite that runs with a stand-in agent, its policy file, a workflow.
+
+    No file that exists is touched. A suite that is there gets a policy file and a workflow.
+    """
     from holodeck_action.initialise import initialise
 
-    for line in initialise(folder, force=force):
+    for line in initialise(folder):
         click.echo(line, caller.stdout)
     return 0
 

@@ -15,6 +15,8 @@ from holodeck_action.github.inputs import read_inputs
 from tests.workflows.files import ACTION, EXAMPLES, OWN, ROOT, jobs, load, steps
 
 ALL = [*OWN, *EXAMPLES]
+WRITTEN = ROOT / "holodeck_action" / "starter" / "evaluate.yml"
+CONFIG = ROOT / ".github" / "zizmor.yml"
 DEPENDABOT = ROOT / ".github" / "dependabot.yml"
 PINS = yaml.safe_load((ROOT / "tests" / "workflows" / "pins.yaml").read_text(encoding="utf-8"))
 PAGE = (ROOT / "docs" / "github.md").read_text(encoding="utf-8")
@@ -35,13 +37,12 @@ def test_they_fit_githubs_schemas() -> None:
 
 
 def test_they_are_safe() -> None:
-    config = ROOT / "tests" / "workflows" / "zizmor.yml"
-    _check("zizmor", "--offline", "--strict-collection", "--config", config, *ALL, DEPENDABOT, ROOT / "action.yml")
+    _check("zizmor", "--offline", "--strict-collection", "--config", CONFIG, *ALL, DEPENDABOT, ROOT / "action.yml")
 
 
 def test_everything_they_use_is_pinned_to_the_table() -> None:
     used = set()
-    for file in ALL:
+    for file in (*ALL, WRITTEN):
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
             if "uses:" not in line:
                 continue
@@ -49,11 +50,42 @@ def test_everything_they_use_is_pinned_to_the_table() -> None:
                 continue
             if file in EXAMPLES and line.endswith(f"uses: {ACTION}@v1"):
                 continue
+            if file == WRITTEN and line.endswith(f"uses: {ACTION}@v1 # zizmor: ignore[unpinned-uses]"):
+                continue
             found = re.search(r"uses: ([\w.-]+/[\w./-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)$", line)
             assert found, f"{file.name}:{number}: {line.strip()}"
             assert PINS[found[1]] == {"version": found[3], "commit": found[2]}, f"{file.name}:{number}"
             used.add(found[1])
     assert used == set(PINS)
+
+
+def test_dependabot_watches_everything_that_is_pinned() -> None:
+    updates = yaml.safe_load(DEPENDABOT.read_text(encoding="utf-8"))["updates"]
+    watched = {entry["package-ecosystem"]: entry.get("directories", [entry.get("directory")]) for entry in updates}
+    assert watched == {
+        "github-actions": ["/", *(f"/{file.relative_to(ROOT).parent}" for file in (EXAMPLES[0], WRITTEN))],
+        "uv": ["/"],
+        "docker": ["/"],
+    }
+    # It reads no name out of an argument: what it changes is to be the base that is built on.
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    [watched_base] = [line.split()[1] for line in lines if line.startswith("FROM ") and "$" not in line]
+    [base] = [line.removeprefix("ARG BASE=") for line in lines if line.startswith("ARG BASE=")]
+    assert watched_base == base, "enter the version that Dependabot found in ARG BASE, too"
+
+
+def test_zizmor_runs_in_ci() -> None:
+    commands = [step.get("run") for step in steps(ROOT / ".github" / "workflows" / "ci.yml")]
+    assert "make audit" in commands
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\naudit:")[2].partition("\n\n")[0]
+    for part in (
+        "zizmor",
+        ".github ",
+        "examples/workflows/*.yml",
+        "holodeck_action/starter/evaluate.yml",
+        "action.yml",
+    ):
+        assert part in recipe
 
 
 @each
