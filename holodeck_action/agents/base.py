@@ -5,28 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from holodeck_action.agents.errors import AgentError as AgentError
+from holodeck_action.agents.errors import TargetError as TargetError
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation, Usage
 from holodeck_action.suite.values import Case, Turn
-
-
-class AgentError(Exception):
-    """The agent could not answer: infrastructure trouble or a broken answer, never a low score.
-
-    Attributes:
-        message: one sentence a person can act on.
-        code: stable snake_case code, such as `timeout`, `missing_transcript`, `bad_reply`, `too_large`, `crashed`.
-        context: further facts as JSON values (captured stderr, HTTP status, …).
-    """
-
-    def __init__(self, message: str, code: str, context: dict[str, object] | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
-        self.context = context or {}
-
-
-class TargetError(ValueError):
-    """The target cannot be used at all (a configuration error): no file, no such command, a pattern that is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from holodeck_action import __version__
 from holodeck_action.agents.base import AgentError, Reply, Session
+from holodeck_action.agents.computing import Computing
 from holodeck_action.agents.conversation import Conversation
 from holodeck_action.agents.headers import check_header
 from holodeck_action.agents.paths import ReplyPaths
-from holodeck_action.agents.reply import reply_from_mapping
+from holodeck_action.agents.reply import known_only, reply_from_mapping
 from holodeck_action.agents.templates import RequestTemplate
 from holodeck_action.agents.untrusted import JSON_EXPANSION, parse_json
 from holodeck_action.suite.hosts import is_loopback
@@ -60,12 +61,13 @@ class HttpAgent:
 
     notices: tuple[str, ...] = ()
 
-    def __init__(self, target: HttpTarget, max_bytes: int) -> None:
+    def __init__(self, target: HttpTarget, max_bytes: int, environ: Mapping[str, str]) -> None:
         """Compile the mappings and check the headers.
 
         Args:
             target: the validated target; its header values are secrets and appear in no message.
             max_bytes: most bytes of UTF-8 in one reply; a body may take what JSON needs to write so much.
+            environ: the job's environment, for the process that computes requests and replies.
 
         Raises:
             TargetError: a header, a template or a path cannot be used.
@@ -76,8 +78,15 @@ class HttpAgent:
         for name, value in self._headers.items():
             check_header(name, value, reserved=_FRAMING)
         self._secrets = _secrets(target.url, self._headers)
-        self._request = None if target.request is None else RequestTemplate(target.request)
-        self._paths = None if target.response is None else ReplyPaths(target.response)
+        # Both are only compiled here: whatever they compute, they compute in a process with limits.
+        if target.request is not None:
+            RequestTemplate(target.request)
+        response = None if target.response is None else target.response.model_dump()
+        if response is not None:
+            ReplyPaths(response)
+        self._request = None if target.request is None else json.dumps(target.request)
+        self._response = None if response is None else json.dumps(response)
+        self._computing = Computing(environ)
         self.silent_on_tools: str | None = None
         if target.response is not None and target.response.tool_invocations is None:
             self.silent_on_tools = "the target's response maps no tool_invocations"
@@ -111,24 +120,36 @@ class HttpAgent:
         if self._client is not None:
             await self._client.aclose()
             self._client = None
+        await self._computing.close()
 
-    def body(self, conversation: Conversation, turn: Turn, session_id: str) -> bytes:
+    async def prepare(self) -> None:
+        """Start the process that computes requests and replies, where they are mapped.
+
+        Raises:
+            AgentError: `cannot_start`.
+        """
+        for function, mapping in (("request", self._request), ("reply", self._response)):
+            if mapping is not None:
+                await self._computing.start(function)
+
+    async def body(self, conversation: Conversation, turn: Turn, session_id: str) -> bytes:
         """Return the request body of one turn.
 
         Raises:
-            AgentError: `bad_request`, a template has no value for this turn.
+            AgentError: `bad_request`, a template has no value for this turn, or takes too much to render.
         """
         request = conversation.request(turn)
         if self._request is None:
             return json.dumps({**request, "session": session_id}).encode()
-        return self._request.render(
-            {
-                "turn": {key: request[key] for key in ("input", "files", "turn_config")} | {"index": turn.index},
-                "case": {"id": request["case"], "name": request["name"], "tags": list(conversation.case.tags)},
-                "session": {"id": session_id, "trial": conversation.trial},
-                "history": conversation.history(),
-            }
-        )
+        variables = {
+            "turn": {key: request[key] for key in ("input", "files", "turn_config")} | {"index": turn.index},
+            "case": {"id": request["case"], "name": request["name"], "tags": list(conversation.case.tags)},
+            "session": {"id": session_id, "trial": conversation.trial},
+            "history": conversation.history(),
+        }
+        args = {"mapping": self._request, "variables": variables}
+        body: str = await self._computing.call("request", args, what="target request", code="bad_request")
+        return body.encode()
 
     async def post(self, body: bytes, cookies: httpx2.Cookies) -> Reply:
         """Send one request and read its reply.
@@ -153,7 +174,7 @@ class HttpAgent:
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             # Texts of protocol errors may quote what was sent, header values too.
             raise self._error(f"broke off the exchange ({type(error).__name__})", "disconnected") from None
-        return self._reply(text)
+        return await self._reply(text)
 
     async def _text(self, response: httpx2.Response) -> str:
         if not response.is_success:
@@ -219,7 +240,7 @@ class HttpAgent:
             context["body"] = body
         return self._error(sentence, "http_status", context)
 
-    def _reply(self, text: str) -> Reply:
+    async def _reply(self, text: str) -> Reply:
         try:
             value: Any = parse_json(text)
         except ValueError as error:
@@ -227,9 +248,13 @@ class HttpAgent:
                 f"answered with a body that is not JSON ({error}): {self._without_secrets(text)}", "bad_reply"
             ) from None
         try:
-            return reply_from_mapping(
-                value if self._paths is None else self._paths.extract(value), max_bytes=self._max_bytes
-            )
+            if self._response is not None:
+                args = {"mapping": self._response, "body": text}
+                found = await self._computing.call(
+                    "reply", args, what="the target's response mapping", code="bad_reply"
+                )
+                value = known_only(found)
+            return reply_from_mapping(value, max_bytes=self._max_bytes)
         except AgentError as error:
             raise self._error(f"gave no usable answer: {error.message}", error.code, error.context) from None
 
@@ -256,9 +281,14 @@ class HttpSession(Session):
         # Not derived from the case: a service that remembers sessions must not mix two runs.
         self._id = str(uuid.uuid4())
 
+    async def prepare(self) -> None:
+        """Have a process ready that computes request and reply."""
+        await self._agent.prepare()
+
     async def send(self, turn: Turn) -> Reply:
         """Ask one turn."""
-        reply = await self._agent.post(self._agent.body(self._conversation, turn, self._id), self._cookies)
+        body = await self._agent.body(self._conversation, turn, self._id)
+        reply = await self._agent.post(body, self._cookies)
         self._conversation.add(turn, reply.response)
         return reply
 

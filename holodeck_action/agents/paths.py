@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.agents.base import AgentError, TargetError
-from holodeck_action.agents.reply import CHUNK_KEYS, INVOCATION_KEYS
-from holodeck_action.suite.targets import ResponseMapping
+from holodeck_action.agents.errors import AgentError, TargetError
 from holodeck_action.text.plain import excerpt
+from holodeck_action.usercode.time_limit import OutOfTimeError
 
 if TYPE_CHECKING:
     from jsonpath import CompoundJSONPath, JSONPath, JSONPathEnvironment
@@ -24,31 +23,25 @@ _PATTERN_S = 0.5
 class ReplyPaths:
     """The `response` mapping of an HTTP target, compiled once."""
 
-    def __init__(self, mapping: ResponseMapping) -> None:
+    def __init__(self, mapping: Mapping[str, str | None]) -> None:
         """Compile the paths.
+
+        Args:
+            mapping: path by part of the reply: `text` and others; None for none.
 
         Raises:
             TargetError: a path does not parse.
         """
-        self._text = _compile("text", mapping.text)
-        self._lists = [
-            (name, path, known)
-            for name, given, known in (
-                ("tool_invocations", mapping.tool_invocations, INVOCATION_KEYS),
-                ("retrieval_context", mapping.retrieval_context, None),
-                ("retrieved_chunks", mapping.retrieved_chunks, CHUNK_KEYS),
-            )
-            if given is not None
-            for path in [_compile(name, given)]
-        ]
+        paths = {name: _compile(name, path) for name, path in mapping.items() if path is not None}
+        self._text = paths.pop("text")
+        self._lists = paths
 
     def extract(self, body: object) -> dict[str, object]:
         """Return the reply mapping found in a body.
 
         `text` must match once. The other paths collect what they match; a single match that is a list is the list. No
         match is an empty list where a wildcard, a slice or a filter finds nothing in a list that is there, such as
-        `$.calls[*]` where `calls` is empty; else it leaves the entry out. Of the objects in a list only the keys that a
-        reply knows are taken: a service may tell more than is mapped.
+        `$.calls[*]` where `calls` is empty; else it leaves the entry out.
 
         Raises:
             AgentError: `bad_reply`.
@@ -60,12 +53,12 @@ class ReplyPaths:
             found = f"{len(texts)} values" if texts else "nothing"
             raise AgentError(f"response.text, {_shown(self._text)}, matches {found} in the answer", "bad_reply")
         reply: dict[str, object] = {"response": texts[0]}
-        for name, path, known in self._lists:
+        for name, path in self._lists.items():
             items = _items(_matches(name, path, body))
             if items is None and _selects_of_a_list(name, path, body):
                 items = []
             if items is not None:
-                reply[name] = items if known is None else [_known(item, known) for item in items]
+                reply[name] = items
         return reply
 
 
@@ -93,10 +86,6 @@ def _selects_of_a_list(name: str, path: JSONPath | CompoundJSONPath, body: Any) 
     return False
 
 
-def _known(item: object, keys: tuple[str, ...]) -> object:
-    return {key: item[key] for key in keys if key in item} if isinstance(item, Mapping) else item
-
-
 def _matches(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> list[Any]:
     from jsonpath import JSONPathError
 
@@ -106,6 +95,10 @@ def _matches(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> list[An
         reason = excerpt(str(error).partition("\n")[0])
         raise AgentError(
             f"response.{name}, {_shown(path)}, cannot be applied to the answer: {reason}", "bad_reply"
+        ) from None
+    except OutOfTimeError as error:
+        raise AgentError(
+            f"response.{name}, {_shown(path)}, cannot be applied to the answer: {error}", "bad_reply"
         ) from None
     except TimeoutError:
         raise AgentError(

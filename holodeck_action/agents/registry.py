@@ -59,7 +59,7 @@ def build_agent(
         case HttpTarget():
             from holodeck_action.agents.http import HttpAgent
 
-            return HttpAgent(target, max_bytes)
+            return HttpAgent(target, max_bytes, environ)
 
 
 def describe(target: AnyTarget) -> str:

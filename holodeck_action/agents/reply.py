@@ -32,6 +32,19 @@ _MAX_SIZE = 2**53
 _MAX_KEY_SHOWN = 40
 
 
+def known_only(reply: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a reply mapping whose lists hold known keys alone: a service may tell more."""
+
+    def known(item: object, keys: tuple[str, ...]) -> object:
+        return {key: item[key] for key in keys if key in item} if isinstance(item, Mapping) else item
+
+    found = dict(reply)
+    for name, keys in (("tool_invocations", INVOCATION_KEYS), ("retrieved_chunks", CHUNK_KEYS)):
+        if isinstance(found.get(name), list):
+            found[name] = [known(item, keys) for item in found[name]]
+    return found
+
+
 def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
     """Read one reply.
 

@@ -1,4 +1,7 @@
-"""The `request` mapping of an HTTP target: JSON whose texts are Jinja templates."""
+"""The `request` mapping of an HTTP target: JSON whose texts are Jinja templates.
+
+Compiling computes nothing, so that it can be done anywhere; rendering belongs into a process with limits.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.agents.base import AgentError, TargetError
+from holodeck_action.agents.errors import AgentError, TargetError
 from holodeck_action.agents.untrusted import unknown_key
 from holodeck_action.text.plain import excerpt
 
 if TYPE_CHECKING:
+    from jinja2 import nodes
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 VARIABLES = ("turn", "case", "session", "history")
@@ -71,12 +75,12 @@ def _compile(value: Any, path: str) -> _Render:
 
 
 def _compile_text(text: str, path: str) -> _Render:
-    from jinja2 import TemplateSyntaxError, Undefined, meta, nodes
+    from jinja2 import TemplateSyntaxError, Undefined, nodes
 
     environment = _environment()
     try:
         tree = environment.parse(text)
-        unknown = sorted(meta.find_undeclared_variables(tree) - set(VARIABLES) - set(environment.globals))
+        unknown = sorted(undeclared(tree) - set(VARIABLES) - set(environment.globals))
         if unknown:
             problem = unknown_key(unknown[0], VARIABLES).replace("key", "variable", 1)
             raise TargetError(f"{path}: {problem}")
@@ -101,7 +105,8 @@ def _compile_text(text: str, path: str) -> _Render:
             # Looking at an undefined value raises the error that tells what is undefined.
             return str(value) if isinstance(value, Undefined) else value
         except Exception as error:  # noqa: BLE001 - an expression can raise anything
-            reason = excerpt(_ADDRESS.sub("", str(error)))
+            reason = "it needs more memory than it may have" if isinstance(error, MemoryError) else str(error)
+            reason = excerpt(_ADDRESS.sub("", reason))
             raise AgentError(f"target {path} cannot be rendered: {reason}", "bad_request") from None
 
     return render
@@ -109,10 +114,42 @@ def _compile_text(text: str, path: str) -> _Render:
 
 @cache
 def _environment() -> ImmutableSandboxedEnvironment:
-    from jinja2 import StrictUndefined
+    return lazy_environment(_as_json_text)
+
+
+def lazy_environment(show: Callable[[Any], Any]) -> ImmutableSandboxedEnvironment:
+    """Return an environment of Jinja that computes nothing while it compiles, not even `{{ 9 ** 9 ** 9 }}`.
+
+    Args:
+        show: turns the value of an expression into what is written.
+    """
+    from jinja2 import StrictUndefined, pass_context
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    return ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_as_json_text)
+    # What needs the context of a rendering cannot be done before.
+    @pass_context
+    def finalize(_: object, value: Any) -> Any:
+        return show(value)
+
+    return ImmutableSandboxedEnvironment(
+        undefined=StrictUndefined, keep_trailing_newline=True, finalize=finalize, autoescape=False, optimized=False
+    )
+
+
+def undeclared(tree: nodes.Template) -> set[str]:
+    """Return the names that a template looks up from outside; nothing is computed.
+
+    Raises:
+        TemplateSyntaxError: it holds `autoescape`, whose setting would be computed, or what cannot be compiled.
+    """
+    from jinja2 import TemplateSyntaxError, meta, nodes
+
+    for found in tree.find_all((nodes.EvalContextModifier, nodes.ScopedEvalContextModifier)):
+        raise TemplateSyntaxError("autoescape cannot be used here", found.lineno)
+    generator = meta.TrackingCodeGenerator(tree.environment)  # type: ignore[arg-type]
+    generator.optimizer = None
+    generator.visit(tree)
+    return generator.undeclared_identifiers
 
 
 def _as_json_text(value: Any) -> Any:

@@ -136,7 +136,8 @@ def using(
 
     async def work() -> ToolResult | ToolError:
         wire = live_wire()
-        tools = await kit(models, folder, wire, *(entries or (entry(),))).open()
+        prompts = kit(models, folder, wire, *(entries or (entry(),)))
+        tools = await prompts.open()
         CALL.set(CallContext("agent", 0, time.monotonic() + 20, Meter()))
         first: Tool = tools[0]
         given = {"max_bytes": 10_000, "timeout_s": 10.0, **limits}
@@ -145,6 +146,7 @@ def using(
         except ToolError as error:
             return error
         finally:
+            await prompts.close()
             await wire.close()
 
     result: ToolResult | ToolError = run(work())
@@ -174,7 +176,11 @@ def test_a_prompt_has_its_own_model(models: FakeModels, tmp_path: Path) -> None:
 
 def test_the_definition_is_made_of_the_parameters(models: FakeModels, tmp_path: Path) -> None:
     async def work() -> Any:
-        return (await kit(models, tmp_path, live_wire(), entry()).open())[0].definition
+        prompts = kit(models, tmp_path, live_wire(), entry())
+        try:
+            return (await prompts.open())[0].definition
+        finally:
+            await prompts.close()
 
     definition = run(work())
     assert (definition.name, definition.description) == ("summary", "Sums up.")

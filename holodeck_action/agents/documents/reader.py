@@ -12,7 +12,7 @@ from typing import Any
 from holodeck_action.agents.documents.kinds import SHOWN, Kind, kind_of
 from holodeck_action.suite.checkout import MOST_FILE, Checkout, ReachError
 from holodeck_action.usercode.errors import UserCodeError
-from holodeck_action.usercode.pool import WorkerPool
+from holodeck_action.usercode.limited import limited_pool
 
 MOST_TEXT = 16 << 20
 """Most bytes of UTF-8 in the text of one document: far more than any model reads."""
@@ -25,12 +25,7 @@ _CONVERTERS: dict[Kind, str] = {
     "word": f"{_PACKAGE}.office:word",
     "powerpoint": f"{_PACKAGE}.office:powerpoint",
 }
-_WORKER = Path(__file__).with_name("worker.py")
 _WORKERS = 2
-_PASSED_ON = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "SYSTEMROOT", "TMPDIR", "VIRTUAL_ENV")
-"""Variables that a conversion sees: what an interpreter needs to start, and no secret."""
-
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _LONGEST_REASON = 300
 
 
@@ -67,8 +62,7 @@ class DocumentReader:
             environ: the job's environment; the processes see only what an interpreter needs of it.
         """
         self._timeout_s = timeout_s
-        seen = {name: environ[name] for name in _PASSED_ON if name in environ}
-        self._pool = WorkerPool(_WORKER.parent, environ={**seen, **_ONE_THREAD}, size=_WORKERS, script=_WORKER)
+        self._pool = limited_pool(environ, size=_WORKERS)
         self._reading: dict[tuple[object, ...], asyncio.Task[str]] = {}
 
     async def text(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.agents.base import AgentError, TargetError
+from holodeck_action.agents.computing import Computing
 from holodeck_action.agents.tools.arguments import ArgumentSchema, parameters_schema
 from holodeck_action.agents.tools.base import ToolError, ToolResult
 from holodeck_action.agents.tools.prompts import PromptTemplate
@@ -54,7 +56,8 @@ class PromptTools:
             TargetError: a template or a schema cannot be used, a model has no key or no address.
         """
         self._clients = clients
-        self._found: list[tuple[PromptEntry, PromptTemplate, dict[str, Any], ModelPlan]] = []
+        self._computing = Computing(environ)
+        self._found: list[tuple[PromptEntry, _Template, dict[str, Any], ModelPlan]] = []
         notices: list[str] = []
         for entry in tools:
             if not isinstance(entry, PromptEntry):
@@ -62,9 +65,11 @@ class PromptTools:
             mark = (marks or {}).get(entry.name)
             where = f"{mark}: tools.{entry.name}" if mark else f"tools.{entry.name}"
             schema = _schema(entry, where)
-            template = _template(entry, [*schema.get("properties", {})], checkout, where)
+            names = [*schema.get("properties", {})]
+            text = template_text(entry, checkout)
+            template = _template(entry, text, names, where)
             own = plan if entry.model is None else _plan(entry, environ, where)
-            self._found.append((entry, template, schema, own))
+            self._found.append((entry, _Template(text, names, self._computing), schema, own))
             notices += [
                 f"tools.{entry.name}: its template does not use the parameter {name}" for name in template.unused
             ]
@@ -76,6 +81,9 @@ class PromptTools:
         Raises:
             AgentError: `tool_unavailable`, a package is not installed.
         """
+        if self._found:
+            # Its start is no part of a call.
+            await self._computing.start("prompt")
         try:
             return [
                 PromptTool(
@@ -90,7 +98,27 @@ class PromptTools:
         """Nothing is kept for a conversation."""
 
     async def close(self) -> None:
-        """Connections belong to the wire."""
+        """End the processes that fill in templates; connections belong to the wire."""
+        await self._computing.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """A template that is filled in elsewhere: its text and the names that it may use."""
+
+    text: str
+    names: Sequence[str]
+    computing: Computing
+
+    async def render(self, values: Mapping[str, Any]) -> str:
+        """Fill in values.
+
+        Raises:
+            AgentError: an expression has no value, or takes more time or memory than it may.
+        """
+        args = {"template": self.text, "parameters": [*self.names], "values": values}
+        text: str = await self.computing.call("prompt", args, what="the template", code="bad_arguments")
+        return text
 
 
 class PromptTool:
@@ -98,7 +126,7 @@ class PromptTool:
 
     is_retrieval = False
 
-    def __init__(self, definition: ToolDefinition, template: PromptTemplate, model: ChatModel) -> None:
+    def __init__(self, definition: ToolDefinition, template: _Template, model: ChatModel) -> None:
         self.definition = definition
         self._template = template
         self._model = model
@@ -106,9 +134,9 @@ class PromptTool:
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
         """Fill in the template and ask the model (see `Tool.call`)."""
         try:
-            asked = self._template.render(args)
-        except ValueError as error:
-            raise ToolError(f"the template cannot be filled in: {error}", "bad_arguments") from None
+            asked = await self._template.render(args)
+        except AgentError as error:
+            raise ToolError(f"the template cannot be filled in: {error.message}", "bad_arguments") from None
         if len(asked.encode("utf-8", "replace")) > max_bytes:
             raise ToolError(f"the prompt holds more than {max_bytes} bytes", "too_large")
         answer = await self._ask(asked, timeout_s)
@@ -146,8 +174,7 @@ def template_text(entry: PromptEntry, checkout: Checkout) -> str:
         raise TargetError(f"tools.{entry.name}.file: {entry.file} cannot be read: {reason}") from None
 
 
-def _template(entry: PromptEntry, names: Sequence[str], checkout: Checkout, where: str) -> PromptTemplate:
-    text = template_text(entry, checkout)
+def _template(entry: PromptEntry, text: str, names: Sequence[str], where: str) -> PromptTemplate:
     try:
         return PromptTemplate(text, names)
     except ValueError as error:

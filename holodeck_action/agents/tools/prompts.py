@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from holodeck_action.agents.templates import lazy_environment, undeclared
 from holodeck_action.agents.untrusted import unknown_key
 from holodeck_action.text.plain import excerpt
 
@@ -41,14 +42,14 @@ class PromptTemplate:
         Raises:
             ValueError: it is no template, uses a name there is none of, or what may not end; one clause says which.
         """
-        from jinja2 import TemplateSyntaxError, meta
+        from jinja2 import TemplateSyntaxError
 
         environment = _environment()
         try:
             tree = environment.parse(_DOLLAR.sub(r"{{\1\2\3}}", text))
             for problem in _refused(tree):
                 raise ValueError(problem)
-            used = meta.find_undeclared_variables(tree)
+            used = undeclared(tree)
             if unknown := sorted(used - {*parameters}):
                 raise ValueError(unknown_key(unknown[0], parameters).replace("key", "parameter", 1))
             self._render: Callable[..., str] = environment.from_string(tree).render
@@ -67,7 +68,8 @@ class PromptTemplate:
         try:
             return self._render(**values)
         except Exception as error:  # noqa: BLE001 - an expression can raise anything
-            raise ValueError(excerpt(_ADDRESS.sub("", str(error)))) from None
+            reason = "it needs more memory than it may have" if isinstance(error, MemoryError) else str(error)
+            raise ValueError(excerpt(_ADDRESS.sub("", reason))) from None
 
 
 def _refused(tree: nodes.Template) -> Iterator[str]:
@@ -98,12 +100,7 @@ def _loops(node: nodes.Node) -> Iterator[nodes.Node]:
 
 @cache
 def _environment() -> ImmutableSandboxedEnvironment:
-    from jinja2 import StrictUndefined
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    environment = ImmutableSandboxedEnvironment(
-        undefined=StrictUndefined, keep_trailing_newline=True, finalize=_as_text, autoescape=False
-    )
+    environment = lazy_environment(_as_text)
     environment.globals.clear()
     # Jinja's own would escape characters of HTML.
     environment.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The process in which documents are converted: nothing of the checkout can be imported, and memory is limited.
+"""A process with limits: nothing of the checkout can be imported, and memory is bounded (see `limited.py`).
 
 Arguments as for `holodeck_action.usercode.worker`, whose server answers here, too.
 """
