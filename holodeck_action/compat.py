@@ -1,10 +1,10 @@
-"""The import names of HoloDeck's documents, served from our own modules when HoloDeck itself is not installed.
+"""The import names of HoloDeck's and gllm-evals' documents, served from our own modules when these are not installed.
 
-Code graders and evaluators written for HoloDeck then work unchanged. Worker processes have the names from the start; a
+Code graders and evaluators written for them then work unchanged. Worker processes have the names from the start; a
 plain script says `import holodeck_action.compat` first, which is all it takes. Nothing of ours is imported before a
 name is used.
 
-Sources of the names: HoloDeck's evaluations guide and evaluation API.
+Sources of the names: HoloDeck's evaluations guide and evaluation API; gllm-evals' page of evaluators.
 """
 
 from __future__ import annotations
@@ -21,10 +21,64 @@ if TYPE_CHECKING:
 
 _ROOT = "holodeck"
 
+_GLLM_ROOT = "gllm_evals"
+
 _EVALUATORS = "holodeck_action.evaluators"
+_GLLM = f"{_EVALUATORS}.gllm"
 _DEEPEVAL = f"{_EVALUATORS}.deepeval"
 
+_GLLM_EVALUATORS = {
+    "BaseEvaluator": f"{_GLLM}.base:BaseEvaluator",
+    **{
+        name: f"{_GLLM}.evaluators:{name}"
+        for name in (
+            "AgentEvaluator",
+            "BaseGenerationEvaluator",
+            "ClassicalRetrievalEvaluator",
+            "CompositeEvaluator",
+            "GEvalGenerationEvaluator",
+            "LMBasedRetrievalEvaluator",
+            "QTEvaluator",
+            "SummarizationEvaluator",
+        )
+    },
+}
+_GLLM_METRICS = {
+    name: f"{_GLLM}.metrics:{name}"
+    for name in (
+        "BaseMetric",
+        "ClassicalRetrievalMetric",
+        "DeepEvalContextualPrecisionMetric",
+        "DeepEvalContextualRecallMetric",
+        "DeepEvalToolCorrectnessMetric",
+        "GEvalCoherenceMetric",
+        "GEvalCompletenessMetric",
+        "GEvalConsistencyMetric",
+        "GEvalFluencyMetric",
+        "GEvalGroundednessMetric",
+        "GEvalRedundancyMetric",
+        "GEvalRefusalMetric",
+        "GEvalRelevanceMetric",
+        "LangChainAgentTrajectoryAccuracyMetric",
+    )
+}
+_TOOL_USE = "gllm_evals.metrics.tool_use"
+
 NAMES: Mapping[str, Mapping[str, str]] = {
+    _GLLM_ROOT: {},
+    "gllm_evals.constant": {name: f"{_GLLM}.judging:{name}" for name in ("AggregationMethod", "DefaultValues")},
+    "gllm_evals.evaluator": _GLLM_EVALUATORS,
+    "gllm_evals.metrics": {**_GLLM_METRICS, "MetricsAggregator": f"{_GLLM}.base:MetricsAggregator"},
+    _TOOL_USE: {},
+    f"{_TOOL_USE}.deepeval_tool_correctness": {
+        "DeepEvalToolCorrectnessMetric": _GLLM_METRICS["DeepEvalToolCorrectnessMetric"]
+    },
+    f"{_TOOL_USE}.langchain_agent_trajectory_accuracy": {
+        "LangChainAgentTrajectoryAccuracyMetric": _GLLM_METRICS["LangChainAgentTrajectoryAccuracyMetric"]
+    },
+    "gllm_evals.types": {
+        name: f"{_GLLM}.inputs:{name}" for name in ("AgentData", "MetricInput", "RAGData", "RetrievalData")
+    },
     _ROOT: {},
     "holodeck.lib": {},
     "holodeck.lib.evaluators": {},
@@ -139,23 +193,24 @@ NAMES: Mapping[str, Mapping[str, str]] = {
 
 
 class _Finder:
-    """Finds the documented modules; first on `sys.meta_path`, so that a mere folder `holodeck/` cannot hide them."""
+    """Finds the documented modules; first on `sys.meta_path`, so that a mere folder of their name cannot hide them."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a documented module; None for all others, and for all when HoloDeck is installed."""
+        """Return the spec of a documented module; None for all others, and for those of a package that is installed."""
         if name not in NAMES:
             return None
         folders: list[str] = []
-        if name == _ROOT:
-            other = self._other_root()
+        root = name.partition(".")[0]
+        if name == root:
+            other = self._other_root(root)
             if other is not None and other.origin is not None:
                 return None
             if other is not None:
                 # A folder of that name on the module path: its own modules stay importable.
                 folders = list(other.submodule_search_locations or ())
-        elif not isinstance(getattr(sys.modules.get(_ROOT), "__loader__", None), _Loader):
+        elif not isinstance(getattr(sys.modules.get(root), "__loader__", None), _Loader):
             return None
         loader = cast("Loader", _Loader())
         spec = ModuleSpec(name, loader, is_package=any(module.startswith(f"{name}.") for module in NAMES))
@@ -163,10 +218,10 @@ class _Finder:
             spec.submodule_search_locations += folders
         return spec
 
-    def _other_root(self) -> ModuleSpec | None:
+    def _other_root(self, root: str) -> ModuleSpec | None:
         for finder in sys.meta_path:
             if finder is not self:
-                found = finder.find_spec(_ROOT, None)
+                found = finder.find_spec(root, None)
                 if found is not None:
                     return found
         return None

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, Protocol, TypeVar, final
 
 from holodeck_action.evaluators.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
 from holodeck_action.evaluators.errors import DeepEvalError, EvaluationError
@@ -16,7 +16,6 @@ from holodeck_action.evaluators.traced import judge_span, judged
 from holodeck_action.evaluators.voting import JudgeVerdict, combine, share_for, spread_of, told
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.errors import ModelCallError
-from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.suite.judging import Aggregation
 
 _OF_THE_RUN = frozenset(("budget_exhausted", "price_unknown"))
@@ -178,8 +177,19 @@ class _Found:
     result: EvaluationResult | None
 
 
+class Labelled(Protocol):
+    """A model by the name that verdicts show."""
+
+    @property
+    def label(self) -> str:
+        """The name."""
+
+
+Judge = TypeVar("Judge", bound=Labelled)
+
+
 def seats_of(
-    judges: Sequence[JudgeModel], fallbacks: Sequence[JudgeModel], build: Callable[[JudgeModel], BaseEvaluator]
+    judges: Sequence[Judge], fallbacks: Sequence[Judge], build: Callable[[Judge], BaseEvaluator]
 ) -> tuple[Seat, ...]:
     """Seat a panel.
 
@@ -193,7 +203,7 @@ def seats_of(
     """
     evaluators: dict[int, BaseEvaluator] = {}
 
-    def juror(judge: JudgeModel, sample: int) -> Juror:
+    def juror(judge: Judge, sample: int) -> Juror:
         if id(judge) not in evaluators:
             evaluators[id(judge)] = build(judge)
         return Juror(judge.label, evaluators[id(judge)], sample)

@@ -264,13 +264,17 @@ def test_unknown_names_fail_as_usual(tmp_path: Path) -> None:
     assert "ModuleNotFoundError: No module named 'holodeck.models.nothing'" in missing_module
 
 
-def test_the_real_package_wins(tmp_path: Path) -> None:
-    write(tmp_path, "", "holodeck.__init__")
-    write(tmp_path, "VERSION = 'real'\n", "holodeck.lib")
-    done = script(tmp_path, "import holodeck_action.compat, holodeck.lib\nprint(holodeck.lib.VERSION)")
+@pytest.mark.parametrize(
+    ("real", "served"), [("holodeck.lib", "holodeck.models.evaluation"), ("gllm_evals.lib", "gllm_evals.evaluator")]
+)
+def test_the_real_package_wins(tmp_path: Path, real: str, served: str) -> None:
+    root, other = real.partition(".")[0], served.rpartition(".")[0] if served.count(".") > 1 else served
+    write(tmp_path, "", f"{root}.__init__")
+    write(tmp_path, "VERSION = 'real'\n", real)
+    done = script(tmp_path, f"import holodeck_action.compat, {real}\nprint({real}.VERSION)")
     assert done.stdout == "real\n"
-    done = script(tmp_path, "import holodeck_action.compat, holodeck.lib\nimport holodeck.models.evaluation")
-    assert "ModuleNotFoundError: No module named 'holodeck.models'" in done.stderr
+    done = script(tmp_path, f"import holodeck_action.compat, {real}\nimport {served}")
+    assert f"ModuleNotFoundError: No module named '{other}'" in done.stderr
 
 
 def test_a_mere_folder_of_that_name_hides_nothing(tmp_path: Path) -> None:

@@ -59,8 +59,9 @@ from holodeck_action.suite.preset_metrics import (
 )
 from holodeck_action.suite.presets import graded_part, members_of
 
-OfJudge = Callable[[JudgeModel, dict[str, Any]], BaseEvaluator]
-"""Makes the evaluator that asks one judge; the second argument holds its timeout and retries."""
+OfJudge = Callable[[JudgeModel | None, dict[str, Any]], BaseEvaluator]
+"""Makes the evaluator that asks one judge; the second argument holds its timeout and retries, and without a judge the
+configuration of its model."""
 Grade = Callable[[JudgedMetric, OfJudge], BaseEvaluator]
 """Finds who grades a metric, one model or a panel, and makes its evaluator."""
 Create = Callable[[SingleMetric, int | None], BaseEvaluator]
@@ -96,7 +97,12 @@ PresetConfig = (
 
 
 def build_preset(
-    config: PresetConfig, *, grade: Grade, create: Create, timeout: float, retry_config: RetryConfig
+    config: PresetConfig,
+    *,
+    grade: Grade,
+    create: Create,
+    timeout: float | None,
+    retry_config: RetryConfig | None = None,
 ) -> BaseEvaluator:
     """Build the evaluator of a preset, a composite or one of the metrics with a question of our own.
 
@@ -236,7 +242,7 @@ def _asking(evaluator: Callable[..., BaseEvaluator], options: Mapping[str, Any])
 
 
 def _agent_members(
-    config: AgentMetric, grade: Grade, common: Mapping[str, Any], retry_config: RetryConfig
+    config: AgentMetric, grade: Grade, common: Mapping[str, Any], retry_config: RetryConfig | None
 ) -> list[Member]:
     parts = config.metrics
     members = []

@@ -303,7 +303,7 @@ class Model:
 def samples(judges: str, fallbacks: str = "") -> list[list[tuple[str, int]]]:
     models = {name: Model(name) for name in judges + fallbacks}
     build: Callable[[Any], BaseEvaluator] = lambda model: Fixed(0.9)  # noqa: E731
-    chains = seats_of([models[name] for name in judges], [models[name] for name in fallbacks], build)  # type: ignore[misc]
+    chains = seats_of([models[name] for name in judges], [models[name] for name in fallbacks], build)
     return [[(juror.label, juror.sample) for juror in seat] for seat in chains]
 
 

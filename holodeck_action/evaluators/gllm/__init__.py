@@ -1,0 +1,1 @@
+"""The evaluators of gllm-evals as Python has them: thin constructors over the metrics of this package."""
