@@ -22,6 +22,9 @@ FAQ = [
 ]
 
 
+RECORDS = {"vector_field": "question", "id_field": "id"}
+
+
 @pytest.fixture
 def models() -> Iterator[FakeModels]:
     with FakeModels(keys=[KEY]) as models:
@@ -217,6 +220,50 @@ def test_top_k_and_min_similarity_score_bound_what_is_found(project: Project, mo
     assert len(chunks(passed(project))) == 1
     asking(project, models, records(min_similarity_score=0.2))
     assert [chunk.id for chunk in chunks(passed(project))] == ["reset"]
+
+
+TOPIC = {"type": "hierarchical_document", "description": "More", "contextual_embeddings": False}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "ids"),
+    [
+        # Other files of the same name, in two folders and in two kinds of tools.
+        ({"source": "a"}, {"source": "b"}, ("faq:faq.md#1", "more:faq.md#1")),
+        ({"source": "a/faq.md"}, {**TOPIC, "source": "b"}, ("faq:faq.md#1", "more:faq.md#reset")),
+        # The same file is the same chunks, unless it is cut otherwise.
+        ({"source": "a"}, {"source": "a/faq.md"}, ("faq.md#1", "faq.md#1")),
+        ({"source": "a"}, {"source": "a", "chunk_size": 64}, ("faq:faq.md#1", "more:faq.md#1")),
+        # Other names, and other folders below one source, are told apart already.
+        ({"source": "a"}, {"source": "b/other.md"}, ("faq.md#1", "other.md#1")),
+        ({"source": "."}, {"source": "b/other.md"}, ("a/faq.md#1", "other.md#1")),
+        # Records of two files; two views of the records of one.
+        ({**RECORDS, "source": "one.json"}, {**RECORDS, "source": "two.json"}, ("faq:reset", "more:reset")),
+        ({**RECORDS, "source": "one.json"}, {**RECORDS, "source": "one.json"}, ("reset", "reset")),
+        ({**RECORDS, "source": "one.json"}, {**RECORDS, "source": "three.json"}, ("reset", "erase")),
+    ],
+)
+def test_chunks_of_two_tools_have_different_ids(
+    project: Project, models: FakeModels, first: dict[str, Any], second: dict[str, Any], ids: tuple[str, str]
+) -> None:
+    project.write("a/faq.md", "# Reset\n\nHow to reset a password.")
+    project.write("b/faq.md", "# Reset\n\nHow to reset a clock.")
+    project.write("b/other.md", "# Reset\n\nHow to reset a fuse.")
+    for name, ident in (("one", "reset"), ("two", "reset"), ("three", "erase")):
+        project.write(f"{name}.json", json.dumps([{"id": ident, "question": f"reset {name}"}]))
+
+    def rule(request: Request) -> Answer:
+        if request.operation == "embeddings":
+            return Answer()
+        calls = (ToolCall(f"{name}_search", {"query": "reset a password"}) for name in ("faq", "more"))
+        return Answer("done") if request.results else Answer(tools=tuple(calls))
+
+    models.answer(rule)
+    tools = (store(**first, top_k=1), store(**{"name": "more", "top_k": 1, **second}))
+    asking(project, models, *tools)
+    finished, record = project.evaluate(OPENAI_API_KEY=KEY)
+    assert finished.code != 2, finished.stderr
+    assert tuple(chunk.id for chunk in chunks(turn_of(record))) == ids
 
 
 def test_nothing_near_enough_is_an_empty_list_and_a_sentence(project: Project, models: FakeModels) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.agents.base import AgentError, TargetError
@@ -21,6 +21,7 @@ from holodeck_action.agents.knowledge.sources import SourceFile, needs_reader, s
 from holodeck_action.agents.knowledge.vectors import VectorIndex
 from holodeck_action.agents.tools.base import ToolResult
 from holodeck_action.agents.tools.searching import (
+    ambiguous_names,
     asked_query,
     check_name,
     definition_of,
@@ -28,6 +29,7 @@ from holodeck_action.agents.tools.searching import (
     files_of,
     notices_of,
     result_of,
+    told_apart,
 )
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.clients import Clients
@@ -93,6 +95,7 @@ class HierarchicalDocuments:
         self._clients = clients
         self._plans: list[_Plan] = []
         self._read: dict[tuple[str, str], Document] = {}
+        self._ambiguous = ambiguous_names(suite)
         found: list[str] = []
         for entry in entries:
             files, others = _checked(entry, suite)
@@ -172,7 +175,7 @@ class HierarchicalDocuments:
 
         try:
             for file, text in zip(plain, asyncio.run(texts()), strict=True):
-                self._read[entry.name, file.name] = document(file.name, text, made.chunking)
+                self._read[entry.name, file.name] = self._divided(made, file, text)
         except AgentError as error:
             raise at_tool(suite, entry.name, "source", error.message) from None
         count = sum(len(self._read[entry.name, file.name].chunks) for file in plain)
@@ -198,7 +201,15 @@ class HierarchicalDocuments:
         if known is not None:
             return known
         text = await source_text(file, self._reader)
-        return await asyncio.to_thread(document, file.name, text, made.chunking)
+        return await asyncio.to_thread(self._divided, made, file, text)
+
+    def _divided(self, made: _Plan, file: SourceFile, text: str) -> Document:
+        found = document(file.name, text, made.chunking)
+        if file.name not in self._ambiguous:
+            return found
+        return replace(
+            found, chunks=tuple(replace(chunk, id=told_apart(made.entry, chunk.id)) for chunk in found.chunks)
+        )
 
     async def _described(self, made: _Plan, library: Sequence[Document]) -> list[str]:
         """Return what is embedded: the chunks, with their contexts before them."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from holodeck_action.agents.base import TargetError
 from holodeck_action.agents.knowledge.embedding import at_tool
+from holodeck_action.agents.knowledge.records import KINDS
 from holodeck_action.agents.knowledge.sources import SourceFile, left_out, source_files
 from holodeck_action.agents.tools.base import ToolError, ToolResult
 from holodeck_action.llm.errors import ModelCallError
@@ -74,6 +76,61 @@ def files_of(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], 
     except TargetError as error:
         mark = suite.tool_marks.get(entry.name)
         raise TargetError(f"{mark}: {error}" if mark else str(error)) from None
+
+
+def searched_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
+    """Return the files of a tool's source that it searches, and the names of the others.
+
+    Raises:
+        TargetError: as `files_of`.
+    """
+    files, others = files_of(entry, suite)
+    if isinstance(entry, HierarchicalDocumentTool) or entry.vector_field is None:
+        return files, others
+    kept = tuple(file for file in files if file.suffix in KINDS)
+    left = (file.name for file in files if file.suffix not in KINDS)
+    return kept, tuple(sorted((*others, *left)))
+
+
+def ambiguous_names(suite: Suite) -> frozenset[str]:
+    """Return the names of files that stand for other chunks in one tool than in another.
+
+    These are different files of one name, and files that two tools cut differently. One source that is a file of
+    records is left out: its records have ids of their own.
+
+    Raises:
+        TargetError: as `files_of`.
+    """
+    entries = [tool for tool in suite.agent.tools or () if isinstance(tool, VectorstoreTool | HierarchicalDocumentTool)]
+    meant: dict[str, set[Hashable]] = defaultdict(set)
+    for entry in entries if len(entries) > 1 else ():
+        cut = _cut(entry)
+        files, _ = searched_files(entry, suite)
+        if not has_own_ids(entry, suite):
+            for file in files:
+                meant[file.name].add((file.path.resolve(), cut))
+    return frozenset(name for name, places in meant.items() if len(places) > 1)
+
+
+def has_own_ids(entry: SearchEntry, suite: Suite) -> bool:
+    """Tell whether a tool's source is one file of records, whose ids are the chunks'."""
+    records = isinstance(entry, VectorstoreTool) and entry.vector_field is not None
+    return records and (suite.folder / entry.source).is_file()
+
+
+def told_apart(entry: SearchEntry, ident: str) -> str:
+    """Return the id of a chunk that another tool has, too, for another one."""
+    return f"{entry.name}:{ident}"
+
+
+def _cut(entry: SearchEntry) -> Hashable:
+    """Return what makes a tool's chunks of a file those that they are."""
+    if isinstance(entry, HierarchicalDocumentTool):
+        size = (entry.max_chunk_tokens, entry.chunk_overlap, entry.max_subsection_depth)
+        return (entry.chunking_strategy, entry.document_domain, *size)
+    if entry.vector_field is not None:
+        return (entry.id_field, entry.record_path)
+    return (entry.chunk_size, entry.chunk_overlap)
 
 
 def _database_of(entry: SearchEntry, suite: Suite) -> str | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from holodeck_action.agents.base import AgentError
@@ -12,18 +14,21 @@ from holodeck_action.agents.documents.kinds import kind_of
 from holodeck_action.agents.documents.reader import DocumentReader, missing_packages
 from holodeck_action.agents.knowledge.chunking import CHUNK_OVERLAP, CHUNK_SIZE, chunk_text
 from holodeck_action.agents.knowledge.embedding import at_tool, suite_embedder
-from holodeck_action.agents.knowledge.records import KINDS, RecordError, RecordLayout, read_records, shown_fields
+from holodeck_action.agents.knowledge.records import RecordError, RecordLayout, read_records, shown_fields
 from holodeck_action.agents.knowledge.sources import SourceFile, needs_reader, source_text
 from holodeck_action.agents.knowledge.vectors import VectorIndex
 from holodeck_action.agents.tools.base import ToolResult
 from holodeck_action.agents.tools.searching import (
+    ambiguous_names,
     asked_query,
     check_name,
     definition_of,
     file_timeout_s,
-    files_of,
+    has_own_ids,
     notices_of,
     result_of,
+    searched_files,
+    told_apart,
 )
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.clients import Clients
@@ -50,7 +55,8 @@ class Passage:
     """One piece of what a tool searches.
 
     Attributes:
-        id: the file's name and, after `#`, the record's id or the piece's number in the file, from 1.
+        id: the file's name and, after `#`, the record's id or the piece's number in the file, from 1; of a source that
+            is one file of records the record's id. The tool's name stands before it where another tool has it, too.
         source: the file's name.
         embedded: what its vector is made of.
         text: what is returned: the same, and the further fields of a record.
@@ -83,21 +89,20 @@ class VectorStores:
         self._entries = [tool for tool in suite.agent.tools or () if isinstance(tool, VectorstoreTool)]
         self._embedder = suite_embedder(suite, environ, clients)
         self._sources: list[tuple[SourceFile, ...]] = []
+        self._ambiguous = ambiguous_names(suite)
+        self._own_ids = [has_own_ids(entry, suite) for entry in self._entries]
         notices = [*self._embedder.plan.notices]
         for entry in self._entries:
             _check(entry, suite)
-            files, others = files_of(entry, suite)
-            if entry.vector_field is not None:
-                others = tuple(sorted((*others, *(file.name for file in files if file.suffix not in KINDS))))
-                files = tuple(file for file in files if file.suffix in KINDS)
-                if not files:
-                    raise at_tool(
-                        suite,
-                        entry.name,
-                        "source",
-                        f"{quoted(entry.source)} holds no records (JSON, JSON Lines, CSV or TSV); "
-                        "remove vector_field to search it as text",
-                    )
+            files, others = searched_files(entry, suite)
+            if not files:
+                raise at_tool(
+                    suite,
+                    entry.name,
+                    "source",
+                    f"{quoted(entry.source)} holds no records (JSON, JSON Lines, CSV or TSV); "
+                    "remove vector_field to search it as text",
+                )
             for file in files:
                 if missing := missing_packages(kind_of(file.path)) if needs_reader(file) else None:
                     raise at_tool(suite, entry.name, "source", f"{file.name}: {missing}")
@@ -115,6 +120,7 @@ class VectorStores:
         stores = await asyncio.gather(
             *(self._passages(entry, files) for entry, files in zip(self._entries, self._sources, strict=True))
         )
+        stores = self._apart(stores)
         # In one go and in the suite's order: requests that do not depend on which file was read first can be replayed.
         token = CALL.set(CallContext("embedding", 0, None, Meter()))
         try:
@@ -142,6 +148,19 @@ class VectorStores:
         """End the processes that read documents."""
         await self._reader.close()
 
+    def _apart(self, stores: Sequence[list[Passage]]) -> list[list[Passage]]:
+        """Put the tool's name before the ids of records where another file has one of them for a record of its own."""
+        owners: dict[str, set[Path]] = defaultdict(set)
+        for own, passages, files in zip(self._own_ids, stores, self._sources, strict=True):
+            for passage in passages if own else ():
+                owners[passage.id].add(files[0].path.resolve())
+        return [
+            [replace(passage, id=told_apart(entry, passage.id)) for passage in passages]
+            if own and any(len(owners[passage.id]) > 1 for passage in passages)
+            else passages
+            for entry, own, passages in zip(self._entries, self._own_ids, stores, strict=True)
+        ]
+
     async def _passages(self, entry: VectorstoreTool, files: Sequence[SourceFile]) -> list[Passage]:
         try:
             texts = await asyncio.gather(*(source_text(file, self._reader) for file in files))
@@ -153,6 +172,8 @@ class VectorStores:
         for file, text in zip(files, texts, strict=True):
             try:
                 found = _of_text(file, text, entry) if layout is None else _of_records(file, text, layout, alone)
+                if file.name in self._ambiguous and not (alone and layout is not None):
+                    found = (replace(passage, id=told_apart(entry, passage.id)) for passage in found)
                 passages += await asyncio.to_thread(list, found)
             except RecordError as error:
                 raise AgentError(f"tools.{entry.name}.source: {file.name}: {error}", "tool_unavailable") from None
