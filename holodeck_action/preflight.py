@@ -7,12 +7,13 @@ import glob
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holodeck_action.agents.base import TargetError
 from holodeck_action.agents.registry import build_agent, describe
+from holodeck_action.evaluators.weak_assertions import weak_assertions
 from holodeck_action.problems import ConfigurationError as ConfigurationError
 from holodeck_action.problems import Located, located, suite_problem, target_problem, through
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, read_template
@@ -187,6 +188,7 @@ def load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool =
             mark = references[reference]
             field_name = "gates.summary.function" if mark == suite.summary_mark else "grader"
             lines.append(located(Problem(mark, field_name, message), suite.folder, shown))
+        suite = replace(suite, notices=(*suite.notices, *weak_assertions(suite)))
         suites.append(Loaded(suite, found.variables, cards))
     if lines:
         raise ConfigurationError(lines)

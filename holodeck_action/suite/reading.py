@@ -30,6 +30,7 @@ from holodeck_action.suite.document import PACKED, SUBSTITUTED, UNSET, Document,
 from holodeck_action.suite.errors import Problem, field_path
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.scalars import MERGE, NULLS, SIGNS, construct, resolve
+from holodeck_action.suite.surrogates import Joined, joined_pairs, lone_surrogate
 from holodeck_action.suite.variables import substitute
 
 MAX_DEPTH = 100
@@ -40,6 +41,7 @@ _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000100
 _SCALAR_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null"))
 _UNTAGGED = (None, "!")
 _COLLECTION_TAGS = frozenset((*_UNTAGGED, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"))
+_NO_CHARACTER = "found invalid Unicode character escape code"
 _NOTHING_STARTS_SO = "found character that cannot start any token"
 
 SECRET_KEY = re.compile(
@@ -83,7 +85,15 @@ def read_yaml(data: bytes, *, file: str, environ: Mapping[str, str]) -> Document
         return Document(file, None, False, (problem,), frozenset())
     reader = _Reader(data, file, environ)
     try:
-        root = reader.document()
+        try:
+            root = reader.document()
+        except _SurrogateError:
+            # Python's json.dumps writes them for what is not ASCII.
+            joined = joined_pairs(data.decode("utf-8"))
+            if joined is None:
+                raise
+            reader = _Reader(joined.text.encode(), file, environ, joined)
+            root = reader.document()
     except _NotReadableError as error:
         return Document(file, None, False, (*reader.problems, error.problem), frozenset(reader.secrets))
     return Document(file, root, True, tuple(reader.problems), frozenset(reader.secrets))
@@ -93,6 +103,10 @@ class _NotReadableError(Exception):
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
         self.problem = problem
+
+
+class _SurrogateError(_NotReadableError):
+    """A surrogate is escaped, as JSON may, and YAML may not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +119,8 @@ class _Anchored:
 class _Reader:
     """Builds the data of one document; `_flags` says how the node just read came about."""
 
-    def __init__(self, data: bytes, file: str, environ: Mapping[str, str]) -> None:
+    def __init__(self, data: bytes, file: str, environ: Mapping[str, str], joined: Joined | None = None) -> None:
+        self._joined = joined
         self.problems: list[Problem] = []
         self.secrets: set[str] = set()
         self._data = data
@@ -132,7 +147,7 @@ class _Reader:
             self._next()
             event = self._next()
         except MarkedYAMLError as error:
-            raise _NotReadableError(self._syntax(error)) from None
+            raise self._syntax(error) from None
         except ReaderError:
             text = self._data.decode("utf-8-sig")
             found = _UNPRINTABLE.search(text)
@@ -182,7 +197,7 @@ class _Reader:
         return anchored.value
 
     def _scalar(self, event: Any, mode: int) -> Any:
-        text: str = event.value
+        text = self._text(event)
         self._flags = 0
         if "${" in text:
             found = substitute(text, self._environ)
@@ -201,6 +216,10 @@ class _Reader:
         if text in SIGNS and event.implicit[0] and event.tag in _UNTAGGED:
             self.problems.append(self._problem(_start(event), f"{text} can only be a key: put it in quotes"))
         return self._resolved(event, text)
+
+    def _text(self, event: Any) -> str:
+        text: str = event.value
+        return text if self._joined is None else self._joined.scalar(text, escapes=event.style == '"')
 
     def _is_model_key(self) -> bool:
         """Whether the value is the `api_key` of a model: only who asks the model needs it, which a replay does not."""
@@ -258,7 +277,7 @@ class _Reader:
 
     def _key(self, event: Any, mode: int, depth: int) -> Any:
         if type(event) is ScalarEvent:
-            text: str = event.value
+            text = self._text(event)
             self._size += 1
             if text == MERGE and event.implicit[0] and event.tag in _UNTAGGED:
                 return _MERGE_KEY
@@ -299,18 +318,22 @@ class _Reader:
         message = f"the tag {event.tag} is not supported (allowed: values without a tag)"
         self.problems.append(self._problem(_start(event), message))
 
-    def _syntax(self, error: MarkedYAMLError) -> Problem:
+    def _syntax(self, error: MarkedYAMLError) -> _NotReadableError:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line, mark.column) if mark else (0, 0)
         # At the end of the text the parser counts one line more.
-        found = "".join(_BREAK.split(self._data.decode("utf-8-sig"))[line : line + 1])[column : column + 1]
+        rest = "".join(_BREAK.split(self._data.decode("utf-8-sig"))[line : line + 1])[column:]
+        found = rest[:1]
+        lone = lone_surrogate(rest) if error.problem == _NO_CHARACTER else None
+        if lone is not None:
+            return _SurrogateError(Problem(self._mark((line + 1, column - 1)), field_path(self._path), lone))
         if found == "\t":
             message = "a tab cannot indent YAML: use spaces"
         elif found in ("@", "`", "%") and error.problem == _NOTHING_STARTS_SO:
             message = f"a value cannot start with {found}: put it in quotes"
         else:
             message = f"is not valid YAML: {' '.join(part for part in (error.problem, error.context) if part)}"
-        return Problem(self._mark((line + 1, column + 1)), "", message)
+        return _NotReadableError(Problem(self._mark((line + 1, column + 1)), "", message))
 
     def _problem(self, place: tuple[int, int], message: str) -> Problem:
         return Problem(self._mark(place), field_path(self._path), message)
