@@ -123,18 +123,18 @@ def run_step(environ: Mapping[str, str], log: TextIO, pause: Callable[[float], N
     Returns:
         The exit code of the process: the run's (DESIGN §4), as the inputs `fail-on` and `require-publish` want it.
     """
-    asked = _attempt(lambda: _ask(environ, log))
+    asked = _attempt(lambda: _ask(environ, log), environ)
     publisher: Publisher | None = None
     ready: _Ready | Done | _Ended
     if isinstance(asked, _Ended):
         ready = asked
     else:
-        opened = _attempt(lambda: open_publisher(asked.surfaces, environ, pause, evaluates=not asked.publish))
+        opened = _attempt(lambda: open_publisher(asked.surfaces, environ, pause, evaluates=not asked.publish), environ)
         if isinstance(opened, _Ended):
             ready = opened
         else:
             publisher = opened
-            ready = _attempt(lambda: _load(asked, opened, environ, log))
+            ready = _attempt(lambda: _load(asked, opened, environ, log), environ)
     with commands_stopped(log, secrets.token_hex(16)):
         ended = _concluded(asked, ready, log)
         for problem in ended.problems:
@@ -152,12 +152,12 @@ def run_step(environ: Mapping[str, str], log: TextIO, pause: Callable[[float], N
     return code
 
 
-def _attempt(call: Callable[[], T]) -> T | _Ended:
+def _attempt(call: Callable[[], T], environ: Mapping[str, str]) -> T | _Ended:
     """Return what a call returns, or how the step ends when it cannot."""
     try:
         return call()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last resort: one sentence, no traceback
-        code, problems = explained(error)
+        code, problems = explained(error, environ)
         located = error.located if isinstance(error, ConfigurationError) else ()
         return _Ended(code, problems=problems, located=located)
 
@@ -212,7 +212,7 @@ def _concluded(asked: _Asked | _Ended, ready: _Ready | Done | _Ended, log: TextI
     if isinstance(asked, _Ended):
         return asked
     if isinstance(ready, _Ready):
-        return _attempt(lambda: _evaluate(asked, ready, log))
+        return _attempt(lambda: _evaluate(asked, ready, log), ready.around.environ)
     return _Ended(ready.exit_code, ready) if isinstance(ready, Done) else ready
 
 
@@ -308,7 +308,7 @@ def _publish(
         except ChannelError as error:
             note(str(error))
         except Exception as error:  # noqa: BLE001 - no channel hides the verdict
-            for sentence in explained(error)[1]:
+            for sentence in explained(error, environ)[1]:
                 note(sentence)
     return published
 

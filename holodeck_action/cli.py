@@ -145,12 +145,13 @@ def validate(
     found = find_suites(suites or ("agent.yaml",), around.cwd, around.allowed)
     suites_loaded = load_all(found, around, allow_empty=allow_empty)
     missing = check_targets(suites_loaded, around)
-    for suite, notes in zip((loaded.suite for loaded in suites_loaded), missing, strict=True):
+    for loaded, notes in zip(suites_loaded, missing, strict=True):
+        suite, redactor = loaded.suite, loaded.redactor
         place = suite_place(suite, around.cwd)
         turns = sum(len(case.turns) for case in suite.cases)
         click.echo(f"{one_line(place, 1000)}: valid: {len(suite.cases)} cases, {turns} turns", caller.stdout)
         for notice in (*suite.notices, *notes):
-            click.echo(f"note: {one_line(notice, 1000)}", caller.stderr)
+            click.echo(f"note: {one_line(redactor.text(notice), 1000)}", caller.stderr)
     return 0
 
 
@@ -409,7 +410,7 @@ def run_command(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO,
 
 
 def _report(error: BaseException, environ: Mapping[str, str], stderr: TextIO) -> int:
-    code, lines = explained(error)
+    code, lines = explained(error, environ)
     for line in lines:
         stderr.write(f"error: {one_line(line, 2000)}\n")
     if environ.get("GITHUB_ACTIONS") == "true":

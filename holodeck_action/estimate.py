@@ -11,7 +11,7 @@ from holodeck_action.agents.own import instructions_of
 from holodeck_action.agents.registry import describe
 from holodeck_action.judging_estimate import JudgingEstimate, estimate_judges
 from holodeck_action.llm.budget import COMPLETION_GUESS, IMAGE_TOKENS, dollars, text_tokens
-from holodeck_action.preflight import Prepared
+from holodeck_action.preflight import Prepared, known_secrets
 from holodeck_action.reckoning import Span, fewest_trials, list_price, noun
 from holodeck_action.settings import Flags
 from holodeck_action.suite.providers import LLMProvider
@@ -77,11 +77,15 @@ def estimate_suite(item: Prepared) -> Estimate:
 
 
 def plan_lines(prepared: Sequence[Prepared], flags: Flags) -> Iterator[str]:
-    """Yield what a run would ask, one line for each suite, and what it may spend.
+    """Return what a run would ask, one line for each suite, and what it may spend.
 
     Raises:
         TargetError: instructions cannot be read.
     """
+    return map(known_secrets(prepared).text, _plan_lines(prepared, flags))
+
+
+def _plan_lines(prepared: Sequence[Prepared], flags: Flags) -> Iterator[str]:
     needed: list[_Least] = []
     for item in prepared:
         found = estimate_suite(item) if asks_model(item) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from holodeck_action import __version__
@@ -11,8 +12,17 @@ EXIT_INTERNAL = 3
 EXIT_INTERRUPTED = 4
 
 
-def explained(error: BaseException) -> tuple[int, tuple[str, ...]]:
-    """Return the exit code for an error and what to say about it, one problem a line."""
+def explained(error: BaseException, environ: Mapping[str, str]) -> tuple[int, tuple[str, ...]]:
+    """Return the exit code for an error and what to say about it: one problem a line, without the job's secrets."""
+    from holodeck_action.text.redaction import Redactor
+    from holodeck_action.text.secrets import environment_secrets
+
+    code, lines = _sentences(error)
+    redactor = Redactor(environment_secrets(environ))
+    return code, tuple(map(redactor.text, lines))
+
+
+def _sentences(error: BaseException) -> tuple[int, tuple[str, ...]]:
     from holodeck_action.problems import ConfigurationError
 
     if isinstance(error, ConfigurationError):

@@ -21,10 +21,10 @@ from holodeck_action.runner.conditions import silence_on_tools
 from holodeck_action.runner.identity import run_identity
 from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
 from holodeck_action.suite.applicability import judged_metrics
-from holodeck_action.suite.targets import ModelTarget
+from holodeck_action.suite.targets import AnyTarget, HttpTarget, ModelTarget
 from holodeck_action.suite.values import Suite
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.text.secrets import environment_secrets
+from holodeck_action.text.secrets import credentials_in, environment_secrets
 from holodeck_action.tracing.traces import secrets_of
 from holodeck_action.usercode.pool import WorkerPool
 
@@ -108,7 +108,7 @@ def open_all(
     suites: list[Opened] = []
     problems: list[str | Located] = []
     for item, folder in zip(prepared, folders, strict=True):
-        redactor = redactor_of(item.suite, item.environ)
+        redactor = redactor_of(item.suite, item.environ, item.target)
         try:
             suites.append(_open(item, redactor, shared))
             if folder is not None:
@@ -117,17 +117,19 @@ def open_all(
             problem = target_problem(item.suite, item.shown, str(error), written=item.written)
             problems.append(through(problem, redactor.text))
         except JournalError as error:
-            problems.append(str(error))
+            problems.append(redactor.text(str(error)))
     if problems:
         asyncio.run(close_all(suites))
         raise ConfigurationError(problems)
     return suites
 
 
-def redactor_of(suite: Suite, environ: Mapping[str, str]) -> Redactor:
+def redactor_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | None = None) -> Redactor:
     """Return what takes the secrets of a suite out of everything that is kept or shown of its run."""
-    of_servers = server_secrets(suite.agent.tools or (), suite.checkout)
-    return Redactor(suite.secrets | environment_secrets(environ) | of_servers | secrets_of(suite, environ))
+    found = suite.secrets | environment_secrets(environ) | secrets_of(suite, environ)
+    if isinstance(target, HttpTarget):
+        found |= set(credentials_in(target.url))
+    return Redactor(found | server_secrets(suite.agent.tools or (), suite.checkout))
 
 
 def _open(item: Prepared, redactor: Redactor, shared: Budget | None) -> Opened:

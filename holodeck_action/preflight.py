@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from holodeck_action.agents.base import TargetError
@@ -94,6 +95,11 @@ class Loaded:
     environ: Mapping[str, str]
     cards: Mapping[str, JudgeCard] = field(default_factory=dict)
 
+    @property
+    def redactor(self) -> Redactor:
+        """What masks the secrets that are known before anything is opened."""
+        return known_secrets([self])
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -120,6 +126,12 @@ class Prepared:
     def place(self) -> str:
         """The suite's file as the reader would type it."""
         return f"{self.shown}/{self.suite.file}" if self.shown else self.suite.file
+
+
+def known_secrets(suites: Iterable[Loaded | Prepared], environ: Mapping[str, str] = MappingProxyType({})) -> Redactor:
+    """Return what masks the secrets of suites and environments, as far as they are known before anything is opened."""
+    found = {secret for item in suites for secret in item.suite.secrets | environment_secrets(item.environ)}
+    return Redactor(found | environment_secrets(environ))
 
 
 def find_suites(patterns: Sequence[str], cwd: Path, allowed: Allowed = NOTHING_MORE) -> tuple[Path, ...]:
@@ -191,7 +203,9 @@ def load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool =
         suite = replace(suite, notices=(*suite.notices, *weak_assertions(suite)))
         suites.append(Loaded(suite, found.variables, cards))
     if lines:
-        raise ConfigurationError(lines)
+        # What code of the suite says when it is imported may be anything.
+        redactor = known_secrets(suites, around.environ)
+        raise ConfigurationError([through(line, redactor.text) for line in lines])
     return tuple(suites)
 
 
@@ -228,7 +242,8 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
             )
         )
     if lines:
-        raise ConfigurationError(lines)
+        redactor = known_secrets(suites, around.environ)
+        raise ConfigurationError([through(line, redactor.text) for line in lines])
     return tuple(prepared)
 
 
@@ -248,7 +263,7 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
         silence: tuple[str, ...] = ()
         suite, target = loaded.suite, loaded.suite.policy.target
         shown = shown_folder(suite.folder, around.cwd)
-        redactor = Redactor(suite.secrets | environment_secrets(loaded.environ))
+        redactor = loaded.redactor
         reasons: tuple[str, ...] = ()
         try:
             if target is None:

@@ -26,6 +26,7 @@ from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.targets import HttpTarget
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.text.plain import excerpt
+from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
     import httpx2
@@ -37,9 +38,6 @@ _ERROR_BODY = 8192
 
 _ERROR_BODY_S = 2.0
 """How long an error's body is waited for: its status says the most."""
-
-_SHORT_SECRET = 4
-"""Secrets of fewer characters are too common to be taken out of an error's text."""
 
 
 def shown_url(url: str) -> str:
@@ -77,7 +75,7 @@ class HttpAgent:
         self._headers = {name: value.get_secret_value() for name, value in target.headers.items()}
         for name, value in self._headers.items():
             check_header(name, value, reserved=_FRAMING)
-        self._secrets = _secrets(target.url, self._headers)
+        self._redactor = Redactor(_secrets(target.url, self._headers))
         # Both are only compiled here: whatever they compute, they compute in a process with limits.
         if target.request is not None:
             RequestTemplate(target.request)
@@ -260,15 +258,10 @@ class HttpAgent:
 
     def _without_secrets(self, text: str) -> str:
         """Return an excerpt of a body, which may repeat what was sent to it."""
-        return excerpt(self._redacted(text))
-
-    def _redacted(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
+        return excerpt(self._redactor.text(text))
 
     def _error(self, sentence: str, code: str, context: Mapping[str, object] | None = None) -> AgentError:
-        return AgentError(self._redacted(f"{self._shown} {sentence}"), code, dict(context or {}))
+        return AgentError(self._redactor.text(f"{self._shown} {sentence}"), code, dict(context or {}))
 
 
 class HttpSession(Session):
@@ -296,8 +289,8 @@ class HttpSession(Session):
         """Connections belong to the agent."""
 
 
-def _secrets(url: str, headers: Mapping[str, str]) -> list[str]:
-    """What a service may repeat and no message may: header values, user and password, query values; longest first."""
+def _secrets(url: str, headers: Mapping[str, str]) -> set[str]:
+    """What a service may repeat and no message may: header values, user and password, query values."""
     secrets = {value for _, value in parse_qsl(urlsplit(url).query)}
     for value in headers.values():
         _, _, credential = value.strip().partition(" ")
@@ -305,4 +298,4 @@ def _secrets(url: str, headers: Mapping[str, str]) -> list[str]:
     user, password = unquote(urlsplit(url).username or ""), unquote(urlsplit(url).password or "")
     if user or password:
         secrets |= {password, base64.b64encode(f"{user}:{password}".encode()).decode()}
-    return sorted((secret for secret in secrets if len(secret) >= _SHORT_SECRET), key=lambda text: (-len(text), text))
+    return secrets

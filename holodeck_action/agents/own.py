@@ -28,6 +28,7 @@ from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.targets import ModelTarget
 from holodeck_action.suite.tools import FunctionTool, HierarchicalDocumentTool, MCPTool, PromptTool, VectorstoreTool
 from holodeck_action.suite.values import Case, Suite
+from holodeck_action.text.cuts import cut
 from holodeck_action.text.redaction import Redactor
 
 
@@ -308,7 +309,7 @@ async def _opened(toolkit: Toolkit) -> Sequence[Tool]:
         raise
     except Exception as error:
         raise AgentError(
-            f"the tools cannot be used: {type(error).__name__}: {error}"[:1000], "tool_unavailable"
+            cut(f"the tools cannot be used: {type(error).__name__}: {error}", 1000), "tool_unavailable"
         ) from error
 
 

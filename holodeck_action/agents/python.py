@@ -6,6 +6,7 @@ from holodeck_action.agents.base import AgentError, Reply, Session
 from holodeck_action.agents.conversation import Conversation
 from holodeck_action.agents.reply import reply_from_mapping
 from holodeck_action.suite.values import Case, Turn
+from holodeck_action.text.cuts import cut_before
 from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.pool import WorkerPool
 
@@ -88,4 +89,4 @@ def _agent_error(error: UserCodeError) -> AgentError:
 
 
 def _facts(context: dict[str, object], output: str) -> dict[str, object]:
-    return {**context, "output": output[-_OUTPUT_SHOWN:]} if output else context
+    return {**context, "output": cut_before(output, _OUTPUT_SHOWN)} if output else context

@@ -13,6 +13,7 @@ from holodeck_action.agents.untrusted import parse_json
 from holodeck_action.llm.chat import ChatAnswer
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.checkout import Checkout
+from holodeck_action.text.cuts import cut
 from holodeck_action.text.plain import excerpt
 
 _MOST_PROBLEMS = 5
@@ -49,7 +50,7 @@ class AnswerFormat:
             AgentError: `refused`, `cut_off` at the limit, or `bad_output`: it is no JSON, or does not fit. The context
                 holds the beginning of the answer, and of a misfit the path in the schema.
         """
-        context: dict[str, object] = {"answer": answer.text[:_RAW_SHOWN]}
+        context: dict[str, object] = {"answer": cut(answer.text, _RAW_SHOWN)}
         if answer.refused:
             raise AgentError(f"the model refused to answer: {excerpt(answer.text)}", "refused", context)
         if answer.truncated:

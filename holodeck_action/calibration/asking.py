@@ -52,6 +52,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.targets import RecordedTarget
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
+from holodeck_action.text.cuts import cut
 from holodeck_action.text.plain import one_line
 from holodeck_action.tracing.traces import FlushTime, traced_run
 from holodeck_action.usercode.pool import WorkerPool
@@ -292,7 +293,9 @@ def _case_turn(row: LabelledAnswer, suite: Suite, label: str) -> Turn:
     cases = [case for case in suite.cases if case.id == row.case]
     cases = cases or [case for case in suite.cases if case.name == row.case]
     if len(cases) != 1:
-        raise LabelError([f"column case: {len(cases) or 'no'} cases of the suite are called {row.case!r:.80}"])
+        raise LabelError(
+            [f"column case: {len(cases) or 'no'} cases of the suite are called {cut(str(row.case), 80)!r}"]
+        )
     turns = [
         (turn, spec)
         for turn in cases[0].turns

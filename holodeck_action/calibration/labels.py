@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holodeck_action.text.cuts import cut
+
 _PASS = frozenset(("pass", "passed", "yes", "true", "1"))
 _FAIL = frozenset(("fail", "failed", "no", "false", "0"))
 _OTHER_NAMES = {"actual_output": "response", "expected_output": "ground_truth"}
@@ -221,15 +223,17 @@ class _Row:
             value = float(text)
             if 0 <= value <= 1:
                 return value
-            self._problem(column, f"{text[:40]!r} is no score from 0 to 1")
+            self._problem(column, f"{cut(text, 40)!r} is no score from 0 to 1")
         elif scores:
-            self._problem(column, f"{text[:40]!r} is no number, but other labels of the file are scores")
+            self._problem(column, f"{cut(text, 40)!r} is no number, but other labels of the file are scores")
         elif text.lower() in _PASS:
             return 1.0
         elif text.lower() in _FAIL:
             return 0.0
         else:
-            self._problem(column, f"{text[:40]!r} is no label: write pass or fail, yes or no, 1 or 0, or a score 0..1")
+            self._problem(
+                column, f"{cut(text, 40)!r} is no label: write pass or fail, yes or no, 1 or 0, or a score 0..1"
+            )
         return None
 
     def _index(self, column: str) -> int | None:
@@ -238,7 +242,7 @@ class _Row:
             return None
         if text.isascii() and text.isdigit() and len(text) < 7:
             return int(text)
-        self._problem(column, f"{text[:40]!r} is no index: write 0, 1, 2 and so on")
+        self._problem(column, f"{cut(text, 40)!r} is no index: write 0, 1, 2 and so on")
         return None
 
     def _list(self, column: str) -> tuple[str, ...] | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from holodeck_action.calibration.labels import LabelError, LabelledAnswer, Labels
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import CaseRecord, Record, TurnRecord
+from holodeck_action.text.cuts import cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +149,12 @@ def _by_place(
     row: LabelledAnswer, case: str, ids: set[str], by_case: Mapping[str, Sequence[_Place]], metric: str
 ) -> _Place:
     if not ids:
-        raise _NotFoundError("case", f"there is no case {case[:80]!r}")
+        raise _NotFoundError("case", f"there is no case {cut(case, 80)!r}")
     if len(ids) > 1:
-        raise _NotFoundError("case", f"{len(ids)} cases are called {case[:80]!r}: give the id of one")
+        raise _NotFoundError("case", f"{len(ids)} cases are called {cut(case, 80)!r}: give the id of one")
     places = by_case.get(next(iter(ids)), ())
     if not places:
-        raise _NotFoundError("case", f"no answer of {case[:80]!r} was evaluated by {metric}")
+        raise _NotFoundError("case", f"no answer of {cut(case, 80)!r} was evaluated by {metric}")
     places = _narrowed(places, "turn", row.turn, [place.turn.index for place in places], case, metric)
     places = _narrowed(places, "trial", row.trial, [place.trial for place in places], case, metric)
     return places[0]
@@ -165,10 +166,10 @@ def _narrowed(
     """Keep the places whose turn or trial is the wanted one; `there` holds that of each."""
     if wanted is None and len(set(there)) > 1:
         which = ", ".join(map(str, sorted(set(there))))
-        raise _NotFoundError(column, f"say which {column} of {case[:80]!r} ({which}) the label is about")
+        raise _NotFoundError(column, f"say which {column} of {cut(case, 80)!r} ({which}) the label is about")
     kept = [place for place, index in zip(places, there, strict=True) if wanted in (None, index)]
     if not kept:
-        raise _NotFoundError(column, f"{column} {wanted} of {case[:80]!r} was not evaluated by {metric}")
+        raise _NotFoundError(column, f"{column} {wanted} of {cut(case, 80)!r} was not evaluated by {metric}")
     return kept
 
 

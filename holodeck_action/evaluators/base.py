@@ -29,6 +29,7 @@ from holodeck_action.evaluators.params import (
 )
 from holodeck_action.evaluators.result import EvaluationResult
 from holodeck_action.evaluators.threads import in_daemon_thread
+from holodeck_action.text.cuts import cut
 
 __all__ = [
     "DEEPEVAL_PARAMS",
@@ -340,5 +341,5 @@ def compared_texts(name: str, inputs: Mapping[str, Any], error: type[EvaluationE
 
 def describe(error: BaseException) -> str:
     """Return type and text of an exception on one bounded line."""
-    text = " ".join(str(error)[:500].split()).encode(errors="backslashreplace").decode()
+    text = " ".join(cut(str(error), 500).split()).encode(errors="backslashreplace").decode()
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -10,6 +10,7 @@ from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.params import UNREPORTED
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.metrics import CodeMetric
+from holodeck_action.text.cuts import cut_before
 from holodeck_action.text.storable import storable
 from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.grading import UNREPORTED_CALLS
@@ -102,9 +103,9 @@ class CodeGraderEvaluator(BaseEvaluator):
                 ) from error
             facts = error.context
             if error.output:
-                facts["output"] = error.output[-_OUTPUT_SHOWN:]
+                facts["output"] = cut_before(error.output, _OUTPUT_SHOWN)
             raise EvaluationError(error.message, code=error.code, context=facts) from error
-        return self._result(storable(outcome.value), outcome.output[-_OUTPUT_SHOWN:])
+        return self._result(storable(outcome.value), cut_before(outcome.output, _OUTPUT_SHOWN))
 
     def _result(self, grade: Any, output: str) -> EvaluationResult:
         score, verdict, reason, details, confidence = self._parts(grade)

@@ -8,6 +8,7 @@ from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.result import check_score
 from holodeck_action.results.decide import decide
 from holodeck_action.results.record import CustomSummary, Record
+from holodeck_action.text.cuts import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.pool import WorkerPool
@@ -41,7 +42,9 @@ async def _summary(function: str, means: dict[str, float], pool: WorkerPool, red
         return CustomSummary(function, None, redactor.text(error.message))
     found = outcome.value.get("value") if isinstance(outcome.value, dict) else None
     if isinstance(found, bool) or not isinstance(found, int | float):
-        return CustomSummary(function, None, redactor.text(f"{function} gave {found!r:.100}, which is no number"))
+        return CustomSummary(
+            function, None, redactor.text(f"{function} gave {cut(repr(found), 100)}, which is no number")
+        )
     try:
         check_score(found, function)
     except EvaluationError as error:

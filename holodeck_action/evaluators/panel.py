@@ -17,6 +17,7 @@ from holodeck_action.evaluators.voting import JudgeVerdict, combine, share_for, 
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.suite.judging import Aggregation
+from holodeck_action.text.cuts import cut
 
 _OF_THE_RUN = frozenset(("budget_exhausted", "price_unknown"))
 """Codes of model calls that no other judge could make either."""
@@ -240,7 +241,9 @@ def _found(juror: Juror, result: EvaluationResult, failures: Sequence[tuple[Juro
     """
     score = result.score
     if isinstance(score, str) or (score is None and result.passed is None):
-        raise EvaluationError(f"{juror.label} gave {score!r:.80}, which cannot be put together", code="invalid_result")
+        raise EvaluationError(
+            f"{juror.label} gave {cut(repr(score), 80)}, which cannot be put together", code="invalid_result"
+        )
     details = {name: value for name, value in result.metadata.items() if name != "judge"}
     if result.evaluation_steps is not None:
         details["evaluation_steps"] = list(result.evaluation_steps)
@@ -285,7 +288,7 @@ def _error_of(failures: Sequence[tuple[Juror, Exception]]) -> dict[str, str] | N
         return None
     return {
         "code": _code_of(failures[0][1]),
-        "message": "; ".join(f"{juror.label}: {_message_of(error)}"[:_SHOWN] for juror, error in failures),
+        "message": "; ".join(cut(f"{juror.label}: {_message_of(error)}", _SHOWN) for juror, error in failures),
     }
 
 

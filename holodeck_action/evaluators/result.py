@@ -11,6 +11,7 @@ from typing import Any
 
 from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.results.evaluation import Polarity, Score
+from holodeck_action.text.cuts import cut
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -80,8 +81,9 @@ class EvaluationResult(dict[str, Any]):
     def _check_confidence(self, confidence: object) -> None:
         number = isinstance(confidence, int | float) and not isinstance(confidence, bool)
         if not number or not 0.0 <= confidence <= 1.0:  # type: ignore[operator]
+            shown = cut(repr(confidence), 80)
             raise EvaluationError(
-                f"{self.metric_name} gave the confidence {confidence!r:.80}, which is not a number from 0 to 1",
+                f"{self.metric_name} gave the confidence {shown}, which is not a number from 0 to 1",
                 code="invalid_result",
             )
 

@@ -22,6 +22,7 @@ from holodeck_action.evaluators.tool_wording import listed, shown_text, shown_va
 from holodeck_action.evaluators.wording import count, excerpt
 from holodeck_action.results.record import RetrievedChunk
 from holodeck_action.suite.metrics import RetrievalName
+from holodeck_action.text.cuts import cut
 
 RetrievalMetric = Callable[[Sequence[str], Mapping[str, float], int], float]
 
@@ -100,7 +101,7 @@ def _largest(gains: Mapping[str, float]) -> float:
     for chunk_id, gain in gains.items():
         if not 0.0 <= gain < math.inf:
             raise EvaluationError(
-                f"the gain of chunk {excerpt(chunk_id)} is {gain!r:.80}, not a finite number of at least 0",
+                f"the gain of chunk {excerpt(chunk_id)} is {cut(repr(gain), 80)}, not a finite number of at least 0",
                 code="invalid_input",
             )
     largest = max(gains.values(), default=0.0)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.llm.judge import JudgeAnswer
+from holodeck_action.text.cuts import cut
 
 T = TypeVar("T", bound=BaseModel)
 R = TypeVar("R")
@@ -87,7 +88,7 @@ def read_verdict(text: str, schema: type[T]) -> T:
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, wrong["loc"])) or "the answer"
-        raise VerdictError(f"{place}: {wrong['msg']}"[:_LONGEST]) from None
+        raise VerdictError(cut(f"{place}: {wrong['msg']}", _LONGEST)) from None
 
 
 def verdict_object(text: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holodeck_action.suite.judging import Aggregation
+from holodeck_action.text.cuts import cut
 
 _SHOWN = 400
 
@@ -104,10 +105,10 @@ def told(aggregation: Aggregation, passed: bool | None, verdicts: Sequence[Judge
 def _said(verdict: JudgeVerdict) -> str:
     if not verdict.given:
         error = verdict.error or {}
-        return f"no verdict of {error.get('message', verdict.model)[:_SHOWN]}"
+        return f"no verdict of {cut(error.get('message', verdict.model), _SHOWN)}"
     who = f"{verdict.model} (fallback)" if verdict.fallback else verdict.model
     found = f"{verdict.score:.4g}" if verdict.score is not None else "passed" if verdict.passed else "failed"
-    return f"{who} {found}: {verdict.reason[:_SHOWN]}"
+    return f"{who} {found}: {cut(verdict.reason, _SHOWN)}"
 
 
 def _of_scores(aggregation: Aggregation, scores: Sequence[float]) -> float:

@@ -39,6 +39,7 @@ from holodeck_action.github.retry import (
 )
 from holodeck_action.github.values import ShapeError
 from holodeck_action.text.plain import one_line
+from holodeck_action.text.redaction import Redactor
 
 T = TypeVar("T")
 
@@ -172,7 +173,7 @@ class Transport:
         parts = urlsplit(api_url)
         host = parts.hostname or ""
         retry = Repeats(pause=pause, clock=clock)
-        self._token = token
+        self._redactor = Redactor((token,))
         self._clock = clock
         self._origin = (parts.scheme, host, parts.port)
         self._prefix = parts.path.rstrip("/") + "/"
@@ -324,8 +325,7 @@ class Transport:
         return f"{method} {self._safe(urlsplit(path).path)}"
 
     def _safe(self, text: str) -> str:
-        # Before, as a cut would leave a part of it; after, as characters may have stood hidden in it.
-        return one_line(text.replace(self._token, "***"), _MESSAGE).replace(self._token, "***")
+        return one_line(self._redactor.text(text), _MESSAGE)
 
 
 def _nothing(_: Any) -> None:

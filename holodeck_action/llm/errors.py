@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.llm.calls import wire_error
+from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
     from holodeck_action.llm.providers import ModelPlan
@@ -192,5 +193,4 @@ def _error(plan: ModelPlan, message: str, code: str, status: int | None) -> Mode
     context: dict[str, object] = {"provider": plan.provider, "model": plan.name}
     if status is not None:
         context["status"] = status
-    key = plan.account.key
-    return ModelCallError(message.replace(key, "***") if len(key) >= 4 else message, code, context)
+    return ModelCallError(Redactor((plan.account.key,)).text(message), code, context)

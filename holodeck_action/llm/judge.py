@@ -11,6 +11,7 @@ from holodeck_action.llm.endings import refusal_of
 from holodeck_action.llm.errors import ModelCallError, call_error, malformed
 from holodeck_action.llm.providers import REASONING, ModelPlan, resolve_model
 from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.text.cuts import cut
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelRequest, ModelResponse
@@ -175,7 +176,7 @@ class JudgeModel:
         refusal = refusal_of(response, self.plan)
         if refusal is not None:
             raise ModelCallError(
-                f"{self.plan.shown} refused to judge: {(refusal or 'it declined')[:200]}",
+                f"{self.plan.shown} refused to judge: {cut(refusal or 'it declined', 200)}",
                 "refused",
                 {"provider": self.plan.provider, "model": self.plan.name},
             )

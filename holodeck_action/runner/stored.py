@@ -14,6 +14,7 @@ from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, T
 from holodeck_action.runner.schedule import TrialKey
 from holodeck_action.runner.trial import Clock, Scorer, with_calls
 from holodeck_action.suite.values import Case, Suite, Turn
+from holodeck_action.text.cuts import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.spans import span
 
@@ -170,7 +171,7 @@ class StoredTrials:
             evaluations = await self.scorer.score(answer)
             assertions = await self.scorer.check_tools(turn, kept.tool_invocations)
         except Exception as defect:  # noqa: BLE001 - one case's trouble is nobody else's
-            message = f"the answer could not be graded: {type(defect).__name__}: {defect}"[:1000]
+            message = cut(f"the answer could not be graded: {type(defect).__name__}: {defect}", 1000)
             error = ErrorInfo(type(defect).__name__, message, "internal")
             evaluations, assertions = self.scorer.pending(turn, f"not evaluated: {message}"), ()
         return replace(kept, source=turn.mark, evaluations=evaluations, tool_assertions=assertions, error=error)

@@ -22,6 +22,7 @@ from holodeck_action.results.record import (
     TurnRecord,
 )
 from holodeck_action.suite.values import Case, Turn
+from holodeck_action.text.cuts import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.spans import Scope, span
 
@@ -304,7 +305,7 @@ class TrialRunner:
             try:
                 evaluations, assertions = await exchange.graded
             except Exception as defect:  # noqa: BLE001 - one case's trouble is nobody else's
-                message = f"the answer could not be graded: {type(defect).__name__}: {defect}"[:1000]
+                message = cut(f"the answer could not be graded: {type(defect).__name__}: {defect}", 1000)
                 error = ErrorInfo(type(defect).__name__, message, "internal")
         if evaluations is None:
             reason = exchange.skipped or f"not evaluated: {error.message if error else 'no answer'}"
@@ -341,7 +342,7 @@ def error_info(error: Exception) -> ErrorInfo:
     """Describe an agent's failure as data."""
     if isinstance(error, AgentError):
         return ErrorInfo("AgentError", error.message, error.code, dict(error.context))
-    return ErrorInfo(type(error).__name__, f"the agent failed: {type(error).__name__}: {error}"[:1000], "internal")
+    return ErrorInfo(type(error).__name__, cut(f"the agent failed: {type(error).__name__}: {error}", 1000), "internal")
 
 
 def _message(role: str, text: str) -> dict[str, Any]:

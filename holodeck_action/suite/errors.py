@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from holodeck_action.suite.marks import SourceMark
+from holodeck_action.text.redaction import Redactor
 
 _LONGEST_QUOTE = 60
 _SHORTEST_SECRET = 4
@@ -37,7 +38,8 @@ class SuiteError(Exception):
 
     def __init__(self, problems: Iterable[Problem], secrets: Iterable[str] = ()) -> None:
         known = tuple(secrets)
-        unique = {replace(problem, message=masked(problem.message, known)) for problem in problems}
+        redactor = Redactor(known)
+        unique = {replace(problem, message=redactor.text(masked(problem.message, known))) for problem in problems}
         self.problems = tuple(sorted(unique, key=_position))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 

@@ -19,6 +19,7 @@ from holodeck_action.suite.targets import RecordedTarget
 from holodeck_action.suite.tools import FunctionTool, HierarchicalDocumentTool, MCPTool, PromptTool, VectorstoreTool
 from holodeck_action.suite.validation import Path as Where
 from holodeck_action.suite.validation import position_of
+from holodeck_action.text.cuts import cut
 
 _MISSING = "the file does not exist (allowed: a path relative to {beside})"
 
@@ -149,7 +150,7 @@ def _no_schema(written: Any) -> str | None:
         Draft202012Validator.check_schema(written)
     except SchemaError as error:
         where = field_path([*error.path])
-        return f"{where}: {error.message}"[:300] if where else error.message[:300]
+        return cut(f"{where}: {error.message}" if where else error.message, 300)
     except RecursionError:
         return "it is nested too deeply"
     return None

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.metrics import RESPONSE_PATH, RagName, RetrievalName
+from holodeck_action.text.cuts import cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ def _range(finding: Finding) -> str:
     low = f"{schema['ge']:g} or more" if "ge" in schema else f"above {schema['gt']:g}" if "gt" in schema else ""
     high = f"{schema['le']:g}" if "le" in schema else ""
     allowed = f"{schema['ge']:g} to {high}" if high and "ge" in schema else low or f"at most {high}"
-    value = "the value" if finding.hidden else f"{finding.value}"[:40]
+    value = "the value" if finding.hidden else cut(f"{finding.value}", 40)
     return f"{value} is out of range (allowed: {allowed})"
 
 

@@ -45,7 +45,7 @@ def environment_secrets(environ: Mapping[str, str]) -> frozenset[str]:
         if len(value) >= SHORTEST_PART and _SECRET_NAME.search(name):
             found.add(value)
         else:
-            found.update(_credentials(value))
+            found.update(credentials_in(value))
     return frozenset(found)
 
 
@@ -62,10 +62,10 @@ def parts(secret: str) -> Iterator[str]:
             yield credential
         if scheme[0].strip().lower() == "basic":
             yield from _pair(_decoded(credential))
-    yield from _credentials(whole)
+    yield from credentials_in(whole)
 
 
-def _credentials(text: str) -> Iterator[str]:
+def credentials_in(text: str) -> Iterator[str]:
     """Yield what a longer text holds of credentials: of URLs, and of settings such as `AccountKey=…`."""
     if "://" in text and "@" in text:
         for userinfo in _USERINFO.findall(text):

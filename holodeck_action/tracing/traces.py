@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol, TextIO
 
 from holodeck_action.suite.values import Suite
+from holodeck_action.text.cuts import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.tracing.plan import header_secrets, plan_traces
@@ -122,6 +123,6 @@ def open_traces(
         )
         return Traces(notices=(*notices, f"{missing}; {_INSTALL}"))
     except Exception as error:  # noqa: BLE001 - no suite fails because of its traces
-        sentence = redactor.text(f"observability: traces cannot be sent: {type(error).__name__}: {error}"[:500])
+        sentence = cut(redactor.text(f"observability: traces cannot be sent: {type(error).__name__}: {error}"), 500)
         return Traces(notices=(*notices, sentence))
     return Traces(opened, notices)

@@ -6,6 +6,8 @@ import os
 from types import TracebackType
 from typing import Any
 
+from holodeck_action.text.cuts import cut
+
 _MAX_TEXT = 2000
 _MAX_FRAMES = 30
 _INSTALLED = ("site-packages", "dist-packages")
@@ -40,7 +42,7 @@ class CallError(Exception):
     ) -> None:
         super().__init__(message)
         self.code = code
-        self.message = message[: 2 * _MAX_TEXT]
+        self.message = cut(message, 2 * _MAX_TEXT)
         self.type = type
         self.text = text
         self.frames = frames
@@ -78,10 +80,10 @@ class Places:
         text = ""
         if isinstance(error, SystemExit):
             action, code = "it called sys.exit", "exited"
-            what = f"{action}({'' if error.code is None else repr(error.code)[:80]})"
+            what = f"{action}({'' if error.code is None else cut(repr(error.code), 80)})"
         else:
             what = f"{action} {type(error).__name__}"
-            text = " ".join(_text_of(error).split())[:_MAX_TEXT]
+            text = cut(" ".join(_text_of(error).split()), _MAX_TEXT)
             what += f": {text}" if text else ""
         frames = self._frames(error.__traceback__)
         place = self._place_of_syntax_error(error)
@@ -111,7 +113,7 @@ class Places:
             code = traceback.tb_frame.f_code
             shown = self.shown(code.co_filename)
             if shown is not None:
-                line = linecache.getline(code.co_filename, traceback.tb_lineno).strip()[:200]
+                line = cut(linecache.getline(code.co_filename, traceback.tb_lineno).strip(), 200)
                 frames.append(f"{shown}:{traceback.tb_lineno} in {code.co_name}" + (f": {line}" if line else ""))
                 del frames[:-_MAX_FRAMES]
             traceback = traceback.tb_next
@@ -122,6 +124,6 @@ def _text_of(error: BaseException) -> str:
     try:
         if isinstance(error, SyntaxError):
             return str(error.msg)
-        return str(error)[: 4 * _MAX_TEXT]
+        return cut(str(error), 4 * _MAX_TEXT)
     except Exception as trouble:  # noqa: BLE001 - an exception whose text cannot be made still has its type
         return f"(its text cannot be made: {type(trouble).__name__})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from holodeck_action.text.cuts import cut
 from holodeck_action.usercode.failures import CallError
 
 _MAX_DEPTH = 100
@@ -53,7 +54,9 @@ class Plain:
         if isinstance(value, Mapping):
             self._count(1)
             return {
-                self.convert(_key(key, path), f"a key of {path}"): self.convert(item, f"{path}.{key!s:.40}", depth + 1)
+                self.convert(_key(key, path), f"a key of {path}"): self.convert(
+                    item, f"{path}.{cut(str(key), 40)}", depth + 1
+                )
                 for key, item in value.items()
             }
         if isinstance(value, list | tuple):
@@ -77,6 +80,10 @@ def scalar_of(value: Any) -> Any:
         if isinstance(scalar, bool | int | float | str):
             return scalar
     return value
+
+
+def _child(path: str, key: object) -> str:
+    return f"{path}.{cut(str(key), 40)}"
 
 
 def _key(key: object, path: str) -> str:

@@ -372,7 +372,7 @@ def test_a_cancelled_call_ends_its_process_and_is_recorded(tmp_path: Path) -> No
 def test_a_large_result_is_cut_and_its_size_recorded(tmp_path: Path) -> None:
     write(tmp_path, "def act(n: int): return 'é' * n\n", "shop")
     text, invocation = once(tmp_path, "act", n=5_000_000)
-    assert invocation.result == "é" * (MAX_BYTES // 2)
+    assert invocation.result == "é" * (MAX_BYTES // 2) + "…"
     assert invocation.bytes == 10_000_000
     assert text == (
         f"{invocation.result}\n[The result was cut here: it holds 10000000 bytes, of which {MAX_BYTES} are above.]"

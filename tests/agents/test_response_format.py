@@ -16,6 +16,7 @@ from holodeck_action.llm.chat import ChatAnswer
 from holodeck_action.llm.output import is_closed, is_strict
 from holodeck_action.llm.providers import resolve_model
 from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.text.cuts import cut
 from tests.agents.conversations import MAX_BYTES, converse, make_case, run
 from tests.agents.test_model import config, live_wire
 from tests.agents.test_own import KEY, asking, assert_hidden, calling, function, recorded_error, report
@@ -207,7 +208,7 @@ def test_an_answer_that_is_no_json_is_an_error(models: FakeModels, text: str) ->
     assert found.code == "bad_output"
     assert found.message.startswith("the answer is not JSON, which response_format asks for (")
     assert len(found.message) < 500
-    assert found.context["answer"] == text[:2000]
+    assert found.context["answer"] == cut(text, 2000)
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "ollama"])

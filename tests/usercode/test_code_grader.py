@@ -178,7 +178,7 @@ def test_evaluations_that_fail(
 
 def test_details_and_output_are_kept(tmp_path: Path) -> None:
     result = evaluate(tmp_path, "(print('x' * 5000), GraderResult(1.0, details={'seen': [1]}))[1]")
-    assert result.metadata == {"details": {"seen": [1]}, "output": "x" * 4095 + "\n"}
+    assert result.metadata == {"details": {"seen": [1]}, "output": "…" + "x" * 4095 + "\n"}
     assert evaluate(tmp_path, "True").metadata == {}
 
 

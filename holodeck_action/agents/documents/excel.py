@@ -12,6 +12,7 @@ import openpyxl
 from openpyxl.utils import range_boundaries
 
 from holodeck_action.agents.documents.content import UnreadableError, check_office, opened
+from holodeck_action.text.cuts import cut
 
 _CELLS = re.compile(r"[A-Z]{1,3}[0-9]{1,7}(:[A-Z]{1,3}[0-9]{1,7})?|[A-Z]{1,3}:[A-Z]{1,3}|[0-9]{1,7}:[0-9]{1,7}")
 _MOST_NAMED = 20
@@ -39,7 +40,9 @@ def excel(path: str, roots: Sequence[str] | None, sheet: str | None, cells: str 
     names = [worksheet.title for worksheet in book.worksheets]
     if sheet is not None and sheet not in names:
         more = ", …" if len(names) > _MOST_NAMED else ""
-        raise UnreadableError(f"there is no sheet {sheet!r:.80} (it has: {', '.join(names[:_MOST_NAMED])}{more})")
+        raise UnreadableError(
+            f"there is no sheet {cut(repr(sheet), 80)} (it has: {', '.join(names[:_MOST_NAMED])}{more})"
+        )
     chosen = names if sheet is None and cells is None else [sheet if sheet is not None else names[0]]
     tables = {name: list(_rows(book[name], formulas[name], bounds)) for name in chosen}
     if not any(tables.values()):
@@ -56,7 +59,7 @@ def _bounds(cells: str) -> dict[str, int | None]:
             raise ValueError(plain)
         left, top, right, bottom = range_boundaries(plain)
     except ValueError:
-        raise UnreadableError(f"{cells!r:.80} is no range of cells; give one such as A1:C10") from None
+        raise UnreadableError(f"{cut(repr(cells), 80)} is no range of cells; give one such as A1:C10") from None
     return {"min_col": left, "min_row": top, "max_col": right, "max_row": bottom}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from holodeck_action.agents.documents.kinds import SHOWN, Kind, kind_of
 from holodeck_action.suite.checkout import MOST_FILE, Checkout, ReachError
+from holodeck_action.text.cuts import cut
 from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.limited import limited_pool
 
@@ -180,7 +181,7 @@ def _reason(error: UserCodeError, reference: str, kind: Kind, timeout_s: float) 
         case "raised", "MemoryError":
             return f"the {shown} needs more memory to be read than it may have; give a smaller one"
         case "raised", _:
-            return f"it cannot be read as a {shown}: {error.type}: {error.text}"[:_LONGEST_REASON]
+            return cut(f"it cannot be read as a {shown}: {error.type}: {error.text}", _LONGEST_REASON)
         case "timeout", _:
             return (
                 f"the {shown} was not read within {timeout_s:g} s; raise execution.file_timeout, or give a smaller one"

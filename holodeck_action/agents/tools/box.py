@@ -13,6 +13,7 @@ from holodeck_action.agents.tools.retrieval import chunks_of
 from holodeck_action.agents.untrusted import unknown_key
 from holodeck_action.llm.tools import ToolDefinition
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
+from holodeck_action.text.cuts import MARK
 from holodeck_action.text.plain import excerpt
 from holodeck_action.tracing.spans import Span, span
 
@@ -134,9 +135,11 @@ class ToolBox:
             )
             traced.fail(error.code)
             return f"Error: {error.shown}"
-        traced.set_content("gen_ai.tool.call.result", result.value)
+        # Without a mark, a piece of a secret at the cut would pass for something else.
+        value = f"{result.value}{MARK}" if result.cut else result.value
+        traced.set_content("gen_ai.tool.call.result", value)
         invocations[slot] = ToolInvocation(
-            shown_name, read, result.value, result.bytes, self._duration(result.duration_ms, started)
+            shown_name, read, value, result.bytes, self._duration(result.duration_ms, started)
         )
         if tool.is_retrieval:
             chunks[slot] = chunks_of(result.value)
@@ -175,4 +178,5 @@ def _text_of(result: ToolResult) -> str:
         text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
     if not result.cut:
         return text
-    return f"{text}\n[The result was cut here: it holds {result.bytes} bytes, of which {len(text.encode())} are above.]"
+    above = len(text.encode())
+    return f"{text}{MARK}\n[The result was cut here: it holds {result.bytes} bytes, of which {above} are above.]"

@@ -20,6 +20,7 @@ from holodeck_action.suite.errors import Problem, SuiteError, quoted
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.tools import FunctionTool as FunctionEntry
 from holodeck_action.suite.tools import ToolModel
+from holodeck_action.text.cuts import cut
 from holodeck_action.text.storable import storable
 from holodeck_action.usercode.dedicated import DedicatedWorker
 from holodeck_action.usercode.errors import UserCodeError
@@ -220,5 +221,5 @@ def _result(answer: Any, max_bytes: int, duration_ms: float) -> ToolResult | Non
 def _shown(error: UserCodeError, reference: str) -> str:
     """Say to the model what happened: no places in files, which change without the function changing."""
     if error.code == "raised":
-        return f"{error.type}: {error.text}"[:_LONGEST_ERROR] if error.text else error.type
-    return _PLAIN_WORDS.get(error.code) or error.message.removeprefix(f"{reference}: ")[:_LONGEST_ERROR]
+        return cut(f"{error.type}: {error.text}", _LONGEST_ERROR) if error.text else error.type
+    return _PLAIN_WORDS.get(error.code) or cut(error.message.removeprefix(f"{reference}: "), _LONGEST_ERROR)

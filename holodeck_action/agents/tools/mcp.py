@@ -15,6 +15,7 @@ from holodeck_action.llm.tools import ToolDefinition
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import HierarchicalDocumentTool, MCPTool, ToolModel, VectorstoreTool
+from holodeck_action.text.cuts import cut
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.storable import storable
@@ -111,7 +112,7 @@ class McpServers:
                 )
         if troubles:
             context = {key: value for error in troubles for key, value in error.context.items()}
-            raise AgentError("; ".join(error.message for error in troubles)[:2000], "tool_unavailable", context)
+            raise AgentError(cut("; ".join(error.message for error in troubles), 2000), "tool_unavailable", context)
         return tools
 
 

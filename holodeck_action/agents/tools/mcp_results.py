@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holodeck_action.agents.tools.base import ToolError, ToolResult
 from holodeck_action.agents.untrusted import parse_json
+from holodeck_action.text.cuts import cut
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.storable import storable, storable_text
 from holodeck_action.usercode.failures import CallError
@@ -79,7 +80,7 @@ def read_result(result: CallToolResult, place: str, max_bytes: int, *, is_retrie
     parts = [_shown(block) for block in result.content]
     if result.is_error:
         text = storable_text("\n".join(parts)) or "the tool failed and did not say why"
-        raise ToolError(f"{place}: {excerpt(text, _SHORTEST_ERROR)}", "raised", shown=text[:_LONGEST_ERROR])
+        raise ToolError(f"{place}: {excerpt(text, _SHORTEST_ERROR)}", "raised", shown=cut(text, _LONGEST_ERROR))
     has_text = any(block.type == "text" for block in result.content)
     value: Any = "\n".join(parts)
     if is_retrieval:

@@ -22,6 +22,7 @@ from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.suite.metric_base import VALID_EVALUATION_PARAMS
+from holodeck_action.text.cuts import cut
 from holodeck_action.tracing.spans import Scope
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         if isinstance(error, EvaluationError):
             return error
         summary = {
-            name: value[:_SHOWN]
+            name: cut(value, _SHOWN)
             for name in ("input", "actual_output", "expected_output")
             if isinstance(value := given.get(name), str)
         }
