@@ -36,7 +36,7 @@ from holodeck_action.preflight import (
     template_of,
 )
 from holodeck_action.problems import Located
-from holodeck_action.process import collect_rarely, leave
+from holodeck_action.process import collect_rarely, hide_tokens, leave
 from holodeck_action.publication import read_runs
 from holodeck_action.reports.budget import Budget
 from holodeck_action.reports.custom import CustomTemplate
@@ -103,6 +103,8 @@ def main() -> None:
     os.dup2(1, 2)
     log.reconfigure(encoding="utf-8", line_buffering=True)
     sys.stderr = log
+    if (told := hide_tokens()) is not None:
+        log.write(f"note: {told}\n")
     code = run_step(dict(os.environ), log)
     log.flush()
     # A verdict that nobody can read is never a pass.

@@ -30,7 +30,7 @@ from holodeck_action.options import (
     reach_options,
     report_options,
 )
-from holodeck_action.process import collect_rarely, leave
+from holodeck_action.process import collect_rarely, hide_tokens, leave
 from holodeck_action.reports.streams import lasting_streams
 from holodeck_action.text.plain import one_line
 
@@ -374,6 +374,8 @@ def main() -> None:
     """Run the command line and exit with its code."""
     collect_rarely()
     stdout, stderr = lasting_streams()
+    if (told := hide_tokens()) is not None:
+        click.echo(f"note: {told}", err=True)
     code = run_command(sys.argv[1:], dict(os.environ), stdout, stderr)
     stdout.flush()
     if stdout.failure is not None:

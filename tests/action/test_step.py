@@ -11,6 +11,7 @@ from holodeck_action.github.files import SUMMARY_LIMIT
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.files import read_record
 from tests.action.step import ROOT, Step, action
+from tests.usercode.test_tokens import LOOKING
 
 
 def test_the_support_example(step: Step) -> None:
@@ -91,6 +92,13 @@ def test_the_workflow_can_let_suites_read_more(step: Step) -> None:
     assert "holodeck-action.yaml:2:12: target: the file lies outside of the checkout" in ended.text
     step.output_file.unlink()
     assert step.run({"allow_path": str(outside)}).code == 0
+
+
+def test_code_of_the_suite_finds_no_token_of_the_step(step: Step) -> None:
+    step.project.suite([{"input": "hi", "ground_truth": "hi"}], [{"type": "code", "grader": "graders:looks"}])
+    step.project.write("graders.py", f"{LOOKING}\n\ndef answer(messages):\n    return 'hi'\n")
+    step.project.policy(target="python:graders:answer")
+    assert step.run(arguments=()).code == 0
 
 
 def test_a_configuration_error_fails_whatever_fail_on_says(step: Step) -> None:
