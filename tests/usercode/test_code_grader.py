@@ -14,7 +14,9 @@ from holodeck_action.evaluators.base import EvaluationError, EvaluationResult, R
 from holodeck_action.evaluators.code_grader import CodeGraderEvaluator
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.metrics import CodeMetric, Scale
+from holodeck_action.usercode.environment import job_environment
 from holodeck_action.usercode.pool import WorkerPool
+from tests.cli.project import Project
 from tests.usercode.support import run, write
 
 
@@ -268,3 +270,33 @@ def test_a_forged_grade_is_no_grade(forged: object) -> None:
     with pytest.raises(EvaluationError) as caught:
         evaluator._result(forged, "")
     assert caught.value.message == "checks:check: its process sent what no grade can be"
+
+
+def test_a_run_keeps_booleans_and_how_sure_the_grader_is(project: Project) -> None:
+    project.write(
+        "graders.py",
+        """
+from holodeck.lib.test_runner.code_grader import GraderResult
+import os
+
+def sure(ctx):
+    return GraderResult(os.environ["DEEPEVAL_TELEMETRY_OPT_OUT"] == "1", confidence=0.9)
+""",
+    )
+    project.suite([{"name": "a", "input": "q"}], [{"type": "code", "grader": "graders:sure"}])
+    project.answers([{"case": "a", "response": "yes"}])
+    gate = {"metrics": {"sure": {"min_mean": 1.0}}}
+    project.policy(target="recorded:answers.jsonl", gates=gate)
+    finished, record = project.evaluate()
+    assert finished.code == 0, finished.stdout + finished.stderr
+    (found,) = record.cases[0].trials[0].turns[0].evaluations
+    assert (found.score, found.confidence) == (True, 0.9)
+    assert isinstance(found.score, bool)
+    done = project.run("report", "--format", "json", "out/results.json")
+    assert done.code == 0, done.stderr
+    assert '"stated":1' in done.stdout.replace(" ", "")
+
+
+def test_the_job_decides_whether_deepeval_tells_of_its_use() -> None:
+    assert job_environment({"GITHUB_TOKEN": "x"}) == {"DEEPEVAL_TELEMETRY_OPT_OUT": "1"}
+    assert job_environment({"DEEPEVAL_TELEMETRY_OPT_OUT": "0"}) == {"DEEPEVAL_TELEMETRY_OPT_OUT": "0"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar
 
 from holodeck_action.evaluators.azure import library
 from holodeck_action.evaluators.azure.config import ModelConfig
@@ -31,6 +31,8 @@ class FivePointResult(EvaluationResult):
 
 class AzureAIEvaluator(BaseEvaluator):
     """Asks a judge through an evaluator of Azure AI Evaluation; the five metrics are its subclasses.
+
+    A subclass of your own implements `_evaluate_impl` itself.
 
     Score = (raw - 1) / 4, with the raw score from 1 to 5.
 
@@ -69,7 +71,7 @@ class AzureAIEvaluator(BaseEvaluator):
             TypeError: this base itself, or nobody to grade.
             ValueError: a threshold outside 0..1, or a prompt with places for inputs that there are not.
         """
-        if not self.METRIC:
+        if not self.METRIC and type(self)._evaluate_impl is AzureAIEvaluator._evaluate_impl:
             raise TypeError("AzureAIEvaluator is the base of the metrics: use one, such as GroundednessEvaluator")
         super().__init__(timeout=timeout, retry_config=retry_config)
         provider = judge.plan.provider if judge is not None else getattr(model_config, "provider", None)
@@ -88,7 +90,7 @@ class AzureAIEvaluator(BaseEvaluator):
     @property
     def metric_name(self) -> str:
         """The metric's name in a suite; under it results hold the raw score."""
-        return self.METRIC
+        return self.METRIC or super().metric_name
 
     @classmethod
     def prompt_problem(cls, text: str) -> str | None:
@@ -104,7 +106,6 @@ class AzureAIEvaluator(BaseEvaluator):
         cause = error.__cause__ if isinstance(error, EvaluationError) else error
         return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
 
-    @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         inputs = {name: joined(kwargs[name]) for name in self.SEEN if kwargs.get(name) is not None}
         if not inputs["response"].strip():

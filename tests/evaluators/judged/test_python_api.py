@@ -132,6 +132,20 @@ def test_every_input_reaches_the_test_case() -> None:
     assert not found.metadata
 
 
+def test_an_evaluator_of_ones_own_on_azures_base() -> None:
+    api = "holodeck.lib.evaluators.azure_ai"
+
+    class Own(named(api, "AzureAIEvaluator")):  # type: ignore[misc]
+        async def _evaluate_impl(self, **given: Any) -> dict[str, Any]:
+            return {"score": 0.5, "asked": self.model_config.azure_deployment, **given}
+
+    config = named(api, "ModelConfig")(azure_endpoint="https://a.example", api_key="k", azure_deployment="judge")
+    result = asyncio.run(Own(config, timeout=5.0).evaluate(query="q"))
+    assert (result["Own"], result["asked"], result["query"]) == (0.5, "judge", "q")
+    with pytest.raises(TypeError, match="base of the metrics"):
+        named(api, "AzureAIEvaluator")(config)
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "told"),
     [
