@@ -19,6 +19,8 @@ from holodeck_action.text.redaction import MASK
 TOLERANCE = 1e-12
 """Largest difference of two equal scores: the built-in sum of floats is not the same in all versions of Python."""
 METRICS = ("bleu", "rouge", "meteor")
+_SHOWN = 1000
+"""Characters of a line: names and numbers are what a file says."""
 
 
 @dataclass(slots=True)
@@ -90,7 +92,7 @@ def _results(path: Path) -> list[Path]:
 
 def _told(file: Path, tally: _Tally, libraries: Sequence[str], stdout: TextIO) -> bool:
     """Say what came of a record; returns whether it holds."""
-    shown = one_line(str(file), 1000)
+    shown = one_line(str(file), _SHOWN)
     for sentence in tally.wrong:
         stdout.write(f"✗ {shown}: {sentence}\n")
     computed = tally.equal + len(tally.wrong)
@@ -108,7 +110,7 @@ def _turns(record: Record) -> Iterator[tuple[str, TurnRecord]]:
     for case in record.cases:
         for trial in case.trials:
             for turn in trial.turns:
-                yield one_line(f"case {case.id}, trial {trial.index + 1}, turn {turn.index + 1}"), turn
+                yield f"case {case.id}, trial {trial.index + 1}, turn {turn.index + 1}", turn
 
 
 def _tallied(record: Record) -> _Tally:
@@ -118,7 +120,7 @@ def _tallied(record: Record) -> _Tally:
             if MASK in (turn.response or "") or MASK in (turn.ground_truth or ""):
                 tally.hidden += 1
             elif different := _differences(score, turn):
-                tally.wrong.append(f"{place}, metric {one_line(score.name)}: {different}")
+                tally.wrong.append(one_line(f"{place}, metric {score.name}: {different}", _SHOWN))
             else:
                 tally.equal += 1
     return tally
@@ -141,10 +143,12 @@ def _scores_of(turn: TurnRecord) -> list[_Score]:
 
 def _within(composite: Evaluation) -> Iterator[_Score]:
     """Yield the scores of text metrics of a composite: its metadata has them in the order of its settings."""
-    asked = [metric for metric in composite.criteria.settings.get("metrics", ()) if metric.get("enabled", True)]
-    answered: Mapping[str, Any] = composite.metadata.get("metrics", {})
-    for settings, (name, numbers) in zip(asked, answered.items(), strict=False):
-        if settings.get("metric") in METRICS and numbers.get("score") is not None:
+    asked, answered = composite.criteria.settings.get("metrics"), composite.metadata.get("metrics")
+    if not isinstance(asked, list) or not isinstance(answered, Mapping):
+        return
+    enabled = (settings for settings in asked if isinstance(settings, Mapping) and settings.get("enabled", True))
+    for settings, (name, numbers) in zip(enabled, answered.items(), strict=False):
+        if settings.get("metric") in METRICS and isinstance(numbers, Mapping) and numbers.get("score") is not None:
             yield _Score(f"{composite.evaluator_name}, {name}", settings, numbers)
 
 
@@ -153,7 +157,10 @@ def _differences(score: _Score, turn: TurnRecord) -> str:
     if turn.response is None or turn.ground_truth is None:
         missing = "response" if turn.response is None else "ground_truth"
         return f"recorded {score.numbers['score']!r}, but the turn has no {missing}"
-    expected = _computed(score.settings, turn.response, turn.ground_truth)
+    try:
+        expected = _computed(score.settings, turn.response, turn.ground_truth)
+    except (KeyError, TypeError, ValueError):
+        return f"recorded {score.numbers['score']!r}, by settings that the metric does not have"
     wrong = [
         f"{'' if name == 'score' else f'{name} '}recorded {score.numbers.get(name)!r}, computed {number!r}"
         for name, number in expected.items()

@@ -21,6 +21,7 @@ ANSWERS = [
     "The kettles are shipped from Leeds, usually within two days.",
     "",
     "Nothing in common!",
+    "The \uff4bettles\u200b ship\u00ad from Leeds\u2028within 2\u00a0days \ue000.",
 ]
 METRICS: list[dict[str, Any]] = [
     {"type": "standard", "metric": "equality"},
@@ -70,7 +71,7 @@ def test_scores_of_a_run_are_those_of_the_libraries(project: Project) -> None:
     # Six a case: four metrics, and two of the composite.
     assert finished == Finished(
         0,
-        "✓ out/results.json: 30 of 30 text scores equal those of sacrebleu 2.6.0, rouge-score 0.1.2, nltk 3.10.4\n",
+        "✓ out/results.json: 36 of 36 text scores equal those of sacrebleu 2.6.0, rouge-score 0.1.2, nltk 3.10.4\n",
         "",
     )
     record = read_record(project.out / "results.json")
@@ -89,7 +90,7 @@ def test_each_difference_is_named(project: Project) -> None:
     first, last = finished.stdout.splitlines()
     assert finished.code == 1
     assert first.startswith("✗ out/results.json: case case-0, trial 1, turn 1, metric bleu: recorded 0.25, computed 0.")
-    assert last.startswith("✗ out/results.json: 23 of 24 text scores equal those of")
+    assert last.startswith("✗ out/results.json: 29 of 30 text scores equal those of")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,12 @@ def test_each_difference_is_named(project: Project) -> None:
         ("meteor", lambda each: replace(each, score=each.score + 2e-12), "metric meteor: recorded"),
         ("meteor", lambda each: replace(each, score=None), "metric meteor: recorded None"),
         ("bleu", lambda each: replace(each, score=True), "metric bleu: recorded True"),
+        ("bleu", lambda each: replace(each, score="0\n::error::x" * 999), "metric bleu: recorded '0"),
+        (
+            "rouge",
+            lambda each: replace(each, criteria=replace(each.criteria, settings={"variant": "rouge9"})),
+            "by settings that the metric does not have",
+        ),
     ],
 )
 def test_a_small_difference_is_one_too(
@@ -108,8 +115,10 @@ def test_a_small_difference_is_one_too(
     evaluated(project, ANSWERS[:1])
     changed(project, lambda turn: with_evaluation(turn, metric, change))
     finished = project.run("verify", "out")
-    assert (finished.code, finished.stdout.count("✗")) == (1, 2)
+    assert (finished.code, finished.stdout.count("✗"), finished.stdout.count("\n")) == (1, 2, 2)
     assert told in finished.stdout
+    assert "\n::" not in finished.stdout
+    assert max(map(len, finished.stdout.splitlines())) < 1200
 
 
 def test_another_answer_or_none_is_a_difference(project: Project) -> None:
