@@ -18,7 +18,8 @@ from holodeck_action.problems import Located, target_problem, through
 from holodeck_action.results.consumption import reused_of
 from holodeck_action.results.record import Record
 from holodeck_action.runner.conditions import silence_on_tools
-from holodeck_action.runner.identity import run_identity
+from holodeck_action.runner.identity import named_modules, run_identity
+from holodeck_action.runner.imports import ImportedFiles
 from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
 from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.targets import AnyTarget, HttpTarget, ModelTarget
@@ -43,7 +44,7 @@ class Opened:
     `folder` is where its files go, None for nowhere. `agent` is None where stored answers are graded; `own` is the
     agent where it is the suite's own model. `budgets` limit its calls. `wire` carries the calls of models, None where
     none is asked; `judges` are those that grade, `reuse` has the verdicts of earlier runs (None: all are asked for).
-    `files` reads the files of its cases, None where there are none.
+    `files` reads the files of its cases, None where there are none. `imported` are the files of its code.
     """
 
     item: Prepared
@@ -56,6 +57,7 @@ class Opened:
     reuse: Reuse | None
     files: CaseFiles | None
     target_pool: WorkerPool
+    imported: ImportedFiles
     redactor: Redactor
     identity: Mapping[str, Any]
     resumed: Resumed
@@ -134,7 +136,8 @@ def redactor_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | No
 
 def _open(item: Prepared, redactor: Redactor, shared: Budget | None) -> Opened:
     # A turn's deadline runs while it waits for a process: there is one for every conversation.
-    pool = WorkerPool(item.suite.folder, environ=item.environ, size=item.settings.concurrency)
+    imported = ImportedFiles(item.suite.checkout, named_modules(item.suite, item.target))
+    pool = WorkerPool(item.suite.folder, environ=item.environ, size=item.settings.concurrency, imported=imported)
     settings = item.settings
     budgets = tuple(
         budget for budget in (budget_of(settings.max_cost_usd, settings.max_tokens), shared) if budget is not None
@@ -153,7 +156,7 @@ def _open(item: Prepared, redactor: Redactor, shared: Budget | None) -> Opened:
     agent: Agent | None = None
     if isinstance(item.target, ModelTarget):
         assert wire is not None
-        agent = own = _own_agent(item, redactor, wire, files)
+        agent = own = _own_agent(item, redactor, wire, files, imported)
     elif item.stored is None:
         agent = build_agent(
             item.suite,
@@ -164,7 +167,7 @@ def _open(item: Prepared, redactor: Redactor, shared: Budget | None) -> Opened:
             pool=pool,
         )
     nothing = Resumed({}, 0, ())
-    return Opened(item, None, agent, own, budgets, wire, judges, reuse, files, pool, redactor, {}, nothing)
+    return Opened(item, None, agent, own, budgets, wire, judges, reuse, files, pool, imported, redactor, {}, nothing)
 
 
 def _in_folder(opened: Opened, folder: Path, *, resume: bool) -> Opened:
@@ -179,7 +182,7 @@ def _in_folder(opened: Opened, folder: Path, *, resume: bool) -> Opened:
         identity = opened.redactor.value(run_identity(item.suite, item.target, item.target_files))
     except OSError as error:
         raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
-    resumed = read_for_resume(folder / JOURNAL_FILE, identity) if resume else opened.resumed
+    resumed = read_for_resume(folder / JOURNAL_FILE, identity, opened.imported.changed) if resume else opened.resumed
     return replace(opened, folder=folder, identity=identity, resumed=resumed)
 
 
@@ -223,11 +226,13 @@ def model_environment(item: Prepared) -> Mapping[str, str]:
     return environment_of(item.environ, replayed=item.settings.calls.mode == "replay")
 
 
-def _own_agent(item: Prepared, redactor: Redactor, wire: Wire, files: CaseFiles | None) -> OwnAgent:
+def _own_agent(
+    item: Prepared, redactor: Redactor, wire: Wire, files: CaseFiles | None, imported: ImportedFiles
+) -> OwnAgent:
     from holodeck_action.agents.own import Limits, build_own
 
     limits = Limits(item.settings.turn_timeout_s, item.settings.max_response_bytes)
-    return build_own(item.suite, model_environment(item), limits, wire, redactor, files)
+    return build_own(item.suite, model_environment(item), limits, wire, redactor, files, imported)
 
 
 def _judges(item: Prepared, wire: Wire) -> Judges:

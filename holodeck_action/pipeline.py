@@ -262,7 +262,9 @@ async def _evaluate(
     ready: Opened, journal: Journal | None, flags: Flags, output: Output, deadline: float | None
 ) -> _Evaluated:
     item, suite, settings = ready.item, ready.item.suite, ready.item.settings
-    pool = WorkerPool(suite.folder, environ=item.environ, size=settings.workers)
+    pool = WorkerPool(suite.folder, environ=item.environ, size=settings.workers, imported=ready.imported)
+    if journal is not None:
+        ready.imported.tell(journal.append_code)
     stop = Stop()
     told = ready.notices
     for notice in told:

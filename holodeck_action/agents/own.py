@@ -30,6 +30,7 @@ from holodeck_action.suite.tools import FunctionTool, HierarchicalDocumentTool, 
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.text.cuts import cut
 from holodeck_action.text.redaction import Redactor
+from holodeck_action.usercode.process import Imported
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What tools are built from: the suite, its model, the wire, the job's environment and what masks its secrets."""
+    """What tools are built from: the suite, its model, the wire, the job's environment and what masks its secrets.
+
+    `imported` is told which files of the checkout the tools' processes have imported.
+    """
 
     suite: Suite
     plan: ModelPlan
     wire: Wire
     environ: Mapping[str, str]
     redactor: Redactor
+    imported: Imported
 
 
 class OwnAgent:
@@ -165,6 +170,7 @@ def build_own(
     wire: Wire,
     redactor: Redactor,
     files: CaseFiles | None = None,
+    imported: Imported = lambda files: None,
 ) -> OwnAgent:
     """Build the suite's own agent; its functions are imported, nothing is asked or started.
 
@@ -176,6 +182,7 @@ def build_own(
         wire: carries the model calls; closed by who made it.
         redactor: masks secrets in what is recorded.
         files: reads the files of cases; closed by who made it. None where no case has any.
+        imported: told which files of the checkout its functions have imported.
 
     Raises:
         TargetError: a key or a package is missing, an address is none, a tool cannot be used, or a budget in US dollars
@@ -192,7 +199,7 @@ def build_own(
         plan, fallback = _plans(suite, settings, environ)
         if wire.limits_cost:
             check_price(plan)
-        toolkits = list(_toolkits(Means(suite, plan, wire, environ, redactor)))
+        toolkits = list(_toolkits(Means(suite, plan, wire, environ, redactor, imported)))
     except ModelConfigError as error:
         raise TargetError(str(error)) from error
     except SuiteError as error:
@@ -276,7 +283,12 @@ def _toolkits(means: Means) -> Iterator[Toolkit]:
     if any(isinstance(tool, FunctionTool) for tool in tools):
         yield asyncio.run(
             load_functions(
-                tools, folder=suite.folder, environ=means.environ, clock=time.monotonic, marks=suite.tool_marks
+                tools,
+                folder=suite.folder,
+                environ=means.environ,
+                clock=time.monotonic,
+                marks=suite.tool_marks,
+                imported=means.imported,
             )
         )
     if any(isinstance(tool, MCPTool) for tool in tools):

@@ -24,7 +24,8 @@ def run_identity(suite: Suite, target: AnyTarget, target_files: Checkout) -> dic
     """Return what journaled trials depend on, JSON values by name; names are shown when they differ.
 
     Covers the suite's files, what its variables stand for, the target, a transcript's content, the commit, the files
-    that cases give, and the modules named as target or grader (what these import in turn is not followed).
+    that cases give, and the modules named as target or grader; what these import in turn is in the journal itself, as
+    the processes that import it tell.
 
     Raises:
         OSError: a file cannot be read.
@@ -36,7 +37,7 @@ def run_identity(suite: Suite, target: AnyTarget, target_files: Checkout) -> dic
     code = hashlib.sha256()
     if isinstance(target, RecordedTarget):
         _feed(code, target_files, target.path, MOST_TRANSCRIPT)
-    for file in _code(suite, target):
+    for file in named_modules(suite, target):
         _feed(code, suite.checkout, file, MOST_TEXT)
     for name in _given(suite):
         _feed(code, suite.checkout, name, MOST_FILE)
@@ -67,7 +68,8 @@ def _cases(suite: Suite) -> str:
     return digest.hexdigest()
 
 
-def _code(suite: Suite, target: AnyTarget) -> Iterator[Path]:
+def named_modules(suite: Suite, target: AnyTarget) -> Iterator[Path]:
+    """Yield the files of the modules that a suite names as target or grader, where they are no installed packages."""
     references = sorted({*graders(suite), *([target.reference] if isinstance(target, PythonTarget) else [])})
     for reference in references:
         module = reference.partition(":")[0].replace(".", "/")

@@ -10,8 +10,8 @@ import json
 import os
 import queue
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from holodeck_action.results.record import TrialRecord
 JOURNAL_FILE = "journal.jsonl"
 PREVIOUS_FILE = "journal.previous.jsonl"
 FLUSH_INTERVAL_S = 0.25
+_SHOWN = 10
 
 
 class JournalError(Exception):
@@ -31,11 +32,15 @@ class JournalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Journaled:
-    """What a journal holds: finished trials by (case id, trial index), and the length of its sound part in bytes."""
+    """What a journal holds: finished trials by (case id, trial index), and the length of its sound part in bytes.
+
+    `imported` are the files of the suite's own code with their digests, see `ImportedFiles`.
+    """
 
     trials: Mapping[tuple[str, int], TrialRecord]
     sound_bytes: int
     broken_lines: int
+    imported: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class Journal:
@@ -72,7 +77,14 @@ class Journal:
     def append(self, case_id: str, trial: TrialRecord) -> None:
         """Hand over a finished trial; it is on disk within half a second."""
         head = json.dumps({"case": case_id})[:-1].encode()
-        self._queue.put(head + b', "trial": ' + adapter(TrialRecord).dump_json(trial) + b"}\n")
+        self._put(head + b', "trial": ' + adapter(TrialRecord).dump_json(trial))
+
+    def append_code(self, imported: Mapping[str, str | None]) -> None:
+        """Note digests of files that the suite's own code has imported, before the trials that ran by them."""
+        self._put(json.dumps({"imported": dict(imported)}, sort_keys=True).encode()[:-1])
+
+    def _put(self, text: bytes) -> None:
+        self._queue.put(text + b"}\n")
 
     def close(self) -> None:
         """Write what is left and close the file."""
@@ -128,11 +140,18 @@ class Resumed:
     notices: tuple[str, ...]
 
 
-def read_for_resume(path: Path, identity: Mapping[str, Any]) -> Resumed:
+def read_for_resume(
+    path: Path, identity: Mapping[str, Any], changed: Callable[[Mapping[str, str | None]], Sequence[str]]
+) -> Resumed:
     """Read what an interrupted run has finished; nothing when there is no journal.
 
+    Args:
+        path: the journal's file.
+        identity: what is run.
+        changed: tells which imported files do not hold any more what they held.
+
     Raises:
-        JournalError: the journal is another run's, or broken or unreadable as a whole.
+        JournalError: the journal is another run's, or broken or unreadable as a whole, or imported files have changed.
     """
     if not path.is_file():
         return Resumed({}, 0, (f"there is no {path.name} to resume; everything is run",))
@@ -140,6 +159,13 @@ def read_for_resume(path: Path, identity: Mapping[str, Any]) -> Resumed:
         found = read_journal(path, identity)
     except OSError as error:
         raise JournalError(f"{path}: the journal cannot be read: {error.strerror}") from error
+    edited = changed(found.imported) if found.trials else ()
+    if edited:
+        names = ", ".join(edited[:_SHOWN]) + (", …" if len(edited) > _SHOWN else "")
+        raise JournalError(
+            f"{path}: code that the interrupted run had imported has changed since ({names}); "
+            "run without --resume to start anew"
+        )
     notices = (f"{found.broken_lines} broken line(s) of {path.name} are run again",) if found.broken_lines else ()
     return Resumed(found.trials, found.sound_bytes, notices)
 
@@ -164,6 +190,7 @@ def read_journal(path: Path, identity: Mapping[str, Any]) -> Journaled:
         OSError: the file cannot be read.
     """
     trials: dict[tuple[str, int], TrialRecord] = {}
+    imported: dict[str, str | None] = {}
     sound = broken = 0
     with path.open("rb") as file:
         header = file.readline()
@@ -178,11 +205,21 @@ def read_journal(path: Path, identity: Mapping[str, Any]) -> Journaled:
             sound += len(line)
             try:
                 entry = json.loads(line)
+                if "imported" in entry:
+                    # What was imported first is what the trials before it ran by.
+                    imported = {**_digests(entry["imported"]), **imported}
+                    continue
                 trial = adapter(TrialRecord).validate_python(entry["trial"], strict=False)
                 trials[entry["case"], trial.index] = trial
             except (ValueError, KeyError, TypeError, ValidationError):
                 broken += 1
-    return Journaled(trials, sound, broken)
+    return Journaled(trials, sound, broken, imported)
+
+
+def _digests(given: Any) -> dict[str, str | None]:
+    if not isinstance(given, dict) or not all(isinstance(digest, str | None) for digest in given.values()):
+        raise TypeError("no digests by name")
+    return given
 
 
 def _check_identity(path: Path, header: bytes, identity: Mapping[str, Any]) -> None:

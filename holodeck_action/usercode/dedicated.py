@@ -10,7 +10,7 @@ from typing import Any
 from holodeck_action.usercode.environment import job_environment
 from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.pool import IMPORT_TIMEOUT_S, MAX_RESULT_BYTES
-from holodeck_action.usercode.process import Outcome, WorkerProcess
+from holodeck_action.usercode.process import Imported, Outcome, WorkerProcess
 
 
 class DedicatedWorker:
@@ -20,13 +20,15 @@ class DedicatedWorker:
     when the next call needs it, which then meets freshly imported modules.
     """
 
-    def __init__(self, folder: Path, *, environ: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, *, environ: Mapping[str, str], imported: Imported = lambda files: None) -> None:
         """Prepare the worker; no process is started before the first call.
 
         Args:
             folder: the suite's folder, first on the module path; the current directory is second.
             environ: the job's environment; the process sees it without the job's tokens.
+            imported: told which files of the checkout it has imported (see `WorkerProcess`).
         """
+        self._imported = imported
         self._folder = folder.absolute()
         self._environ = job_environment(environ)
         self._turn = asyncio.Lock()
@@ -103,7 +105,7 @@ class DedicatedWorker:
             raise UserCodeError(f"{reference}: not called, because the conversation has ended", "closed")
         if self._worker is None:
             try:
-                self._worker = WorkerProcess(self._folder, self._environ)
+                self._worker = WorkerProcess(self._folder, self._environ, imported=self._imported)
             except OSError as error:
                 raise UserCodeError(
                     f"{reference}: no process can be started for it: {error.strerror or error}", "cannot_start"

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from holodeck_action.usercode.environment import job_environment
 from holodeck_action.usercode.errors import UserCodeError
-from holodeck_action.usercode.process import WORKER, Outcome, WorkerProcess
+from holodeck_action.usercode.process import WORKER, Imported, Outcome, WorkerProcess
 
 IMPORT_TIMEOUT_S = 60.0
 """Seconds that importing the module of a callable may take."""
@@ -29,7 +29,15 @@ class WorkerPool:
     calls nor starting up counts against user code.
     """
 
-    def __init__(self, folder: Path, *, environ: Mapping[str, str], size: int, script: Path = WORKER) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        environ: Mapping[str, str],
+        size: int,
+        script: Path = WORKER,
+        imported: Imported = lambda files: None,
+    ) -> None:
         """Prepare the pool; no process is started before the first call.
 
         Args:
@@ -37,10 +45,12 @@ class WorkerPool:
             environ: the job's environment; the workers see it without the job's tokens.
             size: most workers at once, at least 1.
             script: what the workers run (see `WorkerProcess`).
+            imported: told which files of the checkout they have imported (see `WorkerProcess`).
         """
         self._folder = folder.absolute()
         self._environ = job_environment(environ)
         self._script = script
+        self._imported = imported
         self._slots = asyncio.Semaphore(size)
         self._idle: list[WorkerProcess] = []
         self._workers: set[WorkerProcess] = set()
@@ -121,7 +131,7 @@ class WorkerPool:
                 return worker
             self._end(worker)
         try:
-            worker = WorkerProcess(self._folder, self._environ, self._script)
+            worker = WorkerProcess(self._folder, self._environ, self._script, self._imported)
         except OSError as error:
             raise UserCodeError(
                 f"{reference}: no process can be started for it: {error.strerror or error}", "cannot_start"

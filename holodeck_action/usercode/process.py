@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,10 @@ WORKER = Path(__file__).with_name("worker.py")
 _PACKAGE_FOLDER = WORKER.parents[2]
 
 
+Imported = Callable[[Sequence[str]], None]
+"""Takes absolute paths of files; user code may have forged them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a call gave: its JSON value, and the end of what it printed."""
@@ -59,17 +63,25 @@ class WorkerProcess:
         gone: done when the process has ended and everything it held is released.
     """
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], script: Path = WORKER) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        environ: Mapping[str, str],
+        script: Path = WORKER,
+        imported: Imported = lambda files: None,
+    ) -> None:
         """Start the process.
 
         Args:
             folder: the suite's folder, absolute.
             environ: its whole environment.
             script: what it runs; it takes the arguments of `WORKER` and answers as that does.
+            imported: told of files of the checkout that the process says it has imported, before it gives an answer.
 
         Raises:
             OSError: the process cannot be started.
         """
+        self._imported = imported
         self.settled = True
         self.loaded: set[str] = set()
         self._places = Places(str(folder), os.getcwd())
@@ -152,6 +164,9 @@ class WorkerProcess:
             ) from None
         self._drain()
         output = self._tail.text()
+        files = answer.get("files")
+        if isinstance(files, list):
+            self._imported([file for file in files if isinstance(file, str)])
         if "error" in answer:
             raise _failure(reference, answer["error"], output)
         return Outcome(answer["value"], output)

@@ -1,7 +1,8 @@
 """Answering calls inside the worker process.
 
 Framed JSON on a connection of its own, so that nothing user code prints can break the protocol. Every message in is
-`{id, op, reference, max_bytes, …}`, every message out `{id, value}` or `{id, error}`.
+`{id, op, reference, max_bytes, …}`, every message out `{id, value}` or `{id, error}`, with `files`, those of the
+checkout that have been imported, where there are new ones.
 Operations: `check`, `grade`, `ask` for graders and targets; `describe`, `prepare`, `tool` for functions of a model.
 A callable of a file comes with `file` and `function`; its reference is then only how messages name it.
 """
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     import asyncio
 
 
+_FILES_SAID = 200
+"""Imported files that one answer names: few enough to fit beside its content."""
+
+
 class Server:
     """Answers one call after the other."""
 
@@ -33,6 +38,8 @@ class Server:
         self._process = os.getpid()
         self._callables: dict[str, Callable[..., Any]] = {}
         self._runner: asyncio.Runner | None = None
+        self._modules = set(sys.modules)
+        self._unsaid: list[str] = []
 
     def serve(self) -> None:
         """Answer until the connection ends."""
@@ -45,9 +52,24 @@ class Server:
             for stream in (sys.stdout, sys.stderr):
                 with suppress(Exception):
                     stream.flush()
-            self._write(pack({"id": request["id"], **reply}))
+            files = self._imported()
+            self._write(pack({"id": request["id"], **reply, **({"files": files} if files else {})}))
         if self._runner is not None:
             self._runner.close()
+
+    def _imported(self) -> list[str]:
+        """Return files of the checkout that were imported since this was asked before; what is too much comes later."""
+        if len(sys.modules) != len(self._modules):
+            for name, module in list(sys.modules.items()):
+                if name not in self._modules:
+                    self._modules.add(name)
+                    # Past what a module may do when it is asked for an attribute.
+                    names = getattr(type(module), "__dict__", {}) and object.__getattribute__(module, "__dict__")
+                    file = names.get("__file__")
+                    if isinstance(file, str) and self._places.shown(file) is not None:
+                        self._unsaid.append(file)
+        said, self._unsaid = self._unsaid[:_FILES_SAID], self._unsaid[_FILES_SAID:]
+        return said
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -285,3 +285,68 @@ def test_a_signal_ends_in_a_partial_record_that_can_be_resumed(project: Project,
     finished = project.run("run", "-o", "out", "--resume")
     assert finished.code == 0, finished.stdout
     assert read_record(project.out / "results.json").run.resumed_trials >= done
+
+
+IMPORTING = """
+import os, time
+import prices
+
+def answer(messages):
+    number = messages[-1]["content"].removeprefix("what is ").removesuffix("?")
+    with open("asked", "a") as file:
+        file.write(number + " ")
+    if number == "2":
+        from lazy import rounding
+    if number == os.environ.get("HANG"):
+        time.sleep(600)
+    return str(prices.of(int(number)))
+"""
+
+
+@pytest.fixture(scope="module")
+def killed_importing(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = Project(tmp_path_factory.mktemp("importing"))
+    project.numbered(5)
+    project.policy(target="python:agent:answer", metrics=[{"type": "code", "grader": "checks:grade"}])
+    project.write("agent.py", IMPORTING)
+    project.write("prices.py", "def of(number):\n    return number\n")
+    project.write("lazy/__init__.py", "")
+    project.write("lazy/rounding.py", "DIGITS = 2\n")
+    project.write("checks.py", "import rules\n\ndef grade(context):\n    return rules.PASS\n")
+    project.write("rules.py", "PASS = True\n")
+    project.write("unused.py", "NUMBER = 1\n")
+    process = project.start("run", "-o", "out", "--concurrency", "1", HANG="4")
+    project.wait_until(lambda: (project.out / "journal.jsonl").exists() and len(finished_trials(project)) == 4)
+    process.kill()
+    process.communicate()
+    (project.folder / "asked").unlink()
+    return project
+
+
+def finished_trials(project: Project) -> list[str]:
+    lines = (project.out / "journal.jsonl").read_bytes().split(b"\n")[1:-1]
+    return [entry["case"] for line in lines if "case" in (entry := json.loads(line))]
+
+
+@pytest.mark.parametrize("edited", ["prices.py", "lazy/rounding.py", "rules.py"])
+def test_a_run_is_not_continued_by_other_code_than_was_imported(
+    killed_importing: Project, tmp_path: Path, edited: str
+) -> None:
+    project = killed_importing.copy_to(tmp_path)
+    before = (project.out / "journal.jsonl").read_bytes()
+    project.write(edited, (project.folder / edited).read_text() + "# edited\n")
+    refused = project.run("run", "-o", "out", "--resume")
+    assert refused.code == 2
+    assert f"code that the interrupted run had imported has changed since ({edited}); run without --resume" in (
+        refused.stderr
+    )
+    assert (project.out / "journal.jsonl").read_bytes() == before
+    assert asked_again(project) == []
+
+
+def test_files_that_nobody_imported_change_nothing(killed_importing: Project, tmp_path: Path) -> None:
+    project = killed_importing.copy_to(tmp_path)
+    project.write("unused.py", "NUMBER = 2\n")
+    resumed = project.run("run", "-o", "out", "--resume")
+    assert resumed.code == 0, resumed.stderr
+    assert asked_again(project) == ["4"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holodeck_action.usercode.dedicated import DedicatedWorker
 from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.pool import MAX_RESULT_BYTES, WorkerPool
 from holodeck_action.usercode.process import MAX_OUTPUT, OUTPUT_KEPT, Outcome
@@ -421,3 +424,22 @@ def test_a_grader_that_writes_into_the_connection_harms_only_its_call(tmp_path: 
         """,
     )
     assert failed(tmp_path, "check").code == "bad_answer"
+
+
+def test_a_worker_of_ones_own_tells_what_it_has_imported(tmp_path: Path) -> None:
+    write(tmp_path, "import helper, json\ndef add(a):\n    from late import more\n    return a + more.ONE\n", "tools")
+    write(tmp_path, "NAME = 'helper'\n", "helper")
+    write(tmp_path, "", "late.__init__")
+    write(tmp_path, "ONE = 1\n", "late.more")
+    told: list[list[str]] = []
+
+    async def work() -> None:
+        worker = DedicatedWorker(tmp_path, environ=os.environ, imported=lambda files: told.append(sorted(files)))
+        await worker.describe("tools.py", "add")
+        for _ in range(2):
+            await worker.call("tools.py", "add", {"a": 1}, 30.0, max_bytes=100, begins=lambda: None)
+        await worker.close()
+
+    asyncio.run(work())
+    names = [[os.path.relpath(file, tmp_path) for file in files] for files in told]
+    assert names == [["helper.py", "tools.py"], ["late/__init__.py", "late/more.py"]]

@@ -26,6 +26,7 @@ from holodeck_action.usercode.dedicated import DedicatedWorker
 from holodeck_action.usercode.errors import UserCodeError
 from holodeck_action.usercode.failures import CallError
 from holodeck_action.usercode.plain import Plain
+from holodeck_action.usercode.process import Imported
 
 _ATTRIBUTE_CODES = ("missing_attribute", "not_callable")
 _LONGEST_ERROR = 2000
@@ -57,6 +58,7 @@ class FunctionTools:
         folder: Path,
         environ: Mapping[str, str],
         clock: Callable[[], float],
+        imported: Imported = lambda files: None,
     ) -> None:
         """Prepare the tools; a conversation's process starts with its first call.
 
@@ -65,7 +67,9 @@ class FunctionTools:
             folder: the suite's folder.
             environ: the job's environment; the processes see it without the job's tokens.
             clock: monotonic seconds.
+            imported: told which files of the checkout they have imported.
         """
+        self._imported = imported
         self._folder = folder
         self._environ = environ
         self._clock = clock
@@ -85,7 +89,7 @@ class FunctionTools:
             ToolError: it gave no usable result.
         """
         if session not in self._workers:
-            self._workers[session] = DedicatedWorker(self._folder, environ=self._environ)
+            self._workers[session] = DedicatedWorker(self._folder, environ=self._environ, imported=self._imported)
         reference = f"{entry.file}:{entry.function}"
         begun: list[float] = []
         try:
@@ -138,6 +142,7 @@ async def load_functions(
     environ: Mapping[str, str],
     clock: Callable[[], float],
     marks: Mapping[str, SourceMark] | None = None,
+    imported: Imported = lambda files: None,
 ) -> FunctionTools:
     """Import every function in a worker process and read the schemas of its arguments.
 
@@ -147,13 +152,14 @@ async def load_functions(
         environ: the job's environment; the processes see it without the job's tokens.
         clock: monotonic seconds.
         marks: where the tools stand, by name.
+        imported: told which files of the checkout they have imported.
 
     Raises:
         SuiteError: functions that cannot be imported or called, and `parameters` that are no schema or do not fit.
     """
     entries: list[tuple[FunctionEntry, dict[str, Any]]] = []
     problems: list[Problem] = []
-    worker = DedicatedWorker(folder, environ=environ)
+    worker = DedicatedWorker(folder, environ=environ, imported=imported)
     try:
         for index, entry in enumerate(tools):
             if not isinstance(entry, FunctionEntry):
@@ -173,7 +179,7 @@ async def load_functions(
         await worker.close()
     if problems:
         raise SuiteError(problems)
-    return FunctionTools(entries, folder=folder, environ=environ, clock=clock)
+    return FunctionTools(entries, folder=folder, environ=environ, clock=clock, imported=imported)
 
 
 def _schema(entry: FunctionEntry, found: Any) -> dict[str, Any]:
