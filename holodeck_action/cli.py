@@ -133,7 +133,12 @@ def run(caller: Caller, /, suites: tuple[str, ...], **options: Any) -> int:
 @reach_options
 @click.pass_obj
 def validate(
-    caller: Caller, suites: tuple[str, ...], allow_empty: bool, env_file: Path | None, allow_paths: tuple[Path, ...]
+    caller: Caller,
+    suites: tuple[str, ...],
+    allow_empty: bool,
+    env_file: Path | None,
+    allow_paths: tuple[Path, ...],
+    allow_plain_http: bool,
 ) -> int:
     """Check SUITEs (default: agent.yaml) with everything they refer to, and report all errors at once.
 
@@ -141,7 +146,7 @@ def validate(
     """
     from holodeck_action.preflight import Allowed, check_targets, find_suites, load_all, suite_place
 
-    around = caller.surroundings(env_file, Allowed(allow_paths))
+    around = caller.surroundings(env_file, Allowed(allow_paths, allow_plain_http))
     found = find_suites(suites or ("agent.yaml",), around.cwd, around.allowed)
     suites_loaded = load_all(found, around, allow_empty=allow_empty)
     missing = check_targets(suites_loaded, around)
@@ -245,7 +250,7 @@ def calibrate(caller: Caller, /, **options: Any) -> int:
     from holodeck_action.calibration.command import calibrate_files
     from holodeck_action.preflight import Allowed
 
-    allowed = Allowed(options.pop("allow_paths"))
+    allowed = Allowed(options.pop("allow_paths"), options.pop("allow_plain_http"))
     return calibrate_files(options, caller.surroundings(options.pop("env_file"), allowed), caller.stdout, caller.stderr)
 
 

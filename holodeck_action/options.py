@@ -66,6 +66,7 @@ reach_options = options_added(
         metavar="DIR",
         help="Let suites read files below this folder, too.",
     ),
+    click.option("--allow-plain-http", is_flag=True, help="Let keys go to other machines over http://, unencrypted."),
 )
 """The options by which suites may do more than what lies in their checkout."""
 

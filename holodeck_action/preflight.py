@@ -54,10 +54,11 @@ if TYPE_CHECKING:
 class Allowed:
     """What the workflow, never a suite itself, lets suites do beyond their checkout.
 
-    `paths` are further folders whose files they may read.
+    `paths` are further folders whose files they may read; `plain_http` lets keys go to other machines unencrypted.
     """
 
     paths: tuple[Path, ...] = ()
+    plain_http: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what is no folder.
@@ -187,6 +188,7 @@ def load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool =
                 environ=found.variables,
                 home=around.home,
                 checkout=checkout,
+                plain_http=around.allowed.plain_http,
                 allow_empty=allow_empty,
                 notices=found.notices,
             )

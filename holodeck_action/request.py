@@ -72,7 +72,7 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
         resume=resume,
         allow_empty=given.get("allow_empty", False),
         env_file=given.get("env_file"),
-        allowed=Allowed(tuple(given.get("allow_paths", ()))),
+        allowed=Allowed(tuple(given.get("allow_paths", ())), given.get("allow_plain_http", False)),
         template=given.get("template"),
         fail_on=given.get("fail_on", "violation"),
         dry_run=given.get("dry_run", False),

@@ -72,7 +72,15 @@ def calibrate_files(options: Mapping[str, Any], around: Surroundings, stdout: Te
     results = options["results"]
     if results is not None:
         of_calls = [name for name in _OF_CALLS if options[name] not in (None, False)]
-        given = [name for name, one in (("--env-file", around.env_file), ("--allow-path", around.allowed.paths)) if one]
+        given = [
+            name
+            for name, one in (
+                ("--env-file", around.env_file),
+                ("--allow-path", around.allowed.paths),
+                ("--allow-plain-http", around.allowed.plain_http),
+            )
+            if one
+        ]
         if of_calls or given:
             calls = ("SUITE" if name == "suite" else f"--{name.replace('_', '-')}" for name in of_calls)
             names = ", ".join((*calls, *given))

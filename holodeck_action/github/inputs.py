@@ -194,6 +194,7 @@ INPUTS: tuple[Input, ...] = (
     Input("allow-empty", "allow_empty", _flag, _FLAG, default="false"),
     Input("env-file", "env_file", Path, "a file"),
     Input("allow-path", "allow_paths", _folders, "folders, one per line"),
+    Input("allow-plain-http", "allow_plain_http", _flag, _FLAG, default="false"),
     Input("record", "record", Path, "a folder"),
     Input("replay", "replay", Path, "a folder"),
     Input("cache", "cache", Path, "a folder"),

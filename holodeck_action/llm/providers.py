@@ -16,7 +16,7 @@ from holodeck_action.llm.calls import Account
 from holodeck_action.llm.errors import MissingKeyError, ModelConfigError
 from holodeck_action.llm.reasoning import Reasoning
 from holodeck_action.suite.hosts import is_loopback
-from holodeck_action.suite.providers import LLMProvider, ProviderName
+from holodeck_action.suite.providers import ADDRESS_VARIABLES, LLMProvider, ProviderName
 
 Credential = Literal["api_key", "bearer", "oauth"]
 
@@ -118,7 +118,7 @@ def resolve_model(config: LLMProvider, environ: Mapping[str, str], *, where: str
 
 
 def _openai(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
-    base_url = _address(config, environ, where, "OPENAI_BASE_URL", _OPENAI)
+    base_url = _address(config, environ, where, _OPENAI)
     own = urlsplit(base_url).hostname == urlsplit(_OPENAI).hostname
     key, source = _key(config, environ, where, "OPENAI_API_KEY", base_url)
     reasoning = bool(REASONING.search(config.name))
@@ -166,7 +166,7 @@ def _anthropic(config: LLMProvider, environ: Mapping[str, str], where: str) -> M
             f"{where}.auth_provider is {config.auth_provider}, which is not supported; "
             "use `auth_provider: api_key` with ANTHROPIC_API_KEY"
         )
-    base_url = _address(config, environ, where, "ANTHROPIC_BASE_URL", _ANTHROPIC).removesuffix("/v1")
+    base_url = _address(config, environ, where, _ANTHROPIC).removesuffix("/v1")
     credential, variable = _ANTHROPIC_KEYS.get(config.auth_provider or "", ("api_key", "ANTHROPIC_API_KEY"))
     key, source = _key(config, environ, where, variable, None)
     if config.temperature is not None and config.temperature > 1:
@@ -190,7 +190,7 @@ def _anthropic(config: LLMProvider, environ: Mapping[str, str], where: str) -> M
 
 
 def _ollama(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
-    base_url = _address(config, environ, where, "OLLAMA_BASE_URL", _OLLAMA).removesuffix("/api")
+    base_url = _address(config, environ, where, _OLLAMA).removesuffix("/api")
     if urlsplit(base_url).path in ("", "/"):
         base_url = f"{base_url}/v1"
     settings, notices = _settings(config, sampling=True)
@@ -277,9 +277,10 @@ def _sendable(key: str, source: str) -> str:
     return key
 
 
-def _address(config: LLMProvider, environ: Mapping[str, str], where: str, variable: str, default: str) -> str:
+def _address(config: LLMProvider, environ: Mapping[str, str], where: str, default: str) -> str:
     if config.endpoint is not None:
         return _url(config.endpoint, f"{where}.endpoint")
+    variable = ADDRESS_VARIABLES[config.provider]
     return _url(environ.get(variable, "").strip() or default, variable)
 
 

@@ -35,6 +35,7 @@ from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.metrics import CodeMetric
 from holodeck_action.suite.notices import suite_notices
 from holodeck_action.suite.overlays import CaseIndex, overlays_by_case, resolved_quarantine
+from holodeck_action.suite.plain_http import plain_addresses, plain_in_cases
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.project import ProjectConfig
 from holodeck_action.suite.reading import read_yaml
@@ -57,6 +58,7 @@ def load_suite(
     environ: Mapping[str, str],
     home: Path | None,
     checkout: Checkout | None = None,
+    plain_http: bool = False,
     allow_empty: bool = False,
     notices: Sequence[str] = (),
 ) -> Suite:
@@ -67,6 +69,7 @@ def load_suite(
         environ: values of `${VAR}` (see `variables.environment_for`).
         home: the user's home folder, for user configuration; None leaves it out.
         checkout: the suite's folder, and what paths in its files may reach; None for that folder alone.
+        plain_http: whether keys may go to other machines unencrypted.
         allow_empty: accept a suite without cases.
         notices: what was noticed before, put first.
 
@@ -88,6 +91,11 @@ def load_suite(
     cases = resolved.cases()
     if cases:
         resolved.check(cases)
+    if not plain_http:
+        sources.problems += plain_addresses(agent, sources.agent, environ)
+        if sources.policy is not None:
+            sources.problems += plain_addresses(policy, sources.policy, environ)
+        sources.problems += plain_in_cases(cases, environ)
     if project is None or sources.problems:
         raise sources.error()
     secrets = sources.secrets.union(policy.secrets)

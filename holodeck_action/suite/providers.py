@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -11,6 +12,21 @@ from holodeck_action.suite.base import FormatModel, Integer, MaybeText, NonBlank
 
 ProviderName = Literal["openai", "azure_openai", "anthropic", "ollama"]
 AuthProvider = Literal["api_key", "oauth_token", "bedrock", "vertex", "foundry", "custom"]
+
+
+ADDRESS_VARIABLES: Mapping[ProviderName, str] = {
+    "openai": "OPENAI_BASE_URL",
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "ollama": "OLLAMA_BASE_URL",
+}
+"""Variables with the addresses of references that give none."""
+KEY_VARIABLES: Mapping[ProviderName, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "azure_openai": ("AZURE_OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN"),
+    "ollama": ("OLLAMA_API_KEY",),
+}
+"""Variables with the keys of references that give none."""
 
 
 class LLMProvider(FormatModel):

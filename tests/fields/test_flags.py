@@ -109,6 +109,19 @@ def test_allow_path(tmp_path: Path, command: str) -> None:
         assert "absent: there is no such folder" in project.run(command, "--allow-path", "absent").stderr
 
 
+@pytest.mark.parametrize("command", ["run", "validate", "rejudge absent.json", "calibrate labels.csv"])
+def test_allow_plain_http(project: Project, command: str) -> None:
+    lettered(project, "P")
+    url = "http://agent.example/"
+    project.policy(target={"type": "http", "url": url, "headers": {"authorization": "Bearer x"}})
+    project.write("labels.csv", "input,response,label\nq,a,pass\n")
+    more = ("--dry-run",) if command == "run" else ()
+    found = [project.run(*command.split(), *more, *flags) for flags in ((), ("--allow-plain-http",))]
+    assert ["unencrypted to agent.example" in finished.stderr for finished in found] == [True, False]
+    if command in ("run", "validate"):
+        assert [finished.code for finished in found] == [2, 0]
+
+
 @pytest.mark.parametrize(("command", "said"), [("run", "Suite tested ({}/"), ("validate", "{}/agent.yaml: valid")])
 def test_suites(project: Project, command: str, said: str) -> None:
     for name in ("one", "two"):
