@@ -10,7 +10,7 @@ from holodeck_action.suite.marks import SourceMark
 
 
 class OwnMetrics:
-    """Which metrics stand within a case: between its start and that of the next case of the file."""
+    """Which metrics stand within a case: between its start and its last value, or else the next case of the file."""
 
     def __init__(self, report: Report) -> None:
         cases = (*report.attention, *report.passing, *report.informational)
@@ -18,7 +18,7 @@ class OwnMetrics:
         for case in cases:
             starts.setdefault(case.source.file, []).append((case.source.line, case.source.column))
         self._starts = {file: sorted(set(places)) for file, places in starts.items()}
-        # Nothing tells where the last case ends: what other cases are graded by, too, is the suite's.
+        # What other cases are graded by, too, is the suite's: older records do not tell where a case ends.
         users: dict[SourceMark, str] = {}
         self._shared: set[SourceMark] = set()
         for case in cases:
@@ -32,6 +32,8 @@ class OwnMetrics:
         if source.file != case.source.file or not usable(case.source.line) or source in self._shared:
             return False
         start, place = (case.source.line, case.source.column), (source.line, source.column)
+        if case.last is not None and place > (case.last.line, case.last.column):
+            return False
         starts = self._starts[case.source.file]
         following = bisect_right(starts, start)
         return start <= place and (following == len(starts) or place < starts[following])

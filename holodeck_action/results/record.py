@@ -125,7 +125,8 @@ class CaseRecord:
 
     `planned_evaluations` is the number of evaluations one trial should yield, a turn's tool assertions counted as
     one, disabled metrics and skips by construction left out; `not_applicable` counts those. `asserting` is False when
-    nothing in the case asserts (DESIGN §4: informational).
+    nothing in the case asserts (DESIGN §4: informational). `source` is where the case begins, `last` where the last of
+    its values does; None where that is not known.
     """
 
     id: str
@@ -141,6 +142,7 @@ class CaseRecord:
     tags: tuple[str, ...] = ()
     weight: float = 1.0
     trials: tuple[TrialRecord, ...] = ()
+    last: SourceMark | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,7 @@ def _case_view(position: int, case: CaseRecord, judged: CaseVerdict, summary: Ca
         id=case.id,
         title=case.name or case.id,
         source=case.source,
+        last=case.last,
         outcome=judged.outcome,
         judged=judged.judged,
         reason=judged.reason,

@@ -83,6 +83,7 @@ class CaseView:
         id: the case's id.
         title: its name, or its id when it has none.
         source: where the suite asks it.
+        last: where the last of its values begins; None where that is not known.
         outcome: `quarantined` for a case that runs without gating; `judged` is then what it would have been.
         judged: see `outcome`.
         reason: why it is what it is.
@@ -100,6 +101,7 @@ class CaseView:
     id: str
     title: str
     source: SourceMark
+    last: SourceMark | None
     outcome: Outcome
     judged: Outcome
     reason: str

@@ -188,4 +188,5 @@ def case_record(case: Case, trials: tuple[TrialRecord, ...], redactor: Redactor)
         tags=redactor.value(case.tags),
         weight=case.weight,
         trials=trials,
+        last=case.last,
     )

@@ -82,6 +82,17 @@ class MarkedList(list[Any]):
         return bool(array(PACKED, self.marks)[2 * index + 1] & UNSET)
 
 
+def last_position(marked: MarkedMap | MarkedList) -> tuple[int, int]:
+    """Return line and column of the value in a part of a document that begins last: what begins later is outside."""
+    last = marked.line, marked.column
+    for place in marked if isinstance(marked, MarkedMap) else range(len(marked)):
+        value = marked[place]
+        last = max(last, marked.value_position(place))
+        if isinstance(value, MarkedMap | MarkedList):
+            last = max(last, last_position(value))
+    return last
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A file as data.

@@ -10,7 +10,7 @@ from typing import Any
 
 from holodeck_action.suite.applicability import missing_static_inputs
 from holodeck_action.suite.cases import CaseEntry, FileInput, TurnEntry
-from holodeck_action.suite.document import Document
+from holodeck_action.suite.document import Document, last_position
 from holodeck_action.suite.errors import Problem, field_path
 from holodeck_action.suite.expectations import ExpectationFactory, expected_tool
 from holodeck_action.suite.identity import content_hash
@@ -133,6 +133,7 @@ class CaseBuilder:
             weight=overlay.weight if overlay is not None and overlay.weight is not None else 1.0,
             repeat=repeat,
             min_pass=least,
+            last=self._document.mark(*last_position(raw)),
         )
 
     def _turns(self, entry: CaseEntry, raw: Any, mark: SourceMark, case_specs: Specs, added: Specs) -> list[Turn]:

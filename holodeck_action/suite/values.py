@@ -101,7 +101,10 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test case: who is asked (`id`) and what is asked (`content_hash`, sha256 hex of the asked content)."""
+    """One test case: who is asked (`id`) and what is asked (`content_hash`, sha256 hex of the asked content).
+
+    `mark` is where it begins, `last` where the last of its values does; None where it is not known.
+    """
 
     id: str
     name: str | None
@@ -113,6 +116,7 @@ class Case:
     weight: float = 1.0
     repeat: int = 1
     min_pass: int = 1
+    last: SourceMark | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,15 @@ def test_a_metric_behind_the_last_case_is_the_suites_when_other_cases_have_it() 
     assert _places(annotate([report])) == [(20, 5)]
 
 
+def test_a_metric_behind_all_cases_is_not_the_last_ones() -> None:
+    within, behind = at(22, 9), at(26, 7)
+    report = report_of(
+        case_at(10, metric(0.9), last=at(12, 20)),
+        case_at(20, metric(0.2, source=within), metric(0.3, source=behind), last=at(22, 40)),
+    )
+    assert _places(annotate([report])) == [(22, 9), (20, 5)]
+
+
 def test_cases_and_metrics_on_one_line_are_told_apart_by_column() -> None:
     first = replace(case_at(1, metric(0.3, source=at(1, 60))), source=at(1, 40))
     second = replace(case_at(1, metric(0.2, source=at(1, 120))), source=at(1, 100))

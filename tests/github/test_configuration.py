@@ -93,6 +93,24 @@ def test_many_errors_stay_within_githubs_limits(scene: Scene) -> None:
     assert len(in_log(ended)) == 8
 
 
+@pytest.mark.parametrize("one_line", [False, True], ids=["block", "one line"])
+def test_a_metric_behind_the_cases_does_not_take_their_annotation(scene: Scene, one_line: bool) -> None:
+    """Its line is nobody's: the case that fails is to be found, whichever case is the only one to be graded by it."""
+    own = {"name": "own", "input": "?", "ground_truth": "x", "evaluations": [{"type": "standard", "metric": "rouge"}]}
+    last = {"name": "last", "input": "?", "ground_truth": "2 days"}
+    scene.project.suite([own, last])
+    suite_file = scene.project.folder / "agent.yaml"
+    document = json.loads(suite_file.read_text())
+    document["evaluations"] = document.pop("evaluations")
+    suite_file.write_text(json.dumps(document, indent=None if one_line else 1))
+    scene.project.answers([{"case": name, "response": "no"} for name in ("own", "last")])
+    ended = scene.step()
+    assert ended.code == 1
+    text = suite_file.read_text()
+    at = text.rindex("{", 0, text.index('"last"'))
+    assert in_check(scene) == [("agent.yaml", text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))]
+
+
 def test_without_a_check_run_the_log_has_them(scene: Scene) -> None:
     scene.project.policy(nonsense=1)
     ended = scene.step(permissions=READS)
