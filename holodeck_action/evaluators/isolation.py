@@ -1,8 +1,8 @@
-"""Large libraries, imported once: in a run they see next to nothing of the environment, else all of it.
+"""Large libraries, imported once: hidden from the environment, or as any program would import them.
 
 They read settings, keys and addresses wherever they find them. A run decides these by its suite, and its process is
-the command's own. A program that uses an evaluator may use the library itself, too: there it is imported as the
-program would import it, and keeps what the program has set.
+the command's own. A program that uses an evaluator may use DeepEval itself, too: there it is imported as the program
+would import it, and keeps what the program has set.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Library:
         name: str,
         load: Callable[[], ModuleType],
         failure: Callable[[BaseException], EvaluationError],
-        hidden: Callable[[], AbstractContextManager[None]],
+        hiding: Callable[[], AbstractContextManager[None]],
         settle: Callable[[], None],
     ) -> None:
         """Prepare; nothing is imported.
@@ -103,18 +103,18 @@ class Library:
             name: of its module.
             load: imports it.
             failure: says what went wrong.
-            hidden: keeps it from looking around, in a run.
-            settle: keeps it as it was imported, in a run.
+            hiding: keeps it from looking around.
+            settle: keeps it as it was imported when it was hidden.
         """
         self._name = name
         self._load = load
         self._failure = failure
-        self._hidden = hidden
+        self._hiding = hiding
         self._settle = settle
         self._lock = threading.Lock()
         self._found: ModuleType | EvaluationError | None = None
-        self.of_run = False
-        """Whether a run imported it, hidden from the environment."""
+        self.hidden = False
+        """Whether it was imported hidden from the environment."""
 
     def get(self) -> ModuleType:
         """Return it as it is there; where it is not, import it as any program would.
@@ -122,32 +122,32 @@ class Library:
         Raises:
             EvaluationError: it cannot be imported.
         """
-        return self._import(of_run=False)
+        return self._import(hidden=False)
 
-    def import_for_run(self) -> ModuleType:
-        """Import it in the process of a run; one that is there stays as it is.
+    def import_hidden(self) -> ModuleType:
+        """Import it hidden from the environment; one that is there stays as it is.
 
         Raises:
             EvaluationError: it cannot be imported.
         """
-        return self._import(of_run=True)
+        return self._import(hidden=True)
 
-    def _import(self, *, of_run: bool) -> ModuleType:
+    def _import(self, *, hidden: bool) -> ModuleType:
         with self._lock:
             if self._found is None:
-                self._found = self._imported(of_run=of_run)
+                self._found = self._imported(hidden=hidden)
         if isinstance(self._found, EvaluationError):
             # Each raise its own: tracebacks pile up on an error that is raised again.
             raise EvaluationError(self._found.message, code=self._found.code) from self._found.__cause__
         return self._found
 
-    def _imported(self, *, of_run: bool) -> ModuleType | EvaluationError:
+    def _imported(self, *, hidden: bool) -> ModuleType | EvaluationError:
         # Where somebody uses it already, it has settings of his own.
-        self.of_run = of_run and self._name not in sys.modules
-        with self._hidden() if self.of_run else nullcontext():
+        self.hidden = hidden and self._name not in sys.modules
+        with self._hiding() if self.hidden else nullcontext():
             try:
                 found = self._load()
-                if self.of_run:
+                if self.hidden:
                     self._settle()
             # A package that ends the program would end it with its own exit code.
             except (Exception, SystemExit) as error:  # noqa: BLE001

@@ -114,7 +114,7 @@ def _libraries(metrics: Collection[MetricModel]) -> list[Callable[[], object]]:
     if any(map(_by_deepeval, metrics)):
         found.append(deepeval.import_for_run)
     if any(isinstance(config, StandardMetric) for config in metrics):
-        found.append(azure.import_for_run)
+        found.append(azure.package)
     return found
 
 

@@ -1,4 +1,5 @@
-"""Azure AI Evaluation itself: imported late and once; in a run kept from looking around and from speaking.
+"""Azure AI Evaluation itself: imported late and once, and kept from looking around and from speaking, unless a
+program uses it already.
 
 Its import takes a second or more and reads variables that replace the code which renders its prompts. Of its messages
 nothing is lost: what fails is raised as well.
@@ -29,16 +30,7 @@ def package() -> ModuleType:
         EvaluationError: the packages of the `azure` extra are not installed (code `not_installed`), or cannot be
             imported (`not_importable`).
     """
-    return _LIBRARY.get()
-
-
-def import_for_run() -> ModuleType:
-    """Import it for a run, whose process is the command's own.
-
-    Raises:
-        EvaluationError: see `package`.
-    """
-    return _LIBRARY.import_for_run()
+    return _LIBRARY.import_hidden()
 
 
 def evaluator(name: str) -> Any:
@@ -51,7 +43,7 @@ def evaluator(name: str) -> Any:
         EvaluationError: see `package`.
     """
     kind = getattr(package(), name)
-    with _hidden() if _LIBRARY.of_run else nullcontext():
+    with _hidden() if _LIBRARY.hidden else nullcontext():
         return kind(dict(_NOBODY))
 
 

@@ -47,7 +47,7 @@ def import_for_run() -> ModuleType:
     Raises:
         EvaluationError: see `metrics`.
     """
-    return _LIBRARY.import_for_run()
+    return _LIBRARY.import_hidden()
 
 
 def module(name: str) -> ModuleType:
