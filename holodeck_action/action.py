@@ -19,13 +19,13 @@ from holodeck_action.github.channels import Channel, lines, table
 from holodeck_action.github.checkout import unplaced
 from holodeck_action.github.commands import annotation_commands, commands_stopped, error_command, mask_commands
 from holodeck_action.github.files import ChannelError, append_outputs, append_summary, summary_room
-from holodeck_action.github.inputs import InputError, read_action_inputs
+from holodeck_action.github.inputs import InputError, output_dir_of, read_action_inputs
 from holodeck_action.github.opening import open_publisher
 from holodeck_action.github.outputs import SuiteResult, step_outputs
 from holodeck_action.github.problems import annotate_problems
 from holodeck_action.github.publisher import Findings, Publication, Publisher
 from holodeck_action.github.surfaces import Surfaces, surfaces_from
-from holodeck_action.pipeline import Done, Output, plan_suites, run_suites
+from holodeck_action.pipeline import Done, Output, plan_suites, run_suites, set_aside_earlier
 from holodeck_action.preflight import (
     ConfigurationError,
     Loaded,
@@ -45,6 +45,7 @@ from holodeck_action.reports.streams import lasting_streams
 from holodeck_action.reports.untrusted import cell, fence
 from holodeck_action.request import Request, request_from
 from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE
+from holodeck_action.results.folder import Claims
 from holodeck_action.results.verdict import EXIT_PASSED
 from holodeck_action.runner.commit import head_commit
 from holodeck_action.text.plain import one_line
@@ -125,7 +126,14 @@ def run_step(environ: Mapping[str, str], log: TextIO, pause: Callable[[float], N
     Returns:
         The exit code of the process: the run's (DESIGN §4), as the inputs `fail-on` and `require-publish` want it.
     """
+    with Claims() as claims:
+        return _run_step(environ, log, pause, claims)
+
+
+def _run_step(environ: Mapping[str, str], log: TextIO, pause: Callable[[float], None], claims: Claims) -> int:
     asked = _attempt(lambda: _ask(environ, log), environ)
+    if isinstance(asked, _Ended) and not environ.get("INPUT_PUBLISH", "").strip():
+        _attempt(lambda: claims.clear(output_dir_of(environ, default=True)), environ)
     publisher: Publisher | None = None
     ready: _Ready | Done | _Ended
     if isinstance(asked, _Ended):
@@ -136,9 +144,9 @@ def run_step(environ: Mapping[str, str], log: TextIO, pause: Callable[[float], N
             ready = opened
         else:
             publisher = opened
-            ready = _attempt(lambda: _load(asked, opened, environ, log), environ)
+            ready = _attempt(lambda: _load(asked, opened, environ, log, claims), environ)
     with commands_stopped(log, secrets.token_hex(16)):
-        ended = _concluded(asked, ready, log)
+        ended = _concluded(asked, ready, log, claims)
         for problem in ended.problems:
             log.write(f"error: {problem}\n")
         with _undisturbed():
@@ -188,12 +196,16 @@ def _ask(environ: Mapping[str, str], log: TextIO) -> _Asked:
     )
 
 
-def _load(asked: _Asked, publisher: Publisher, environ: Mapping[str, str], log: TextIO) -> _Ready | Done:
+def _load(
+    asked: _Asked, publisher: Publisher, environ: Mapping[str, str], log: TextIO, claims: Claims
+) -> _Ready | Done:
     """Load the suites, or read the runs that are only to be published, and say on GitHub that this is under way."""
     if asked.publish:
         publisher.begin(None)
         redactor = Redactor(environment_secrets(environ) | {asked.surfaces.token})
         return read_runs(asked.publish, asked.workspace, redactor)
+    if not asked.request.dry_run:
+        claims.clear(asked.request.output_dir)
     refused = publisher.refusal()
     if refused is not None:
         raise ConfigurationError([refused])
@@ -204,21 +216,23 @@ def _load(asked: _Asked, publisher: Publisher, environ: Mapping[str, str], log: 
         publisher.begin([head_commit(asked.workspace)])
         raise
     publisher.begin([head_commit(suite.parent) for suite in suites])
+    if not asked.request.dry_run:
+        set_aside_earlier(claims, asked.request.output_dir, suites, asked.workspace)
     around = Surroundings(environ, _home(environ), asked.workspace, asked.request.env_file, asked.request.allowed)
     loaded = load_all(suites, around, allow_empty=asked.request.allow_empty)
     _hide({secret for item in loaded for secret in item.suite.secrets}, log)
     return _Ready(around, loaded)
 
 
-def _concluded(asked: _Asked | _Ended, ready: _Ready | Done | _Ended, log: TextIO) -> _Ended:
+def _concluded(asked: _Asked | _Ended, ready: _Ready | Done | _Ended, log: TextIO, claims: Claims) -> _Ended:
     if isinstance(asked, _Ended):
         return asked
     if isinstance(ready, _Ready):
-        return _attempt(lambda: _evaluate(asked, ready, log), ready.around.environ)
+        return _attempt(lambda: _evaluate(asked, ready, log, claims), ready.around.environ)
     return _Ended(ready.exit_code, ready) if isinstance(ready, Done) else ready
 
 
-def _evaluate(asked: _Asked, ready: _Ready, log: TextIO) -> _Ended:
+def _evaluate(asked: _Asked, ready: _Ready, log: TextIO, claims: Claims) -> _Ended:
     prepared = prepare(ready.loaded, asked.request.flags, ready.around)
     if asked.request.dry_run:
         plan = io.StringIO()
@@ -226,7 +240,7 @@ def _evaluate(asked: _Asked, ready: _Ready, log: TextIO) -> _Ended:
         log.write(plan.getvalue())
         return _Ended(EXIT_PASSED, plan=plan.getvalue())
     output = Output(log, log, asked.request.output_dir, asked.template)
-    done = run_suites(prepared, asked.request.flags, output, resume=asked.request.resume)
+    done = run_suites(prepared, asked.request.flags, output, claims, resume=asked.request.resume)
     return _Ended(done.exit_code, done)
 
 

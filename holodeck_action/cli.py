@@ -36,6 +36,7 @@ from holodeck_action.text.plain import one_line
 
 if TYPE_CHECKING:
     from holodeck_action.preflight import Allowed, Surroundings
+    from holodeck_action.results.folder import Claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +105,42 @@ def run(caller: Caller, /, suites: tuple[str, ...], **options: Any) -> int:
       holodeck-action run --target recorded:answers.jsonl --case 'refund*'
       holodeck-action run 'agents/**/agent.yaml' --min-pass-rate 0.9
     """
-    from holodeck_action.github.inputs import InputError, read_inputs
-    from holodeck_action.pipeline import Output, plan_suites, run_suites
+    from holodeck_action.results.folder import Claims
+
+    with Claims() as claims:
+        return _run(caller, {"suites": suites, **options}, claims)
+
+
+def _run(caller: Caller, given: dict[str, Any], claims: Claims) -> int:
+    from holodeck_action.github.inputs import InputError, output_dir_of, read_inputs
+    from holodeck_action.pipeline import Output, plan_suites, run_suites, set_aside_earlier
     from holodeck_action.preflight import ConfigurationError, find_suites, load_all, prepare, template_of
     from holodeck_action.request import request_from
 
     try:
-        inputs = read_inputs(caller.environ)
-    except InputError as error:
-        raise ConfigurationError(error.lines) from error
-    request = request_from({"suites": suites, **options}, inputs)
+        try:
+            inputs = read_inputs(caller.environ)
+        except InputError as error:
+            raise ConfigurationError(error.lines) from error
+        # It may read results that stand in the output folder.
+        request = request_from(given, inputs)
+    except ConfigurationError:
+        if not given["dry_run"]:
+            claims.clear(given["output_dir"] or output_dir_of(caller.environ))
+        raise
+    if not request.dry_run:
+        claims.clear(request.output_dir)
     template = template_of(request.template)
     around = caller.surroundings(request.env_file, request.allowed)
-    loaded = load_all(find_suites(request.suites, around.cwd, around.allowed), around, allow_empty=request.allow_empty)
-    prepared = prepare(loaded, request.flags, around)
+    found = find_suites(request.suites, around.cwd, around.allowed)
+    if not request.dry_run:
+        set_aside_earlier(claims, request.output_dir, found, around.cwd)
+    prepared = prepare(load_all(found, around, allow_empty=request.allow_empty), request.flags, around)
     if request.dry_run:
         plan_suites(prepared, request.flags, caller.stdout)
         return 0
     output = Output(caller.stdout, caller.stderr, request.output_dir, template)
-    done = run_suites(prepared, request.flags, output, resume=request.resume)
+    done = run_suites(prepared, request.flags, output, claims, resume=request.resume)
     return request.process_exit_code(done.exit_code)
 
 
@@ -202,6 +220,7 @@ def rejudge(caller: Caller, /, results: Path, suite: str, **options: Any) -> int
     from holodeck_action.preflight import ConfigurationError, find_suites, load_all, template_of
     from holodeck_action.rejudge import prepare_stored
     from holodeck_action.request import request_from
+    from holodeck_action.results.folder import Claims, is_inside
 
     request = request_from({"suites": (suite,), **options})
     template = template_of(request.template)
@@ -209,13 +228,20 @@ def rejudge(caller: Caller, /, results: Path, suite: str, **options: Any) -> int
     found = find_suites(request.suites, around.cwd, around.allowed)
     if len(found) > 1:
         raise ConfigurationError([f"{suite}: {len(found)} suites match; the answers of a record are those of one"])
-    (loaded,) = load_all(found, around)
-    prepared = [prepare_stored(results, loaded, request.flags, around, request.output_dir)]
-    if request.dry_run:
-        plan_suites(prepared, request.flags, caller.stdout)
-        return 0
-    output = Output(caller.stdout, caller.stderr, request.output_dir, template)
-    return request.process_exit_code(run_suites(prepared, request.flags, output, resume=request.resume).exit_code)
+    with Claims() as claims:
+        try:
+            (loaded,) = load_all(found, around)
+            prepared = [prepare_stored(results, loaded, request.flags, around, request.output_dir)]
+        except ConfigurationError:
+            if not request.dry_run and not is_inside(results, request.output_dir):
+                claims.clear(request.output_dir)
+            raise
+        if request.dry_run:
+            plan_suites(prepared, request.flags, caller.stdout)
+            return 0
+        output = Output(caller.stdout, caller.stderr, request.output_dir, template)
+        done = run_suites(prepared, request.flags, output, claims, resume=request.resume)
+    return request.process_exit_code(done.exit_code)
 
 
 @cli.command(epilog=EPILOG)

@@ -24,9 +24,12 @@ def explained(error: BaseException, environ: Mapping[str, str]) -> tuple[int, tu
 
 def _sentences(error: BaseException) -> tuple[int, tuple[str, ...]]:
     from holodeck_action.problems import ConfigurationError
+    from holodeck_action.results.folder import FolderError
 
     if isinstance(error, ConfigurationError):
         return EXIT_CONFIGURATION, error.lines
+    if isinstance(error, FolderError):
+        return EXIT_CONFIGURATION, (str(error),)
     if isinstance(error, KeyboardInterrupt):
         return EXIT_INTERRUPTED, ("interrupted",)
     trace = error.__traceback__

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from holodeck_action.problems import ConfigurationError
-from holodeck_action.results.files import write_atomically
+from holodeck_action.results.disk import write_atomically
 from holodeck_action.suite.sources import POLICY_NAMES
 
 SUITE = "agent.yaml"

@@ -18,13 +18,15 @@ from holodeck_action.evaluators.custom_summary import with_custom_summary
 from holodeck_action.evaluators.scoring import TurnScorer
 from holodeck_action.github.checkout import placed
 from holodeck_action.opening import Opened, budget_of, close_all, open_all
-from holodeck_action.preflight import ConfigurationError, Prepared, writable_folder
+from holodeck_action.preflight import ConfigurationError, Prepared, shown_folder, writable_folder
 from holodeck_action.reports.custom import CustomTemplate
-from holodeck_action.reports.files import JUNIT_FILE, REPORT_FILE, write_reports
+from holodeck_action.reports.files import write_reports
 from holodeck_action.reports.progress import progress_for
 from holodeck_action.reports.terminal import show
 from holodeck_action.results.decide import decide
-from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE, write_combined, write_record, write_verdict
+from holodeck_action.results.disk import DISK, Disk
+from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE, write_combined, write_results, write_verdict
+from holodeck_action.results.folder import Claims, suite_folders
 from holodeck_action.results.record import Record
 from holodeck_action.results.report import build_report
 from holodeck_action.results.verdict import (
@@ -56,13 +58,14 @@ SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
 class Output:
     """Where a run writes: reports to `stdout`, progress and problems to `stderr`, files to `folder` (None: none).
 
-    `template` is what report.md is made with; None for the built-in template.
+    `template` is what report.md is made with; None for the built-in template. Files are written with `disk`.
     """
 
     stdout: TextIO
     stderr: TextIO
     folder: Path | None
     template: CustomTemplate | None = None
+    disk: Disk = DISK
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class _Evaluated:
     interrupted: bool
 
 
-def run_suites(prepared: Sequence[Prepared], flags: Flags, output: Output, *, resume: bool) -> Done:
+def run_suites(prepared: Sequence[Prepared], flags: Flags, output: Output, claims: Claims, *, resume: bool) -> Done:
     """Run suites one after the other and report each.
 
     With several suites each has its own folder below the output folder, beside one combined verdict. `--run-timeout`
@@ -103,15 +106,17 @@ def run_suites(prepared: Sequence[Prepared], flags: Flags, output: Output, *, re
     Raises:
         ConfigurationError: a target cannot be used, the output folder cannot be written, or a journal cannot be
             resumed; nothing has run then.
+        FolderError: another run writes into the folder.
     """
-    folders = _folders(prepared, output.folder)
+    folders = suite_folders([(item.shown, item.suite.file) for item in prepared], output.folder)
     for folder in (output.folder, *folders):
         if folder is not None:
             writable_folder(folder)
+            claims.clear(folder)
     shared = budget_of(flags.max_cost_usd, flags.max_tokens)
     suites = open_all(prepared, folders, shared, resume=resume)
     try:
-        journals = _start_files(suites, output)
+        journals = _start_journals(suites, output)
     except ConfigurationError:
         asyncio.run(close_all(suites))
         raise
@@ -186,18 +191,14 @@ def _plan(prepared: Sequence[Prepared], flags: Flags, stream: TextIO) -> None:
     stream.flush()
 
 
-def _start_files(suites: Sequence[Opened], output: Output) -> list[Journal | None]:
-    """Remove the results of an earlier run, which must not be taken for this one's, and start the journals.
+def _start_journals(suites: Sequence[Opened], output: Output) -> list[Journal | None]:
+    """Start the journals.
 
     Raises:
         ConfigurationError: a file stands in the way.
     """
     journals: list[Journal | None] = []
     try:
-        for folder in dict.fromkeys([output.folder, *(ready.folder for ready in suites)]):
-            if folder is not None:
-                for name in (RESULTS_FILE, VERDICT_FILE, REPORT_FILE, JUNIT_FILE):
-                    (folder / name).unlink(missing_ok=True)
         for ready in suites:
             if ready.folder is None:
                 journals.append(None)
@@ -206,7 +207,7 @@ def _start_files(suites: Sequence[Opened], output: Output) -> list[Journal | Non
             notices = ready.resumed.notices if ready.resumed.keep_bytes else (*ready.resumed.notices, *set_aside(path))
             for notice in notices:
                 output.stderr.write(f"note: {one_line(notice, 1000)}\n")
-            journals.append(Journal(path, ready.identity, ready.resumed.keep_bytes))
+            journals.append(Journal(path, ready.identity, ready.resumed.keep_bytes, output.disk))
     except OSError as error:
         raise ConfigurationError(
             [f"{error.filename}: cannot be replaced: {error.strerror}; remove it or give another --output-dir"]
@@ -225,7 +226,7 @@ def _conclude(ready: Opened, journal: Journal | None, record: Record, output: Ou
     show(report, output.stdout)
     written = folder is None or _write_results(folder, record, verdict, journal, output)
     if folder is not None and written:
-        write_reports(folder, report, output.template, lambda sentence: _note(sentence, output))
+        write_reports(folder, report, output.template, lambda sentence: _note(sentence, output), output.disk)
     if not written:
         # Results nobody can read are infrastructure trouble: never a pass.
         code = combined_exit_code([code, EXIT_INCOMPLETE])
@@ -251,7 +252,9 @@ def _combine(verdicts: Sequence[SuiteVerdict], not_run: Sequence[str], output: O
     output.stdout.flush()
     if output.folder is not None:
         try:
-            write_combined(output.folder / VERDICT_FILE, CombinedVerdict(code, tuple(verdicts), tuple(not_run)))
+            write_combined(
+                output.folder / VERDICT_FILE, CombinedVerdict(code, tuple(verdicts), tuple(not_run)), output.disk
+            )
         except OSError as error:
             output.stderr.write(f"error: {output.folder / VERDICT_FILE}: could not be written: {error.strerror}\n")
             return combined_exit_code([code, EXIT_INCOMPLETE])
@@ -352,32 +355,37 @@ def _trials(ready: Opened, scorer: TurnScorer) -> Trials:
 
 def _write_results(folder: Path, record: Record, verdict: Verdict, journal: Journal | None, output: Output) -> bool:
     try:
-        write_record(folder / RESULTS_FILE, record)
-        write_verdict(folder / VERDICT_FILE, verdict)
+        write_results(folder, record, verdict, output.disk)
     except OSError as error:
+        kept = " and the journal is kept for --resume" if journal is not None else ""
         output.stderr.write(
-            f"error: {folder}: results could not be written: {error.strerror}; the verdict above stands"
-            + (" and the journal is kept for --resume\n" if journal is not None and journal.error is None else "\n")
+            f"error: {folder}: results could not be written: {error.strerror}; the verdict above stands{kept}\n"
         )
+        _write_without_results(folder, verdict, output)
         return False
     return True
+
+
+def _write_without_results(folder: Path, verdict: Verdict, output: Output) -> None:
+    """Leave at least the verdict, which without results is never a pass."""
+    if verdict.exit_code == EXIT_PASSED:
+        reason = f"{RESULTS_FILE} could not be written"
+        verdict = replace(verdict, outcome="incomplete", exit_code=EXIT_INCOMPLETE, reason=reason)
+    try:
+        write_verdict(folder / VERDICT_FILE, verdict, output.disk)
+    except OSError as error:
+        _note(f"{folder / VERDICT_FILE}: could not be written: {error.strerror}", output)
 
 
 def _note(sentence: str, output: Output) -> None:
     output.stderr.write(f"note: {one_line(sentence, 1000)}\n")
 
 
-def _folders(prepared: Sequence[Prepared], root: Path | None) -> list[Path | None]:
-    """Give each suite its folder: the root itself for one suite, a folder named after its place for several."""
-    if root is None or len(prepared) == 1:
-        return [root for _ in prepared]
-    taken: set[str] = set()
-    folders: list[Path | None] = []
-    for item in prepared:
-        base = name = (item.shown.strip("./").replace("/", "-") or item.suite.file.removesuffix(".yaml")) or "suite"
-        number = 2
-        while name in taken:
-            name, number = f"{base}-{number}", number + 1
-        taken.add(name)
-        folders.append(root / name)
-    return folders
+def set_aside_earlier(claims: Claims, root: Path | None, suites: Sequence[Path], cwd: Path) -> None:
+    """Move what an earlier run left in the folders of suites out of the way, before anything is loaded.
+
+    Raises:
+        FolderError: another run writes into one of them.
+    """
+    for folder in suite_folders([(shown_folder(path.parent, cwd), path.name) for path in suites], root):
+        claims.clear(folder)

@@ -24,6 +24,7 @@ from holodeck_action.preflight import ConfigurationError, template_of
 from holodeck_action.request import request_from
 from holodeck_action.results.decide import decide
 from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
+from holodeck_action.results.folder import PREVIOUS_FOLDER
 from holodeck_action.results.report import build_report
 from holodeck_action.results.verdict import EXIT_STOPPED, SuiteVerdict
 from holodeck_action.runner.journal import JOURNAL_FILE
@@ -180,7 +181,8 @@ def _results(start: Path, given: str) -> Iterator[Path]:
         return
     found = entries = 0
     for folder, folders, names in os.walk(path, onerror=_unreadable):
-        folders.sort()
+        # What an earlier run left is nobody's result any more.
+        folders[:] = sorted(name for name in folders if name != PREVIOUS_FOLDER)
         entries += len(folders) + len(names)
         if entries > _MOST_ENTRIES:
             raise ConfigurationError(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 from holodeck_action.preflight import ConfigurationError, writable_folder
 from holodeck_action.reports.terminal import show
 from holodeck_action.results.decide import decide, minimized_in
-from holodeck_action.results.files import VERDICT_FILE, RecordError, read_record, write_verdict
+from holodeck_action.results.files import VERDICT_FILE, RecordError, Results, read_results, write_verdict
+from holodeck_action.results.folder import Claims
 from holodeck_action.results.record import Record
 from holodeck_action.results.report import build_report
 from holodeck_action.settings import Flags, merge_gates
@@ -33,17 +35,26 @@ def redecide(results: Path, gates: Gates | None, flags: Flags, folder: Path | No
     Raises:
         ConfigurationError: the file is no record, a gate names a metric it does not have, or the folder cannot be
             written.
+        FolderError: a run writes into the folder.
     """
     try:
-        record = read_record(results)
+        stored = read_results(results)
     except RecordError as error:
         raise ConfigurationError([str(error)]) from error
+    record = stored.record
     applied = merge_gates(gates if gates is not None else record.gates, flags)
     _check_names(record, applied, results)
     _check_gates(record, applied, results)
-    if folder is not None:
-        writable_folder(folder)
-    verdict = decide(record, applied)
+    with Claims() as claims:
+        if folder is not None:
+            writable_folder(folder)
+            claims.hold(folder)
+        return _judge(stored, applied, folder, stdout)
+
+
+def _judge(stored: Results, gates: Gates, folder: Path | None, stdout: TextIO) -> int:
+    record = stored.record
+    verdict = replace(decide(record, gates), results_digest=stored.digest)
     show(build_report(record, verdict), stdout)
     if folder is not None:
         try:

@@ -11,7 +11,8 @@ from holodeck_action.reports.files import readable
 from holodeck_action.reports.formats import render
 from holodeck_action.reports.terminal import show
 from holodeck_action.results.decide import decide
-from holodeck_action.results.files import RecordError, read_record, write_atomically
+from holodeck_action.results.disk import write_atomically
+from holodeck_action.results.files import RecordError, read_record
 from holodeck_action.results.report import build_report
 from holodeck_action.results.views import canonical_report
 

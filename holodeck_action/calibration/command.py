@@ -15,8 +15,9 @@ from holodeck_action.calibration.matching import match_record
 from holodeck_action.calibration.showing import console_lines, markdown_lines
 from holodeck_action.preflight import ConfigurationError, Loaded, Surroundings, writable_folder
 from holodeck_action.results.canonical import record_digest
+from holodeck_action.results.disk import write_atomically
 from holodeck_action.results.estimates import Estimate
-from holodeck_action.results.files import RecordError, read_record, write_atomically
+from holodeck_action.results.files import RecordError, read_record
 from holodeck_action.results.judge_card import CARD_FILE, JudgeCard, card_json
 from holodeck_action.results.verdict import EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_VIOLATED
 from holodeck_action.runner.trial import Clock

@@ -12,7 +12,7 @@ from typing import Any
 
 from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.result import EvaluationResult
-from holodeck_action.results.files import write_atomically
+from holodeck_action.results.disk import write_atomically
 from holodeck_action.results.record import Usage
 from holodeck_action.text.redaction import Redactor
 

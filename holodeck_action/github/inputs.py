@@ -74,6 +74,13 @@ def read_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
     return given
 
 
+def output_dir_of(environ: Mapping[str, str], *, default: bool = False) -> Path | None:
+    """Return the output folder that is given, with or without its default, also where other inputs are of no use."""
+    item = next(item for item in INPUTS if item.setting == "output_dir")
+    text = environ.get(item.variable, "").strip() or (item.default if default else "")
+    return item.read(text) if text else None
+
+
 def read_action_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
     """Read the inputs of a step: as `read_inputs`, with the defaults of action.yml, and misspelt names refused.
 

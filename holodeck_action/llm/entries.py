@@ -14,7 +14,7 @@ from typing import Any
 from holodeck_action.llm.calls import Answer, WireError
 from holodeck_action.llm.outcomes import header, parse
 from holodeck_action.llm.streams import without_secrets
-from holodeck_action.results.files import write_atomically
+from holodeck_action.results.disk import write_atomically
 from holodeck_action.text.redaction import Redactor
 
 FORMAT = 1

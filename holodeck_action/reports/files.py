@@ -9,14 +9,16 @@ from holodeck_action.reports.budget import JOB_SUMMARY, Budget
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
 from holodeck_action.reports.formats import render
 from holodeck_action.reports.markdown import IN_THE_RECORD, markdown
-from holodeck_action.results.files import write_atomically
+from holodeck_action.results.disk import DISK, Disk, write_atomically
 from holodeck_action.results.views import Report
 
 REPORT_FILE = "report.md"
 JUNIT_FILE = "junit.xml"
 
 
-def write_reports(folder: Path, report: Report, template: CustomTemplate | None, note: Callable[[str], None]) -> None:
+def write_reports(
+    folder: Path, report: Report, template: CustomTemplate | None, note: Callable[[str], None], disk: Disk = DISK
+) -> None:
     """Write report.md and junit.xml; what cannot be made or written is noted in a sentence and changes no verdict.
 
     Args:
@@ -24,6 +26,7 @@ def write_reports(folder: Path, report: Report, template: CustomTemplate | None,
         report: what they show.
         template: what report.md is made with; None for the built-in template.
         note: takes the sentences.
+        disk: what they are written with.
     """
     made: dict[str, Callable[[], str]] = {
         REPORT_FILE: lambda: readable(report, template, note),
@@ -31,7 +34,7 @@ def write_reports(folder: Path, report: Report, template: CustomTemplate | None,
     }
     for name, make in made.items():
         try:
-            write_atomically(folder / name, [make().encode("utf-8", "replace")])
+            write_atomically(folder / name, [make().encode("utf-8", "replace")], disk=disk)
         except OSError as error:
             note(f"{folder / name}: could not be written: {error.strerror}; the verdict stands")
         except Exception as error:  # noqa: BLE001 - a report never hides the verdict

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from holodeck_action.results.adapters import adapter
-from holodeck_action.results.record import CaseRecord, Record
+from holodeck_action.results.record import CaseRecord, Chosen, Record
 
 VOLATILE_RECORD = ("run",)
 VOLATILE_TRIAL = ("timing",)
@@ -33,6 +33,12 @@ def record_digest(record: Record) -> str:
     for chunk in _chunks(record):
         digest.update(chunk)
     return digest.hexdigest()
+
+
+def chosen_cases(ids: Iterable[str]) -> Chosen:
+    """Return what a record says of its cases, so that none can be lost unseen."""
+    found = list(ids)
+    return Chosen(len(found), hashlib.sha256("\n".join(found).encode("utf-8", "surrogatepass")).hexdigest())
 
 
 def head_of(record: Record) -> dict[str, Any]:

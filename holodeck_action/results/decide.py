@@ -170,6 +170,8 @@ def _conclude(record: Record, gates: tuple[GateVerdict, ...], *, decided: bool) 
         return "incomplete", EXIT_INCOMPLETE, "no case was decided"
     if open_gates:
         return "incomplete", EXIT_INCOMPLETE, "; ".join(_sentence(gate) for gate in open_gates)
+    if not record.cases and (record.chosen is None or record.chosen.cases):
+        return "incomplete", EXIT_INCOMPLETE, "the record holds no case"
     if not record.cases:
         return "passed", EXIT_PASSED, "the suite has no cases, which allow-empty permits"
     return "passed", EXIT_PASSED, "every gate holds"

@@ -1,30 +1,65 @@
-"""`results.json` and `verdict.json`: written atomically, read strictly."""
+"""`results.json` and `verdict.json`: written atomically, read strictly, and bound to each other by digests.
+
+The last line of results.json is the SHA-256 of everything before it, which verdict.json repeats. It tells what was cut
+short, edited or mixed up; it is no signature.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-import tempfile
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from holodeck_action.results.adapters import adapter
-from holodeck_action.results.canonical import head_of
-from holodeck_action.results.record import SCHEMA_VERSION, CaseRecord, Record, TrialRecord, TurnRecord
+from holodeck_action.results.canonical import chosen_cases, head_of
+from holodeck_action.results.disk import DISK, Disk, staged, write_atomically
+from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, CaseRecord, Record, TrialRecord, TurnRecord
 from holodeck_action.results.verdict import CaseVerdict, CombinedVerdict, Verdict
 
 T = TypeVar("T")
 
 RESULTS_FILE = "results.json"
 VERDICT_FILE = "verdict.json"
+_DIGEST = re.compile(rb',\n "digest": "([0-9a-f]{64})"\n}\s*\Z')
+_END = b"\n}\n"
+_AGAIN = "use the file as the run wrote it"
+_LIGHTEST, _HEAVIEST = 1e-9, 1e9
+"""Weights of cases with which every sum is a number."""
 
 
 class RecordError(Exception):
     """A results file cannot be used; the message is one sentence naming the file and the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a results file holds: the record, and the digest of the file (None: a version before digests wrote it)."""
+
+    record: Record
+    digest: str | None
+
+
+def write_results(folder: Path, record: Record, verdict: Verdict, disk: Disk = DISK) -> None:
+    """Write a record and its verdict, which names the record's digest, into a folder.
+
+    The verdict is put in place last: where it stands, so do the results that it is about.
+
+    Raises:
+        OSError: one of them cannot be written; nothing was replaced unless the verdict alone is missing.
+    """
+    sealed = _Sealed(_lines(head_of(record), adapter(CaseRecord), record.cases))
+    results, judged = folder / RESULTS_FILE, folder / VERDICT_FILE
+    with staged(results, sealed, disk) as new_results:
+        bound = replace(verdict, results_digest=sealed.digest)
+        with staged(judged, _verdict_lines(bound), disk) as new_verdict:
+            disk.replace(new_results, results)
+            disk.replace(new_verdict, judged)
 
 
 def write_record(path: Path, record: Record) -> None:
@@ -33,48 +68,52 @@ def write_record(path: Path, record: Record) -> None:
     Raises:
         OSError: the file cannot be written; what stood there before is untouched.
     """
-    write_atomically(path, _lines(head_of(record), adapter(CaseRecord), record.cases))
+    write_atomically(path, _Sealed(_lines(head_of(record), adapter(CaseRecord), record.cases)))
 
 
-def write_verdict(path: Path, verdict: Verdict) -> None:
+def write_verdict(path: Path, verdict: Verdict, disk: Disk = DISK) -> None:
     """Write a verdict to `path`, one case per line, replacing it in one step.
 
     Raises:
         OSError: the file cannot be written; what stood there before is untouched.
     """
-    head = adapter(Verdict).dump_python(replace(verdict, cases=()), mode="json")
-    del head["cases"]
-    write_atomically(path, _lines(head, adapter(CaseVerdict), verdict.cases))
+    write_atomically(path, _verdict_lines(verdict), disk=disk)
 
 
-def write_combined(path: Path, verdict: CombinedVerdict) -> None:
+def write_combined(path: Path, verdict: CombinedVerdict, disk: Disk = DISK) -> None:
     """Write the verdict of several suites to `path`, replacing it in one step.
 
     Raises:
         OSError: the file cannot be written; what stood there before is untouched.
     """
-    write_atomically(path, [adapter(CombinedVerdict).dump_json(verdict, indent=1), b"\n"])
+    write_atomically(path, [adapter(CombinedVerdict).dump_json(verdict, indent=1), b"\n"], disk=disk)
 
 
 def read_record(path: Path) -> Record:
+    """Read and validate a results file, see `read_results`."""
+    return read_results(path).record
+
+
+def read_results(path: Path) -> Results:
     """Read and validate a results file.
 
     Raises:
-        RecordError: the file is missing, not JSON, of another schema version, or not a record.
+        RecordError: the file is missing, not JSON, of another schema version, not a record, or not whole.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}; give the results.json of a run") from error
     try:
-        version = _schema_version(content)
-        if version not in (1, SCHEMA_VERSION):
+        document = _document(content)
+        version = document["schema_version"]
+        if version not in (FIRST_VERSION, SCHEMA_VERSION) or isinstance(version, bool):
             raise RecordError(
-                f"{path}: schema_version is {version!r}, this version reads 1 to {SCHEMA_VERSION}; "
+                f"{path}: schema_version is {version!r}, this version reads {FIRST_VERSION} to {SCHEMA_VERSION}; "
                 "use the version of holodeck-action that wrote it"
             )
         record = adapter(Record).validate_json(content)
-        if version == 1:
+        if version == FIRST_VERSION:
             record = _from_version_1(record)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -84,7 +123,23 @@ def read_record(path: Path) -> Record:
         raise RecordError(f"{path}: not a results file: {error}") from error
     if len({case.id for case in record.cases}) < len(record.cases):
         raise RecordError(f"{path}: not a results file: two of its cases have the same id")
-    return record
+    for case in record.cases:
+        if not _LIGHTEST <= case.weight <= _HEAVIEST:
+            raise RecordError(f"{path}: not a results file: the weight of a case is {case.weight:g}")
+    if version == FIRST_VERSION and not {"digest", "chosen"} & document.keys():
+        return _without_digest(path, record)
+    missing = _missing(record, content)
+    if missing is not None:
+        raise RecordError(f"{path}: is not whole: {missing}; {_AGAIN}")
+    return Results(record, str(document["digest"]))
+
+
+def _without_digest(path: Path, record: Record) -> Results:
+    """Accept a record of the first version, which cannot show that it is whole, with a notice."""
+    if not record.cases:
+        raise RecordError(f"{path}: is not whole: it holds no case, and no digest that would show that it held none")
+    notice = f"the results are of schema version {FIRST_VERSION}, without a digest: nothing shows that they are whole"
+    return Results(replace(record, notices=(*record.notices, notice)), None)
 
 
 def _from_version_1(record: Record) -> Record:
@@ -103,51 +158,65 @@ def _from_version_1(record: Record) -> Record:
     return replace(record, schema_version=SCHEMA_VERSION, cases=cases)
 
 
-def write_atomically(path: Path, chunks: Iterable[bytes], *, lasting: bool = True) -> None:
-    """Write `chunks` beside `path`, flush them to disk and move them into place.
+def _missing(record: Record, content: bytes) -> str | None:
+    """Say what shows that a record is not as it was written; None when nothing does."""
+    if record.chosen is None:
+        return "it does not say which cases were chosen"
+    if len(record.cases) != record.chosen.cases:
+        return f"it holds {len(record.cases)} of the {record.chosen.cases} cases that were chosen"
+    if record.chosen != chosen_cases(case.id for case in record.cases):
+        return "its cases are not those that were chosen"
+    # Line ends may have been changed by a checkout.
+    written = content.replace(b"\r\n", b"\n")
+    found = _DIGEST.search(written)
+    if found is None:
+        return "it has no digest at its end"
+    if hashlib.sha256(memoryview(written)[: found.start()]).hexdigest() != found[1].decode():
+        return "its content is not that of its digest: it was edited or cut short"
+    return None
 
-    Args:
-        path: the file.
-        chunks: its content.
-        lasting: False leaves it to the system when they reach the disk: for what can be had again.
 
-    Raises:
-        OSError: nothing was replaced.
-    """
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(chunks)
-            if lasting:
-                file.flush()
-                os.fsync(file.fileno())
-        # mkstemp is private to its user; results are for everyone who may read the folder.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+class _Sealed:
+    """The chunks of a file whose last line is the digest of what comes before; `digest` is known at their end."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self.digest = ""
+        self._chunks = chunks
+
+    def __iter__(self) -> Iterator[bytes]:
+        hashed = hashlib.sha256()
+        for chunk in self._chunks:
+            hashed.update(chunk)
+            yield chunk
+        self.digest = hashed.hexdigest()
+        yield f',\n "digest": "{self.digest}"'.encode()
+        yield _END
+
+
+def _verdict_lines(verdict: Verdict) -> Iterator[bytes]:
+    head = adapter(Verdict).dump_python(replace(verdict, cases=()), mode="json")
+    del head["cases"]
+    yield from _lines(head, adapter(CaseVerdict), verdict.cases)
+    yield _END
 
 
 def _lines(head: Mapping[str, Any], kind: TypeAdapter[T], cases: Iterable[T]) -> Iterator[bytes]:
-    """Yield one JSON object with one case per line: large files stream, and diff well."""
+    """Yield one JSON object with one case per line, all but its end: large files stream, and diff well."""
     yield json.dumps(head, ensure_ascii=False, allow_nan=False, indent=1).removesuffix("\n}").encode()
     yield b',\n "cases": ['
     for position, case in enumerate(cases):
         yield (b",\n" if position else b"\n") + kind.dump_json(case)
-    yield b"\n ]\n}\n"
+    yield b"\n ]"
 
 
-def _schema_version(content: bytes) -> Any:
+def _document(content: bytes) -> dict[str, Any]:
     try:
         document = json.loads(content, parse_constant=_refuse_constant)
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"not valid JSON ({error})") from error
     if not isinstance(document, dict) or "suite" not in document or "schema_version" not in document:
         raise ValueError("it has no schema_version and no suite")
-    return document["schema_version"]
+    return document
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -15,7 +15,10 @@ from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.policy import Gates, QuarantineEntry
 
 SCHEMA_VERSION = 2
-"""Records of version 1 do not tell a target that called no tool from one that says nothing about tools."""
+FIRST_VERSION = 1
+"""Still read, though it does not tell a target that called no tool from one that says nothing about tools, which cases
+were chosen, and whether it is whole.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,14 @@ class SuiteIdentity:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which cases were to be run: how many, and the SHA-256 of their ids, one a line, in order."""
+
+    cases: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Provenance:
     """What produced the record.
 
@@ -234,7 +245,8 @@ class Record:
     `stopped` says why the run ended before its plan was done (signal, deadline); None for a run that ended by itself.
     `stop_when_decided` tells which trials count (statistics reference, Trials). `summary` is None where no callable of
     the suite summarises it. `configurations` says what decided the scores of the metrics that models graded, by name;
-    `cards` what their judge cards tell, in order of name.
+    `cards` what their judge cards tell, in order of name. `chosen` says which cases there must be; None in a record of
+    the first version.
     """
 
     schema_version: int
@@ -250,3 +262,4 @@ class Record:
     summary: CustomSummary | None = None
     configurations: Mapping[str, Configuration] = field(default_factory=dict)
     cards: tuple[CardSummary, ...] = ()
+    chosen: Chosen | None = None

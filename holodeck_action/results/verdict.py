@@ -151,7 +151,8 @@ class Counts:
 class Verdict:
     """The whole judgement.
 
-    `record_digest` is the sha256 of the canonical record it was computed from.
+    `record_digest` is the sha256 of the canonical record it was computed from, `results_digest` the digest of the file
+    that holds it; None where there is none.
     """
 
     outcome: VerdictOutcome
@@ -165,6 +166,7 @@ class Verdict:
     metrics: Mapping[str, MetricSummary]
     cases: tuple[CaseVerdict, ...]
     panels: tuple[PanelSummary, ...] = ()
+    results_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
 """The journal: finished trials on disk within half a second, so that a killed run loses almost nothing.
 
-One JSON line per trial behind a header line that names what was run. A writer thread commits in groups: everything
-that arrived since the last flush is written and fsynced together.
+One JSON line per trial behind a header line that names what was run, each with its digest. A writer thread commits in
+groups: everything that arrived since the last flush is written and fsynced together.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from holodeck_action.results.adapters import adapter
+from holodeck_action.results.disk import DISK, Disk
 from holodeck_action.results.record import TrialRecord
 
 JOURNAL_FILE = "journal.jsonl"
@@ -46,30 +47,36 @@ class Journaled:
 class Journal:
     """Appends finished trials to a file from a thread of its own.
 
-    A write error (a full disk) ends the journal, not the run: `error` then says what happened, and the file is
-    removed so that its room can go to the results.
+    A write error (a full disk) does not end the run: what is sound in the file stays, and what could not be written is
+    tried again with the next trials. `error` says what is wrong while something is missing.
     """
 
-    def __init__(self, path: Path, identity: Mapping[str, Any], keep_bytes: int = 0) -> None:
+    def __init__(self, path: Path, identity: Mapping[str, Any], keep_bytes: int = 0, disk: Disk = DISK) -> None:
         """Open the journal.
 
         Args:
             path: the journal's file.
             identity: what is run; a journal of something else is not resumed.
             keep_bytes: length of the part of an existing file that is kept; 0 starts anew.
+            disk: what it is written with.
 
         Raises:
             OSError: the file cannot be opened.
         """
         self.error: str | None = None
-        self._path = path
+        self._path, self._disk = path, disk
         self._file = path.open("r+b" if keep_bytes else "wb", buffering=0)
+        self._sound = keep_bytes
+        self._pending: list[bytes] = []
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         if keep_bytes:
             self._file.truncate(keep_bytes)
+            self._file.seek(0)
+            self._head = self._file.readline()
             self._file.seek(keep_bytes)
-        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        if not keep_bytes:
-            self._commit([json.dumps({"journal": dict(identity)}, sort_keys=True).encode() + b"\n"])
+        else:
+            self._head = sealed_line(json.dumps({"journal": dict(identity)}, sort_keys=True).encode()[:-1], b"")
+            self._commit([self._head])
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write_groups, name="journal", daemon=True)
         self._thread.start()
@@ -84,7 +91,7 @@ class Journal:
         self._put(json.dumps({"imported": dict(imported)}, sort_keys=True).encode()[:-1])
 
     def _put(self, text: bytes) -> None:
-        self._queue.put(text + b"}\n")
+        self._queue.put(sealed_line(text, self._head))
 
     def close(self) -> None:
         """Write what is left and close the file."""
@@ -94,8 +101,8 @@ class Journal:
         self._file.close()
 
     def remove(self) -> None:
-        """Delete the file: its run is complete and its results are written."""
-        self._path.unlink(missing_ok=True)
+        """Delete the file: its run is complete and its results are on the disk."""
+        self._disk.remove(self._path)
 
     def _write_groups(self) -> None:
         closing = False
@@ -112,23 +119,40 @@ class Journal:
                     closing = True
                 else:
                     group.append(line)
-            if self.error is None and group:
+            if group or self._pending:
                 self._commit(group)
 
     def _commit(self, group: list[bytes]) -> None:
+        self._pending += group
+        data = b"".join(self._pending)
         try:
-            data = memoryview(b"".join(group))
-            while data:
-                data = data[self._file.write(data) :]
-            if not self._path.is_char_device():
-                os.fsync(self._file.fileno())
+            self._disk.write(self._file, data)
+            if self._path.is_file():
+                self._disk.sync(self._file)
+                if not self._sound:
+                    self._disk.sync_folder(self._path.parent)
         except OSError as error:
+            name = self._path.name
             self.error = (
-                f"the journal {self._path.name} could not be written ({error.strerror}): --resume is not possible"
+                f"the journal {name} could not be written ({error.strerror}): --resume runs again what it lacks"
             )
             if self._path.is_file():
-                os.truncate(self._path, 0)
-                self._path.unlink()
+                self._file.truncate(self._sound)
+                self._file.seek(self._sound)
+        else:
+            self._sound += len(data)
+            self._pending, self.error = [], None
+
+
+def sealed_line(text: bytes, head: bytes) -> bytes:
+    """Close a line with its digest, which is that of the journal's first line and of its own text before it."""
+    return text + f', "digest": "{hashlib.sha256(head + text).hexdigest()}"}}\n'.encode()
+
+
+def is_sound(line: bytes, head: bytes) -> bool:
+    """Tell whether a line is as it was written, below this first line of the journal."""
+    text, _, _ = line.rpartition(b', "digest": "')
+    return line == sealed_line(text, head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +207,7 @@ def set_aside(path: Path) -> tuple[str, ...]:
 
 
 def read_journal(path: Path, identity: Mapping[str, Any]) -> Journaled:
-    """Read the finished trials of an interrupted run; a torn last line is left out.
+    """Read the finished trials of an interrupted run; torn, broken and edited lines are left out.
 
     Raises:
         JournalError: the journal belongs to another run, or its header is broken.
@@ -205,6 +229,8 @@ def read_journal(path: Path, identity: Mapping[str, Any]) -> Journaled:
             sound += len(line)
             try:
                 entry = json.loads(line)
+                if not is_sound(line, header):
+                    raise ValueError("its digest is that of something else")
                 if "imported" in entry:
                     # What was imported first is what the trials before it ran by.
                     imported = {**_digests(entry["imported"]), **imported}
@@ -233,3 +259,5 @@ def _check_identity(path: Path, header: bytes, identity: Mapping[str, Any]) -> N
         raise JournalError(
             f"{path}: the interrupted run is not this one ({changes}); run without --resume to start anew"
         )
+    if not is_sound(header, b""):
+        raise JournalError(f"{path}: the journal's first line was edited; run without --resume to start anew")

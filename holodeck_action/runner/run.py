@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from holodeck_action import __version__
+from holodeck_action.results.canonical import chosen_cases
 from holodeck_action.results.record import (
     SCHEMA_VERSION,
     CaseRecord,
@@ -127,6 +128,7 @@ async def run_suite(
             resumed_trials=len(resumed),
         ),
         stopped=outcome.stopped or plan.stopped,
+        chosen=chosen_cases(case.id for case in records),
         notices=redactor.value(
             (
                 *plan.notices,

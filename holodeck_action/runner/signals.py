@@ -13,7 +13,7 @@ from holodeck_action.runner.schedule import Stop
 
 @contextmanager
 def stopping(stop: Stop, left_s: float | None, reason: str) -> Iterator[None]:
-    """Turn the first SIGINT or SIGTERM, and a deadline, into an orderly stop.
+    """Turn the first SIGINT, SIGTERM or SIGHUP, and a deadline, into an orderly stop.
 
     A second signal gives the run up: the task is cancelled, which still closes what it opened. A third ends the
     process as usual.
@@ -24,7 +24,10 @@ def stopping(stop: Stop, left_s: float | None, reason: str) -> Iterator[None]:
         reason: what to say when it is reached.
     """
     loop, running = asyncio.get_running_loop(), asyncio.current_task()
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    # `nohup` has it ignored.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
     received = itertools.count(1)
 
     def restore() -> None:

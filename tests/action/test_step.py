@@ -320,3 +320,18 @@ def test_every_input_reaches_the_run(step: Step) -> None:
     gates = record.gates
     assert (gates.min_pass_rate, gates.min_pass_rate_lower_bound, gates.min_completeness) == (0.9, 0.1, 0.8)
     assert (gates.max_errors, gates.max_flaky) == (1, 2)
+
+
+@pytest.mark.parametrize("name", ["suite", "inputs"])
+def test_a_step_that_is_refused_leaves_no_old_results(step: Step, name: str) -> None:
+    step.project.numbered(2)
+    assert step.run().code == 0
+    folder = step.project.folder / "holodeck-results"
+    assert (folder / "verdict.json").exists()
+    step.output_file.unlink()
+    if name == "suite":
+        step.project.suite([])
+    ended = step.run({"min_pass_rate": "2"} if name == "inputs" else {})
+    assert ended.code == 2
+    assert [path.name for path in folder.iterdir()] == ["previous"]
+    assert ended.outputs["results-path"] == ended.outputs["verdict-path"] == ""

@@ -132,6 +132,8 @@ def test_an_empty_list_of_a_record_of_version_1_is_unknown_unless_the_suites_mod
     path = project.out / "results.json"
     document = json.loads(path.read_bytes())
     document["schema_version"] = 1
+    for key in ("digest", "chosen"):
+        del document[key]
     document["provenance"]["target"] = target
     path.write_text(json.dumps(document))
     record = read_record(path)

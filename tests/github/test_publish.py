@@ -25,6 +25,7 @@ from tests.github.events import BASE, HEAD, event_environ
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.life import FILES, latest_check, ours, suite
 from tests.github.workflow import REPOSITORY, WRITES, Workflow, process
+from tests.results.records import resealed
 
 CLASSIC = "ghp_0123456789abcdefABCDEF0123456789abcd"
 FINE = "github_pat_0123456789abcdefABCDEF"
@@ -308,7 +309,7 @@ def test_the_pull_request_of_the_event_is_written_to(stage: Stage, finished: Pro
     record = _record(finished)
     record["provenance"]["commit"] = BASE
     record["notices"] = ["#8", "/pull/8"]
-    stage.bring("results.json", json.dumps(record))
+    stage.bring("results.json", resealed(record))
     ended = stage.run()
 
     assert (ended.code, ended.outputs["verdict"]) == (1, "failed")
@@ -322,7 +323,7 @@ def test_publishing_works_on_a_pull_request_of_the_repository_itself(
     hub: FakeGitHub, repository: Repository, tmp_path: Path, finished: Project
 ) -> None:
     stage = Stage(hub, repository, tmp_path)
-    stage.bring("results.json", json.dumps(_record(finished)))
+    stage.bring("results.json", resealed(_record(finished)))
     ended = stage.run(event="pull_request")
     assert (ended.code, ended.outputs["verdict"]) == (1, "failed")
     assert ended.outputs["comment-url"] == ours(repository)[0]["html_url"]
@@ -345,7 +346,7 @@ def test_publishing_works_on_a_pull_request_of_the_repository_itself(
 def test_an_input_that_only_a_run_has_a_use_for_is_refused(
     stage: Stage, finished: Project, name: str, value: str
 ) -> None:
-    stage.bring("results.json", json.dumps(_record(finished, "good")))
+    stage.bring("results.json", resealed(_record(finished, "good")))
     ended = stage.run({name: value})
     assert ended.code == 2
     assert f"input {name}: does not go with publish" in ended.text
@@ -449,7 +450,7 @@ def test_names_of_the_artifact_are_plain_text(stage: Stage) -> None:
 
 
 def test_a_suite_whose_run_has_not_ended_keeps_the_others_from_passing(stage: Stage, finished: Project) -> None:
-    stage.bring("one/results.json", json.dumps(_record(finished, "good")))
+    stage.bring("one/results.json", resealed(_record(finished, "good")))
     stage.bring("two/journal.jsonl", "{}\n")
     ended = stage.run()
     assert (ended.code, ended.outputs["verdict"]) == (4, "stopped")
@@ -476,7 +477,7 @@ def test_hostile_names_are_code(stage: Stage, finished: Project, name: str) -> N
     for case in record["cases"]:
         case["source"]["file"] = name
         case["name"] = f"{name} {case['name']}"
-    stage.bring("results.json", json.dumps(record))
+    stage.bring("results.json", resealed(record))
     ended = stage.run()
 
     assert (ended.code, ended.outputs["verdict"]) == (1, "failed")
@@ -496,7 +497,7 @@ def test_hostile_names_are_code(stage: Stage, finished: Project, name: str) -> N
 def test_secrets_of_this_side_are_taken_out(stage: Stage, finished: Project) -> None:
     text = json.dumps(_record(finished)).replace("no idea", f"{SECRET} ghs_token-of-the-job")
     assert SECRET in text
-    stage.bring("results.json", text)
+    stage.bring("results.json", resealed(json.loads(text)))
     ended = stage.run()
     assert ended.code == 1
     shown = [ended.summary, ended.text, *(comment["body"] for comment in ours(stage.repository))]
@@ -508,7 +509,7 @@ def test_secrets_of_this_side_are_taken_out(stage: Stage, finished: Project) -> 
 
 def test_a_record_without_cases_passes_nothing(stage: Stage, finished: Project) -> None:
     record = _record(finished) | {"cases": []}
-    stage.bring("results.json", json.dumps(record))
+    stage.bring("results.json", resealed(record))
     ended = stage.run()
     outcome = decide(read_record(stage.base.folder / "artifact" / "results.json")).outcome
     assert ended.outputs["verdict"] == outcome
@@ -520,7 +521,7 @@ def test_a_record_of_thousands_of_cases(stage: Stage, finished: Project) -> None
     failing = next(case for case in record["cases"] if "refund" in case["id"])
     failing["trials"][0]["turns"][0]["response"] = "@octocat <b> ``` " * 1000
     record["cases"] = [failing | {"id": f"case-{number}", "name": f"@case {number}"} for number in range(1500)]
-    stage.bring("results.json", json.dumps(record))
+    stage.bring("results.json", resealed(record))
     ended = stage.run()
     assert (ended.code, ended.outputs["failed"]) == (1, "1500")
     (comment,) = ours(stage.repository)
@@ -529,7 +530,7 @@ def test_a_record_of_thousands_of_cases(stage: Stage, finished: Project) -> None
 
 
 def test_the_template_is_that_of_the_default_branch(stage: Stage, finished: Project) -> None:
-    stage.bring("results.json", json.dumps(_record(finished)))
+    stage.bring("results.json", resealed(_record(finished)))
     stage.base.write(".github/mine.md.j2", "Ours: {{ report.suite|code }}\n")
     for name in (".github/mine.md.j2", "mine.md.j2", "summary.md.j2", "templates/comment.md.j2", "report.md"):
         stage.bring(name, "[theirs](http://evil.example)\n")
@@ -578,7 +579,7 @@ CONTRADICTIONS: dict[Callable[[dict[str, Any]], None], str] = {
     _without_turns: "",
     _of_same_trials: "",
     _of_same_cases: "two of its cases have the same id",
-    _of_endless_weights: "cannot be judged: OverflowError",
+    _of_endless_weights: "the weight of a case is 1e+308",
     _planning_more: "",
 }
 
@@ -589,7 +590,7 @@ def test_a_record_that_fits_the_schema_and_makes_no_sense(
 ) -> None:
     record = _record(finished)
     change(record)
-    file = stage.bring("results.json", json.dumps(record))
+    file = stage.bring("results.json", resealed(record))
     if CONTRADICTIONS[change]:
         stage.refused(CONTRADICTIONS[change])
         return
@@ -679,7 +680,7 @@ def mutants(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
         def publish(failing: bool, changes: list[tuple[int, Any]]) -> None:
             file = folder / "results.json"
-            file.write_text(json.dumps(_mutated(records[not failing], changes)), encoding="utf-8")
+            file.write_text(resealed(_mutated(records[not failing], changes)), encoding="utf-8")
             for name in ("output", "summary"):
                 (folder / name).write_text("")
             log = io.StringIO()

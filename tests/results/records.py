@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import replace
 from typing import Any
 
+from holodeck_action.results.canonical import chosen_cases
 from holodeck_action.results.evaluation import Criteria, ErrorInfo, Evaluation
 from holodeck_action.results.record import (
+    SCHEMA_VERSION,
     CaseRecord,
     Provenance,
     Record,
@@ -91,13 +95,26 @@ def record(*cases: CaseRecord, gates: Gates | None = None, **changes: Any) -> Re
     """A record of the given cases, with ids made unique."""
     numbered = tuple(replace(item, id=f"case-{number}") for number, item in enumerate(cases))
     made = Record(
-        schema_version=1,
+        schema_version=SCHEMA_VERSION,
         suite=SuiteIdentity("suite", "agent.yaml", "digest"),
         provenance=Provenance("0.1.0", "recorded:answers.jsonl"),
         gates=gates or Gates(),
         quarantine=(),
         stop_when_decided=True,
         cases=numbered,
+        chosen=chosen_cases(item.id for item in numbered),
         run=RunInfo("run", "2026-11-21T00:00:00+00:00", "2026-11-21T00:00:01+00:00", 1000.0, "3.12.0"),
     )
     return replace(made, **changes)
+
+
+def resealed(document: dict[str, Any]) -> str:
+    """A results file with content of one's own, and with the digests that fit it, as whoever forges one would write."""
+    try:
+        ids = [str(case["id"]) for case in document["cases"]]
+    except (KeyError, TypeError):
+        ids = []
+    content = {name: value for name, value in document.items() if name != "digest"}
+    content["chosen"] = {"cases": len(ids), "digest": chosen_cases(ids).digest}
+    text = json.dumps(content).removesuffix("}")
+    return f'{text},\n "digest": "{hashlib.sha256(text.encode()).hexdigest()}"\n}}\n'

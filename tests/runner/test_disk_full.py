@@ -11,6 +11,7 @@ import pytest
 from tests.cli.project import COMMAND, Project
 
 FULL = Path("/dev/full")
+FILES = ["junit.xml", "report.md", "results.json", "verdict.json"]
 pytestmark = pytest.mark.skipif(not FULL.exists(), reason="the system has no device that is always full")
 
 
@@ -35,10 +36,8 @@ def test_a_journal_that_cannot_be_written_costs_only_itself(project: Project, wr
     finished, record = project.evaluate()
     assert finished.code == code
     assert all(len(case.trials) == 1 for case in record.cases)
-    assert (
-        "note: the journal journal.jsonl could not be written (No space left on device): --resume is not possible"
-        in finished.stderr
-    )
+    told = "the journal journal.jsonl could not be written (No space left on device): --resume runs again what it lacks"
+    assert f"note: {told}\n" in finished.stderr
     assert project.verdict()["exit_code"] == code
     assert FULL.is_char_device()
 
@@ -51,9 +50,11 @@ def test_results_that_cannot_be_written_are_no_pass(project: Project, wrong: fro
     assert ("PASSED: 30 passed" if not wrong else "FAILED: 29 passed, 1 failed") in ended.stdout
     assert "error: out: results could not be written: File too large; the verdict above stands" in ended.stderr
     assert "Traceback" not in ended.stderr
-    # Nothing half-written, and nothing of an earlier run.
-    assert not (project.out / "results.json").exists()
-    assert [path.name for path in project.out.iterdir()] == []
+    # Nothing half-written, and nothing of an earlier run; the journal can be continued.
+    assert [path.name for path in project.out.iterdir()] == ["journal.jsonl"]
+    resumed = project.run("run", "-o", "out", "--resume")
+    assert resumed.code == (1 if wrong else 0)
+    assert [path.name for path in sorted(project.out.iterdir())] == FILES
 
 
 def test_results_of_an_earlier_run_do_not_survive_lost_ones(project: Project) -> None:
@@ -63,6 +64,22 @@ def test_results_of_an_earlier_run_do_not_survive_lost_ones(project: Project) ->
     assert limited(project, 2000, "run", "-o", "out").returncode == 1
     assert not (project.out / "results.json").exists()
     assert not (project.out / "verdict.json").exists()
+    assert [path.name for path in sorted((project.out / "previous").iterdir())] == FILES
+
+
+def test_a_verdict_outlives_lost_results_and_is_no_pass(project: Project) -> None:
+    project.numbered(30)
+    assert project.run("run", "-o", "out").code == 0
+    # Room for the verdict and for the journal, which has no names of cases.
+    size = (project.out / "verdict.json").stat().st_size
+    assert size < (project.out / "results.json").stat().st_size - 2000
+    ended = limited(project, size + 1000, "run", "-o", "out")
+    assert ended.returncode == 3
+    assert not (project.out / "results.json").exists()
+    verdict = project.verdict()
+    assert (verdict["outcome"], verdict["exit_code"]) == ("incomplete", 3)
+    assert verdict["reason"] == "results.json could not be written"
+    assert verdict["results_digest"] is None
 
 
 def test_a_journal_survives_results_that_cannot_be_written(project: Project) -> None:
@@ -74,11 +91,10 @@ def test_a_journal_survives_results_that_cannot_be_written(project: Project) -> 
     # what the cases' own lines add to the journal.
     ended = limited(project, size - 2000, "run", "-o", "out")
     assert ended.returncode == 3
-    if (project.out / "journal.jsonl").exists():
-        assert "the journal is kept for --resume" in ended.stderr
-        resumed = project.run("run", "-o", "out", "--resume")
-        assert resumed.code == 0
-        assert not (project.out / "journal.jsonl").exists()
+    assert "the journal is kept for --resume" in ended.stderr
+    resumed = project.run("run", "-o", "out", "--resume")
+    assert resumed.code == 0
+    assert not (project.out / "journal.jsonl").exists()
 
 
 def test_the_combined_verdict_that_cannot_be_written_is_no_pass(project: Project) -> None:

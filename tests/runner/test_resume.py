@@ -12,6 +12,7 @@ import pytest
 
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.files import read_record
+from holodeck_action.runner.journal import sealed_line
 from tests.cli.project import Project
 
 CASES = 1000
@@ -258,7 +259,32 @@ def test_trials_of_an_interrupted_run_beyond_the_deciding_ones_are_dropped(inter
     assert asked_again(interrupted) == list("012344")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_edited_line_and_one_of_another_journal_are_run_again(interrupted: Project) -> None:
+    journal = interrupted.out / "journal.jsonl"
+    header, *lines = journal.read_bytes().splitlines(keepends=True)
+    edited = lines[0].replace(b'"score":true', b'"score":false').replace(b'"score":1.0', b'"score":0.0')
+    # A line of a journal of the same cases at another commit.
+    foreign = sealed_line(lines[1].rpartition(b', "digest"')[0], header.replace(b'"commit": null', b'"commit": "x"'))
+    assert edited != lines[0]
+    assert foreign != lines[1]
+    journal.write_bytes(header + edited + foreign + lines[2] + lines[3])
+    resumed = interrupted.run("run", "-o", "out", "--resume")
+    assert resumed.code == 0
+    assert "note: 2 broken line(s) of journal.jsonl are run again" in resumed.stderr
+    lost = {json.loads(line)["case"] for line in lines[:2]} | {"case-4"}
+    assert {f"case-{number}" for number in asked_again(interrupted)} == lost
+
+
+def test_an_edited_header_is_refused(interrupted: Project) -> None:
+    journal = interrupted.out / "journal.jsonl"
+    header, _, rest = journal.read_bytes().partition(b"\n")
+    journal.write_bytes(header.replace(b"{", b"{ ", 1) + b"\n" + rest)
+    refused = interrupted.run("run", "-o", "out", "--resume")
+    assert refused.code == 2
+    assert "the journal's first line was edited; run without --resume to start anew" in refused.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_in_a_partial_record_that_can_be_resumed(project: Project, number: signal.Signals) -> None:
     project.numbered(40)
     project.policy(target="python:agent:answer")

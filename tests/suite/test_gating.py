@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holodeck_action.cli import cli
-from holodeck_action.preflight import ConfigurationError
 from tests.cli.project import Project
 
 NEVER = "no gate can fail: "
@@ -19,26 +16,17 @@ POLICY = {"target": "recorded:answers.jsonl"}
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """Three cases, all of them answered wrongly, in the current folder."""
-    project = Project(tmp_path)
+def here(project: Project) -> Project:
+    """Three cases, all of them answered wrongly."""
     project.numbered(3, frozenset(range(3)))
-    monkeypatch.chdir(tmp_path)
-    for name in ("CI", "GITHUB_ACTIONS"):
-        monkeypatch.delenv(name, raising=False)
     return project
 
 
-def code(*arguments: str) -> int:
-    found: int = cli.main(list(arguments), standalone_mode=False)
-    return found
-
-
-def refusal(*arguments: str) -> str:
-    with pytest.raises(ConfigurationError) as refused:
-        code(*arguments)
-    (line,) = refused.value.lines
-    return line
+def refusal(project: Project, *arguments: str) -> str:
+    finished = project.run(*arguments)
+    assert (finished.code, finished.stdout) == (2, "")
+    (line,) = finished.stderr.splitlines()
+    return line.removeprefix("error: ")
 
 
 @pytest.mark.parametrize(
@@ -62,12 +50,12 @@ def test_gates_of_which_none_can_fail_are_refused_at_their_line(
 ) -> None:
     here.policy(**POLICY, gates=gates)
     for command in ("run", "validate"):
-        found = refusal(command)
+        found = refusal(here, command)
         assert found.startswith(f"holodeck-action.yaml:3:2: gates: {NEVER}")
         assert reason in found
         assert "ask for a min_pass_rate above 0 or give another gate, such as gates.metrics" in found
     # The command line gives one that can.
-    assert code("run", "--min-pass-rate", "0.5") == 1
+    assert here.run("run", "--min-pass-rate", "0.5").code == 1
 
 
 @pytest.mark.parametrize(
@@ -87,23 +75,25 @@ def test_another_gate_that_can_fail_is_enough(here: Project, gates: dict[str, An
     here.policy(**POLICY, trials={"repeat": 2}, gates={"min_pass_rate": None, **gates})
     here.answers([{"case": f"case {n}", "trial": trial, "response": "wrong"} for n in range(3) for trial in range(2)])
     if expected == 2:
-        assert "gates.max_cost_usd cannot be judged" in refusal("run")
+        assert "gates.max_cost_usd cannot be judged" in refusal(here, "run")
     else:
-        assert code("run") == expected
+        assert here.run("run").code == expected
 
 
 def test_flags_by_which_no_gate_can_fail_are_refused(here: Project) -> None:
-    assert refusal("run", "--min-pass-rate", "0").startswith(f"agent.yaml: --min-pass-rate 0: {NEVER}")
-    assert refusal("run", "--min-pass-rate", "0", "--max-errors", "1", "--limit", "1").startswith(
+    assert refusal(here, "run", "--min-pass-rate", "0").startswith(f"agent.yaml: --min-pass-rate 0: {NEVER}")
+    assert refusal(here, "run", "--min-pass-rate", "0", "--max-errors", "1", "--limit", "1").startswith(
         f"agent.yaml: --min-pass-rate 0 --max-errors 1: {NEVER}"
     )
-    assert code("run", "-o", "out") == 1
+    assert here.run("run", "-o", "out").code == 1
     for given in (["--min-pass-rate", "0"], ["--min-pass-rate", "0", "--max-errors", "3"]):
-        assert refusal("decide", "out/results.json", *given).startswith(f"out/results.json: {NEVER}")
-        assert refusal("rejudge", "out/results.json", *given).startswith("agent.yaml: --min-pass-rate 0")
-    assert code("decide", "out/results.json", "--min-pass-rate", "0", "--max-errors", "0") == 0
+        assert refusal(here, "decide", "out/results.json", *given).startswith(f"out/results.json: {NEVER}")
+        assert refusal(here, "rejudge", "out/results.json", *given).startswith("agent.yaml: --min-pass-rate 0")
+    assert here.run("decide", "out/results.json", "--min-pass-rate", "0", "--max-errors", "0").code == 0
     here.write("lenient.yaml", json.dumps({"gates": {"min_pass_rate": None}}))
-    assert refusal("decide", "out/results.json", "--policy", "lenient.yaml").startswith(f"out/results.json: {NEVER}")
+    assert refusal(here, "decide", "out/results.json", "--policy", "lenient.yaml").startswith(
+        f"out/results.json: {NEVER}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,33 +108,34 @@ def test_flags_by_which_no_gate_can_fail_are_refused(here: Project) -> None:
     ],
 )
 def test_a_suite_may_have_a_bound_on_scores_as_its_only_check(
-    here: Project, gates: dict[str, Any], expected: int, capsys: pytest.CaptureFixture[str]
+    here: Project, gates: dict[str, Any], expected: int
 ) -> None:
     text = "the cat sat on the mat today"
     here.suite([{"name": name, "input": "?", "ground_truth": text} for name in "ab"], [BLEU])
     here.answers([{"case": "a", "response": text}, {"case": "b", "response": "the cat sat on the mat"}])
     here.policy(**POLICY, gates=gates)
     if expected == 2:
-        assert "nothing in this suite can fail" in refusal("run")
+        assert "nothing in this suite can fail" in refusal(here, "run")
         return
-    assert code("run", "-o", "out") == expected
-    assert code("decide", "out/results.json") == expected
-    assert code("run", "--case", "a") == 0
-    assert "min_pass_rate" not in capsys.readouterr().out
+    assert here.run("run", "-o", "out").code == expected
+    assert here.run("decide", "out/results.json").code == expected
+    alone = here.run("run", "--case", "a")
+    assert alone.code == 0
+    assert "min_pass_rate" not in alone.stdout
 
 
 def test_where_nothing_asserts_what_is_missing_leaves_the_run_incomplete(here: Project) -> None:
     here.suite([{"name": name, "input": "?", "ground_truth": "x"} for name in "ab"], [BLEU])
     here.answers([{"case": "a", "response": "x"}])
     here.policy(**POLICY, gates={"metrics": {"bleu": {"min_mean": 0.5}}})
-    assert code("run") == 3
+    assert here.run("run").code == 3
 
 
 @pytest.mark.parametrize("weight", [0, 0.0009, 1000.1, 1e20, 1e308])
 def test_weights_beside_which_a_failure_would_be_lost_are_refused(here: Project, weight: float) -> None:
     here.policy(**POLICY, cases={"case 0": {"weight": weight}})
     place = r'holodeck-action\.yaml:\d+:\d+: cases\["case 0"\]\.weight: .* \(allowed: 0\.001 to 1000\)'
-    assert re.fullmatch(place, refusal("run"))
+    assert re.fullmatch(place, refusal(here, "run"))
     summary = {"method": "weighted_average", "weights": {"equality": weight}, "min": 0.5}
     here.policy(**POLICY, gates={"summary": summary})
-    assert refusal("run").endswith(" is out of range (allowed: 0.001 to 1000)")
+    assert refusal(here, "run").endswith(" is out of range (allowed: 0.001 to 1000)")

@@ -1,0 +1,117 @@
+"""What is done to the disk where nothing may be lost or half-written: one value, which tests replace to let it fail."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+
+class Disk:
+    """The system's own files; every change that can fail or be cut short is one of these calls."""
+
+    def write(self, file: BinaryIO, data: bytes) -> None:
+        """Write all of `data` to an unbuffered file.
+
+        Raises:
+            OSError: the disk is full, or the like; part of it may be written.
+        """
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+
+    def sync(self, file: BinaryIO) -> None:
+        """Wait until what was written is on the disk."""
+        os.fsync(file.fileno())
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Give a file another name in one step, replacing what has it, and wait until the folder is on the disk."""
+        os.replace(source, target)
+        self.sync_folder(target.parent)
+
+    def remove(self, path: Path) -> None:
+        """Delete a file, if it is there."""
+        path.unlink(missing_ok=True)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Wait until the names in a folder are on the disk."""
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+DISK = Disk()
+_BLOCK = 1 << 20
+
+
+@contextmanager
+def staged(path: Path, chunks: Iterable[bytes], disk: Disk = DISK) -> Iterator[Path]:
+    """Write a file beside `path` and flush it to disk; it is there while the context lasts, to be moved into place.
+
+    Raises:
+        OSError: it cannot be written; nothing is left of it.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb", buffering=0) as file:
+            for block in _blocks(chunks):
+                disk.write(file, block)
+            disk.sync(file)
+        _share(temporary)
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, chunks: Iterable[bytes], *, lasting: bool = True, disk: Disk = DISK) -> None:
+    """Write `chunks` beside `path`, flush them to disk and move them into place.
+
+    Args:
+        path: the file.
+        chunks: its content.
+        lasting: False leaves it to the system when they reach the disk: for what can be had again.
+        disk: what it is written with.
+
+    Raises:
+        OSError: nothing was replaced.
+    """
+    if lasting:
+        with staged(path, chunks, disk) as temporary:
+            disk.replace(temporary, path)
+        return
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(chunks)
+        _share(Path(name))
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _share(file: Path) -> None:
+    """Let everyone read a file who may read the folder: `mkstemp` makes it private to its user."""
+    umask = os.umask(0)
+    os.umask(umask)
+    file.chmod(0o666 & ~umask)
+
+
+def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield chunks together, so that small ones are not written one by one."""
+    gathered: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        gathered.append(chunk)
+        size += len(chunk)
+        if size >= _BLOCK:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield b"".join(gathered)

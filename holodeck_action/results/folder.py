@@ -1,0 +1,173 @@
+"""The folder that a run writes into: one writer at a time, and nothing of an earlier run is taken for this one's."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from holodeck_action.results.disk import DISK, Disk
+from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE
+
+PREVIOUS_FOLDER = "previous"
+LOCK_FILE = ".lock"
+_LEFT = (VERDICT_FILE, RESULTS_FILE, "junit.xml", "report.*")
+"""What runs and `report` leave, in the order in which it is moved: what claims most goes first."""
+_CUT_SHORT = tuple(f".{name}.*" for name in _LEFT)
+"""Files that a killed run was writing."""
+
+
+class FolderError(Exception):
+    """An output folder cannot be used; the message is one sentence naming it and the way out."""
+
+
+class Claims:
+    """Output folders that this run alone writes into, until the context ends or the process dies."""
+
+    def __init__(self, disk: Disk = DISK) -> None:
+        self._disk = disk
+        self._locks = ExitStack()
+        self._held: set[Path] = set()
+        self._cleared: set[Path] = set()
+
+    def __enter__(self) -> Claims:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._locks.close()
+
+    def hold(self, folder: Path) -> None:
+        """Keep others from writing into a folder that exists.
+
+        Raises:
+            FolderError: another run writes into it, or it cannot be locked.
+        """
+        where = folder.resolve()
+        if where in self._held:
+            return
+        try:
+            handle = _locked(where / LOCK_FILE)
+        except BlockingIOError as error:
+            raise FolderError(
+                f"{folder}: another run is writing into this folder; wait for its end, or give another --output-dir"
+            ) from error
+        except OSError as error:
+            raise _unusable(folder, error) from error
+        self._locks.callback(_unlock, where / LOCK_FILE, handle)
+        self._held.add(where)
+
+    def clear(self, folder: Path | None) -> None:
+        """Hold a folder, and move what an earlier run left there to `previous`; once, and only if there is the folder.
+
+        An earlier run of several suites left files in folders of theirs as well. A journal stays: it can be continued.
+
+        Raises:
+            FolderError: another run writes into it, or something cannot be moved.
+        """
+        if folder is None or not folder.is_dir() or folder.resolve() in self._cleared:
+            return
+        self.hold(folder)
+        try:
+            for each in (*_suite_folders(folder), folder):
+                _set_aside(each, self._disk)
+        except OSError as error:
+            raise _unusable(folder, error) from error
+        self._cleared.add(folder.resolve())
+
+
+def suite_folders(suites: Sequence[tuple[str, str]], root: Path | None) -> list[Path | None]:
+    """Give each suite its folder: the root itself for one suite, a folder named after its place for several.
+
+    Args:
+        suites: of each its folder as the reader would type it, and the name of its file.
+        root: the output folder; None for none.
+    """
+    if root is None or len(suites) == 1:
+        return [root for _ in suites]
+    taken: set[str] = set()
+    folders: list[Path | None] = []
+    for shown, file in suites:
+        base = name = (shown.strip("./").replace("/", "-") or file.removesuffix(".yaml")) or "suite"
+        number = 2
+        while name in taken:
+            name, number = f"{base}-{number}", number + 1
+        taken.add(name)
+        folders.append(root / name)
+    return folders
+
+
+def is_inside(file: Path, folder: Path | None) -> bool:
+    """Tell whether a file stands in a folder or below it."""
+    return folder is not None and file.resolve().is_relative_to(folder.resolve())
+
+
+def _set_aside(folder: Path, disk: Disk) -> None:
+    for pattern in _CUT_SHORT:
+        for file in folder.glob(pattern):
+            disk.remove(file)
+    files = [file for pattern in _LEFT for file in sorted(folder.glob(pattern)) if file.is_file() or file.is_symlink()]
+    if not files:
+        return
+    previous = folder / PREVIOUS_FOLDER
+    if previous.is_symlink():
+        raise NotADirectoryError(20, "a link is in the way", str(previous))
+    previous.mkdir(exist_ok=True)
+    for pattern in _LEFT:
+        for file in previous.glob(pattern):
+            disk.remove(file)
+    for file in files:
+        disk.replace(file, previous / file.name)
+
+
+def _suite_folders(folder: Path) -> Iterator[Path]:
+    """Yield the folders of suites that the combined verdict of an earlier run names."""
+    try:
+        suites = json.loads((folder / VERDICT_FILE).read_bytes())["suites"]
+        names = [suite["folder"] for suite in suites]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return
+    for name in names:
+        if isinstance(name, str) and name not in ("", ".", "..") and os.sep not in name:
+            inner = folder / name
+            if inner.is_dir() and not inner.is_symlink():
+                yield inner
+
+
+def _locked(path: Path) -> int:
+    """Open and lock a file; the kernel releases it when the process dies.
+
+    Raises:
+        BlockingIOError: somebody else has it.
+        OSError: it cannot be opened.
+    """
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise
+        except OSError:
+            # Some network file systems have no locks: better a run without one than none.
+            return handle
+        try:
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                return handle
+        except FileNotFoundError:
+            pass
+        # Whoever had it deleted it in between.
+        os.close(handle)
+
+
+def _unlock(path: Path, handle: int) -> None:
+    path.unlink(missing_ok=True)
+    os.close(handle)
+
+
+def _unusable(folder: Path, error: OSError) -> FolderError:
+    place = error.filename or folder
+    return FolderError(f"{place}: cannot be replaced: {error.strerror}; remove it or give another --output-dir")
