@@ -46,6 +46,9 @@ class JsonSchema:
             raise ValueError(f"{where}: {excerpt(error.message)}" if where else excerpt(error.message)) from None
         except RecursionError:
             raise ValueError("it is nested too deeply") from None
+        if _names(schema, "unevaluatedProperties") and _names(schema, "patternProperties"):
+            # The library would search keys that a model wrote for these patterns, without a limit of time.
+            raise ValueError("unevaluatedProperties cannot be used with patternProperties; use additionalProperties")
         self._validator: Validator = validator(schema, registry=Registry())
 
     def misfits(self, value: Any, *, whole: str, most: int) -> Sequence[Misfit]:
@@ -75,26 +78,84 @@ class JsonSchema:
         return list(found.values())[:most]
 
 
+def _names(schema: Any, keyword: str) -> bool:
+    """Tell whether a keyword stands anywhere in a schema."""
+    if isinstance(schema, Mapping):
+        return keyword in schema or any(_names(inner, keyword) for inner in schema.values())
+    return isinstance(schema, list | tuple) and any(_names(inner, keyword) for inner in schema)
+
+
 def _validator_class() -> Any:
     """Return the validator of the current draft, whose patterns run under a time limit."""
     # Only suites with schemas pay for the imports.
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
-    return extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
+    timed = {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+    }
+    return extend(Draft202012Validator, timed)  # type: ignore[no-untyped-call]
 
 
-def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _found(pattern: str, text: str) -> bool:
+    """Search a text for a pattern of the schema.
+
+    Raises:
+        TimeoutError: it takes too long.
+        ValidationError: the pattern does not compile.
+    """
     import regex
     from jsonschema.exceptions import ValidationError
 
     try:
-        fits = not isinstance(instance, str) or regex.search(pattern, instance, timeout=_PATTERN_S)
+        return regex.search(pattern, text, timeout=_PATTERN_S) is not None
     except regex.error:
-        yield ValidationError(f"the schema's pattern does not compile: {pattern}")
+        raise ValidationError(f"the schema's pattern does not compile: {pattern}") from None
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    from jsonschema.exceptions import ValidationError
+
+    try:
+        fits = not isinstance(instance, str) or _found(pattern, instance)
+    except ValidationError as error:
+        yield error
         return
     if not fits:
         yield ValidationError(f"does not match {pattern}")
+
+
+def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    from jsonschema.exceptions import ValidationError
+
+    for pattern, inner in patterns.items() if isinstance(instance, dict) else ():
+        try:
+            matching = [key for key in instance if _found(pattern, key)]
+        except ValidationError as error:
+            yield error
+            continue
+        for key in matching:
+            yield from validator.descend(instance[key], inner, path=key, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    from jsonschema.exceptions import ValidationError
+
+    if not isinstance(instance, dict) or allowed is True:
+        return
+    named, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    try:
+        others = [key for key in instance if key not in named and not any(_found(pattern, key) for pattern in patterns)]
+    except ValidationError as error:
+        yield error
+        return
+    if isinstance(allowed, Mapping):
+        for key in others:
+            yield from validator.descend(instance[key], allowed, path=key)
+    elif others:
+        yield ValidationError("additional properties")
 
 
 def _wordings(error: ValidationError, whole: str) -> list[str]:
