@@ -215,7 +215,14 @@ def _wire(item: Prepared, redactor: Redactor, budgets: Sequence[Budget]) -> Wire
     from holodeck_action.llm.wire import Wire, WireSettings
 
     calls = item.settings.calls
-    settings = WireSettings(calls.mode, calls.folder, calls.cache, calls.ttl_s, max_in_flight=item.settings.concurrency)
+    settings = WireSettings(
+        calls.mode,
+        calls.folder,
+        calls.cache,
+        calls.ttl_s,
+        max_in_flight=item.settings.concurrency,
+        rate_limit_wait_s=item.settings.rate_limit_wait_s,
+    )
     return Wire(settings, redactor=redactor, price=list_price, budgets=budgets)
 
 

@@ -116,6 +116,7 @@ class Settings:
     workers: int
     turn_timeout_s: float
     case_timeout_s: float
+    rate_limit_wait_s: float
     run_timeout_s: float | None
     max_cost_usd: float | None
     max_tokens: int | None
@@ -162,6 +163,7 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
             limits.turn_timeout_s,
         ),
         case_timeout_s=_first(flags.case_timeout_s, limits.case_timeout_s),
+        rate_limit_wait_s=limits.rate_limit_wait_s,
         run_timeout_s=None if flags.run_timeout_s is not None else min(deadlines, default=None),
         max_cost_usd=None if flags.max_cost_usd is not None else budget.max_cost_usd,
         max_tokens=None if flags.max_tokens is not None else budget.max_tokens,

@@ -20,6 +20,7 @@ from holodeck_action.llm.calls import CALL, CallContext, Meter, Tokens
 from holodeck_action.llm.chat import ChatAnswer, ChatModel
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelCallError, ModelConfigError
+from holodeck_action.llm.pauses import Deadline, stopped_by_calls
 from holodeck_action.llm.prices import list_price
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.results.record import Usage
@@ -160,10 +161,13 @@ class ModelAgent:
 
         asked = turn.input if self._files is None else prompt(await self._files.read(turn), turn.input)
         request = ModelRequest(parts=[UserPromptPart(asked)], instructions=self._instructions)
-        deadline = None if self._turn_s is None else self._monotonic() + self._turn_s
-        token = CALL.set(CallContext(kind="agent", repeat=trial, deadline=deadline, meter=spending.meter))
+        deadline = None if self._turn_s is None else Deadline(self._turn_s, self._monotonic)
+        spare = self._fallback is not None
+        context = CallContext(kind="agent", repeat=trial, deadline=deadline, meter=spending.meter, stand_in=spare)
+        token = CALL.set(context)
         try:
-            messages, answer, stand_in = await self._converse([*history, request], tools, spending)
+            with stopped_by_calls(deadline):
+                messages, answer, stand_in = await self._converse([*history, request], tools, spending)
         except ModelCallError as error:
             raise AgentError(error.message, error.code, error.context) from error
         finally:

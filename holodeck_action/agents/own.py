@@ -21,6 +21,7 @@ from holodeck_action.agents.tools.function import load_functions
 from holodeck_action.agents.tools.prompt import PromptTools, template_text
 from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.errors import MissingKeyError, ModelConfigError
+from holodeck_action.llm.pauses import apart, uncharged
 from holodeck_action.llm.prices import list_price
 from holodeck_action.llm.providers import Keyless, ModelPlan, resolve_model
 from holodeck_action.llm.wire import Wire, WireSettings
@@ -95,8 +96,9 @@ class OwnAgent:
         """
         if self._preparation is None:
             self._preparation = asyncio.create_task(self._prepare())
-        # One conversation's deadline does not end what all of them wait for.
-        agent = await asyncio.shield(self._preparation)
+        # One conversation's deadline does not end what all of them wait for, and none is charged for it.
+        with uncharged():
+            agent = await asyncio.shield(self._preparation)
         return await agent.open(case, trial)
 
     async def end(self, session: str) -> None:
@@ -112,6 +114,7 @@ class OwnAgent:
         await asyncio.gather(*(toolkit.close() for toolkit in self._toolkits))
 
     async def _prepare(self) -> ModelAgent:
+        apart()
         # Importing the provider's client takes about a second, in which servers can start.
         opening = [asyncio.create_task(_opened(toolkit)) for toolkit in self._toolkits]
         try:

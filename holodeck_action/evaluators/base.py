@@ -29,6 +29,7 @@ from holodeck_action.evaluators.params import (
 )
 from holodeck_action.evaluators.result import EvaluationResult
 from holodeck_action.evaluators.threads import in_daemon_thread
+from holodeck_action.llm.pauses import TimeLimit
 from holodeck_action.text.cuts import cut
 
 __all__ = [
@@ -173,9 +174,8 @@ class BaseEvaluator(ABC):
                 failed.
         """
         arguments = self.resolve(kwargs)
-        deadline = asyncio.timeout(self.timeout)
         try:
-            async with deadline:
+            async with TimeLimit(self.timeout):
                 return await self._with_retries(arguments)
         except TimeoutError:
             raise TimeoutError(f"{self.name} took longer than {self.timeout:g} s") from None

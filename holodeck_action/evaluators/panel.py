@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from holodeck_action.evaluators.traced import judge_span, judged
 from holodeck_action.evaluators.voting import JudgeVerdict, combine, share_for, spread_of, told
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.llm.pauses import Deadline, TimeLimit, stopped_by_calls
 from holodeck_action.suite.judging import Aggregation
 from holodeck_action.text.cuts import cut
 
@@ -101,15 +101,16 @@ class PanelEvaluator(BaseEvaluator):
 
     @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        end = None if self._limit is None else time.monotonic() + self._limit
+        end = None if self._limit is None else Deadline(self._limit)
         gate = asyncio.Semaphore(self._at_once)
-        async with asyncio.TaskGroup() as group:
-            seated = [
-                group.create_task(
-                    self._verdict(seat, math.ceil((len(self._seats) - at) / self._at_once), gate, end, kwargs)
-                )
-                for at, seat in enumerate(self._seats)
-            ]
+        with stopped_by_calls(end):
+            async with asyncio.TaskGroup() as group:
+                seated = [
+                    group.create_task(
+                        self._verdict(seat, math.ceil((len(self._seats) - at) / self._at_once), gate, end, kwargs)
+                    )
+                    for at, seat in enumerate(self._seats)
+                ]
         found = [task.result() for task in seated]
         for outcome in found:
             if isinstance(outcome, EvaluationError):
@@ -117,13 +118,13 @@ class PanelEvaluator(BaseEvaluator):
         return self._result([outcome for outcome in found if isinstance(outcome, _Found)])
 
     async def _verdict(
-        self, seat: Seat, rounds: int, gate: asyncio.Semaphore, end: float | None, given: dict[str, Any]
+        self, seat: Seat, rounds: int, gate: asyncio.Semaphore, end: Deadline | None, given: dict[str, Any]
     ) -> _Found | EvaluationError:
         """Ask a judge, then those that stand in for it; an error is one that every judge would meet."""
         async with gate:
             failures: list[tuple[Juror, Exception]] = []
             for at, juror in enumerate(seat):
-                limit = None if end is None else (end - time.monotonic()) / (rounds * (len(seat) - at))
+                limit = None if end is None else end.left() / (rounds * (len(seat) - at))
                 with judge_span(juror.label, self.name, fallback=at > 0) as traced:
                     try:
                         found = _found(juror, await _asked(juror, limit, given), failures)
@@ -221,10 +222,10 @@ def seats_of(
 
 async def _asked(juror: Juror, limit: float | None, given: dict[str, Any]) -> EvaluationResult:
     context = CALL.get(CallContext("judge", 0, None, Meter()))
-    until = context.deadline if limit is None else time.monotonic() + limit
+    until = context.deadline if limit is None else Deadline(limit)
     token = CALL.set(replace(context, sample=juror.sample, deadline=until))
     try:
-        async with asyncio.timeout(limit):
+        async with TimeLimit(limit):
             return await juror.evaluator.evaluate(**given)
     except TimeoutError:
         # Without figures: its share of the time differs from run to run.

@@ -23,6 +23,7 @@ from holodeck_action.evaluators.threads import DaemonThreads
 from holodeck_action.evaluators.tool_assertions import check_tools
 from holodeck_action.evaluators.traced import EvaluationSpans, tools_checked
 from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.llm.pauses import Deadline, stopped_by_calls
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
 from holodeck_action.suite.applicability import computed_by_deepeval, missing_static_inputs, needs_judge, skip_reason
@@ -317,11 +318,12 @@ async def _call(
     started = time.perf_counter()
     meter = Meter()
     # The task's own context: nobody else reads it.
-    CALL.set(CallContext("judge", trial, time.monotonic() + metric.timeout_s, meter))
+    deadline = Deadline(metric.timeout_s)
+    CALL.set(CallContext("judge", trial, deadline, meter))
     result: EvaluationResult | None = None
     failure: Exception | None = None
     try:
-        with Scope(traced, ends=False):
+        with Scope(traced, ends=False), stopped_by_calls(deadline):
             part = _part(evaluator, arguments, metric.response_path)
             result = part if isinstance(part, EvaluationResult) else await evaluator.evaluate(**part)
     except Exception as error:  # noqa: BLE001 - one metric's trouble is nobody else's

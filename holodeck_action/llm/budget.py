@@ -204,7 +204,9 @@ class Spending:
         """
         tokens = estimate(call)
         reservation = Amount(_sum(tokens), self._cost(call, tokens))
-        ticket = await self._budget.reserve(reservation)
+        # A call under way may hold its reservation for as long as it waits for a rate limit.
+        with call.clocks.standing_still():
+            ticket = await self._budget.reserve(reservation)
         spent: Amount | None = None
         try:
             answer = await self._next(call)

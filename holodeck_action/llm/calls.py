@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from holodeck_action.llm.pauses import Clocks, Deadline
 from holodeck_action.results.record import Usage
 
 if TYPE_CHECKING:
@@ -169,17 +170,19 @@ class CallContext:
     Attributes:
         kind: what it is for.
         repeat: the trial's index; trials are asked anew, so it is part of a recorded call's key.
-        deadline: monotonic seconds until which an answer is of use; None without a limit.
+        deadline: until when an answer is of use; None without a limit.
         meter: where the call is noted.
         sample: which of several answers of one model to one question this is; each is asked for, so it is part of a
             recorded call's key.
+        stand_in: whether another model can be asked instead: a rate limit is then met as often as other trouble.
     """
 
     kind: Kind
     repeat: int
-    deadline: float | None
+    deadline: Deadline | None
     meter: Meter
     sample: int = 0
+    stand_in: bool = False
 
 
 CALL: ContextVar[CallContext] = ContextVar("CALL")
@@ -196,6 +199,8 @@ class Call:
         context: for whom.
         document: the body as a JSON value; None when it is none.
         key: what a recorded answer is found by.
+        clocks: those that stand still while it waits its turn.
+        given_up: whether its account has refused everything for so long that nobody waits for it any longer.
         place: place in the queue of its account; a call that is sent again keeps it. None before the first time.
     """
 
@@ -204,6 +209,8 @@ class Call:
     context: CallContext
     document: Any
     key: str = ""
+    clocks: Clocks = field(default_factory=Clocks)
+    given_up: bool = False
     place: int | None = None
     attempts: int = 0
     lost: int = 0

@@ -13,7 +13,7 @@ class _Shared:
     """A call under way; `outcome` becomes None when it was given up (cancelled) without one."""
 
     outcome: asyncio.Future[Answer | WireError | None]
-    deadline: float | None
+    call: Call
 
 
 class Dedupe:
@@ -35,15 +35,18 @@ class Dedupe:
         """
         deadline = call.context.deadline
         while (shared := self._under_way.get(call.key)) is not None:
-            outcome = await asyncio.shield(shared.outcome)
-            more_time = shared.deadline is not None and (deadline is None or deadline > shared.deadline)
+            # Who is to wait for the first one's turn waits for its own.
+            with shared.call.clocks.joined_by(call.clocks):
+                outcome = await asyncio.shield(shared.outcome)
+            of_first = shared.call.context.deadline
+            more_time = of_first is not None and (deadline is None or deadline.left() > of_first.left())
             if isinstance(outcome, WireError):
                 if not more_time:
                     raise outcome
             elif outcome is not None and (outcome.status < 400 or not more_time):
                 return replace(outcome, cached=outcome.status < 400)
         future: asyncio.Future[Answer | WireError | None] = asyncio.get_running_loop().create_future()
-        self._under_way[call.key] = _Shared(future, deadline)
+        self._under_way[call.key] = _Shared(future, call)
         result: Answer | WireError | None = None
         try:
             result = await self._next(call)

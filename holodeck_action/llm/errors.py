@@ -100,7 +100,8 @@ def _classify(error: Exception, plan: ModelPlan) -> tuple[str, str]:
         case exceptions.ModelQuotaExceededError():
             return "quota", f"the account of {name} has no quota or credit left{with_status}"
         case exceptions.ModelRateLimitError():
-            return "rate_limited", f"{name} refused the call because of its rate limit{with_status}"
+            waits = "`limits.rate_limit_wait_s` says how long calls wait"
+            return "rate_limited", f"{name} refused the call because of its rate limit{with_status}; {waits}"
         case exceptions.ModelContextWindowExceededError():
             return "context_length", f"the conversation is longer than {name} can read{with_status}"
         case exceptions.ModelAuthenticationError():

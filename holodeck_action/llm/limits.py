@@ -1,11 +1,8 @@
-"""How many requests an account may have under way: found by trying, as TCP finds a line's capacity.
+"""The place of one account's requests: how many may be under way, who is next, and who waits while it refuses all.
 
 The limit stands below the retries: what the provider counts is attempts, and a call that waits for its next one takes
-nobody's place. Slow start (one more for every answer) up to the first refusal (429, 529); what was under way without
-those refused is the ceiling that is kept, at least half of it. Above a ceiling it is additive increase (one more for
-every ceiling of answers): a refusal that only says no costs one request, and one that has nothing to do with how many
-are under way must not keep the account small. A refusal with Retry-After stops the whole account, so after it nothing
-more is tried for many times as long. A call that hangs gives its place away: a few of them would stop a small window.
+nobody's place. How many is found by trying (`window`), and so is whether a refusal concerns one call or all (`gate`).
+A call that hangs gives its place away: a few of them would stop a small window.
 """
 
 from __future__ import annotations
@@ -16,16 +13,10 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
-from holodeck_action.llm.outcomes import congested, retry_after
+from holodeck_action.llm.gate import Gate
+from holodeck_action.llm.outcomes import held_off, retry_after
+from holodeck_action.llm.window import Window
 
-START = 8
-"""Requests at once in the beginning."""
-DECREASE = 0.85
-"""What is left of the ceiling after a refusal: the account must drain before it takes more."""
-HOLD = 15.0
-"""How many times a Retry-After a ceiling is kept after it: standing still for it then costs a fifteenth of the time."""
-HOLD_MOST_S = 120.0
-"""Most seconds for which a ceiling is kept."""
 PATIENCE = 8.0
 """How many times the usual time of an answer a call may take before it gives its place away."""
 PATIENCE_LEAST_S = 2.0
@@ -33,8 +24,6 @@ PATIENCE_FIRST_S = 30.0
 """Seconds that it may take while no answer has told what is usual."""
 USUAL_WEIGHT = 0.1
 """Weight of the newest answer in the usual time, a moving average."""
-LONGEST_WAIT_S = 120.0
-"""Seconds that a provider's Retry-After may ask for; a longer one is a refusal, not a wait."""
 
 
 class AccountLimit:
@@ -49,9 +38,10 @@ class AccountLimit:
         monotonic: Callable[[], float],
         pause: Callable[[float], Awaitable[None]],
         now: Callable[[], datetime],
+        longest_wait_s: float,
         patience_s: float = PATIENCE_LEAST_S,
     ) -> None:
-        """Start small.
+        """Prepare; nothing is sent yet.
 
         Args:
             next_link: what sends.
@@ -60,6 +50,7 @@ class AccountLimit:
             monotonic: seconds.
             pause: waits for seconds.
             now: the time of day, for dates in Retry-After.
+            longest_wait_s: seconds of refusals alone after which calls do not wait any longer.
             patience_s: least seconds after which a call hangs.
         """
         self._next = next_link
@@ -67,30 +58,32 @@ class AccountLimit:
         self._most = most
         self._monotonic, self._pause, self._now = monotonic, pause, now
         self._least_patience_s = patience_s
-        self._window = float(min(START, most))
-        self._ceiling = float(most)
-        self._wave = 0
+        self._window = Window(most)
+        self._gate = Gate(longest_wait_s)
+        self._opener: asyncio.Task[None] | None = None
         self._taken = 0
         self._sent = 0
         self._hanging = 0
         self._usual_s: float | None = None
         self._places = 0
         self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._gate = 0.0
-        self._last_decrease = float("-inf")
-        self._answered = 0
-        self._hold_until = float("-inf")
 
     @property
     def window(self) -> int:
         """How many requests may be under way now."""
-        return int(self._window)
+        return self._window.size
+
+    async def close(self) -> None:
+        """End what waits for the gate."""
+        if self._opener is not None:
+            self._opener.cancel()
+            await asyncio.gather(self._opener, return_exceptions=True)
 
     async def __call__(self, call: Call) -> Answer:
-        """Send when it is this call's turn.
+        """Send when it is this call's turn; the clocks around it stand still until then.
 
         Raises:
-            WireError: `rate_limited`, the account has to wait longer than the call has time; whatever sending raises.
+            WireError: `rate_limited`, the account has refused all calls for too long; whatever sending raises.
         """
         await self._take(call)
         hangs = False
@@ -104,7 +97,6 @@ class AccountLimit:
             self._wake()
 
         try:
-            await self._pass_gate(call)
             started = self._monotonic()
             self._sent += 1
             busy = self._sent
@@ -116,20 +108,28 @@ class AccountLimit:
             finally:
                 timer.cancel()
                 self._sent -= not hangs
-            self._learn(answer, started, busy)
-            return answer
+            self._learn(answer, started, max(1, busy))
         finally:
             if hangs:
                 self._hanging -= 1
             else:
                 self._taken -= 1
             self._wake()
+        call.given_up = self._gate.given_up(self._monotonic())
+        return answer
 
     def _patience_s(self) -> float:
         return PATIENCE_FIRST_S if self._usual_s is None else max(self._least_patience_s, PATIENCE * self._usual_s)
 
     def _free(self) -> bool:
+        if self._gate.shut and not self._gate.tries and not self._gate.given_up(self._monotonic()):
+            return False
         return self._taken < self.window and self._taken + self._hanging < self._most
+
+    def _occupy(self) -> None:
+        self._taken += 1
+        if self._gate.tries:
+            self._gate.tries -= 1
 
     async def _take(self, call: Call) -> None:
         """Take one of the window's slots, first come first served; who was sent before goes first."""
@@ -137,16 +137,17 @@ class AccountLimit:
             self._places += 1
             call.place = self._places
         if self._free() and not self._queue:
-            self._taken += 1
+            self._occupy()
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._places += 1
         heapq.heappush(self._queue, (call.place, self._places, turn))
         self._wake()
         try:
-            await turn
+            with call.clocks.standing_still():
+                await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self._taken -= 1
                 self._wake()
             raise
@@ -155,54 +156,44 @@ class AccountLimit:
         while self._queue and self._free():
             _, _, turn = heapq.heappop(self._queue)
             if not turn.done():
-                self._taken += 1
+                self._occupy()
                 turn.set_result(None)
-
-    async def _pass_gate(self, call: Call) -> None:
-        while (wait := self._gate - self._monotonic()) > 0:
-            deadline = call.context.deadline
-            if deadline is not None and self._gate >= deadline:
-                raise WireError(
-                    f"{self._shown} refuses more calls for {wait:.0f} s (rate limit), longer than this call has time; "
-                    "lower `limits.concurrency` or raise `limits.case_timeout_s`",
-                    "rate_limited",
-                    status=429,
-                )
-            await self._pause(wait)
 
     def _learn(self, answer: Answer, started: float, busy: int) -> None:
         now = self._monotonic()
-        if answer.status >= 400:
+        if held_off(answer):
             asked = retry_after(answer, self._now())
-            full = congested(answer)
-            if asked is not None and (full or answer.status == 503):
-                self._gate = max(self._gate, now + min(asked, LONGEST_WAIT_S))
-                self._hold_until = max(self._hold_until, now + min(HOLD * asked, HOLD_MOST_S))
-            if full and started >= self._last_decrease:
-                self._decrease(busy, now)
-            elif full:
-                # One more of the same wave: the account carries one less than thought, never less than half of it.
-                self._lower(max(self._ceiling - 1, self._wave / 2))
-            return
-        took = now - started
-        self._usual_s = took if self._usual_s is None else self._usual_s + USUAL_WEIGHT * (took - self._usual_s)
-        if self._taken < self.window and not self._queue:
-            return
-        if self._window < self._ceiling:
-            self._window = min(self._window + 1, self._ceiling)
-        elif now >= self._hold_until and self._ceiling < self._most:
-            self._answered += 1
-            if self._answered >= self._ceiling:
-                self._answered = 0
-                self._ceiling = self._window = min(self._ceiling + 1, float(self._most))
+            # Refusals alone say nothing about how many are too many.
+            if self._gate.among_answers:
+                self._window.refused(started, now, busy, asked)
+            self._gate.refused(now, asked)
+            if self._gate.shut and (self._opener is None or self._opener.done()):
+                self._opener = asyncio.create_task(self._open())
+        elif answer.status < 400:
+            self._gate.answered()
+            took = now - started
+            self._usual_s = took if self._usual_s is None else self._usual_s + USUAL_WEIGHT * (took - self._usual_s)
+            self._window.answered(started, now, busy, full=bool(self._queue) or self._taken >= self.window)
+            self._wake()
+
+    async def _open(self) -> None:
+        """Wait until a gate that is shut may be tried; let nobody wait for one that stays shut for too long."""
+        gate, now = self._gate, self._monotonic
+        while not gate.given_up(now()) and (wait := gate.wait(now())) > 0:
+            await self._pause(wait)
+        if gate.given_up(now()):
+            for _, _, turn in self._queue:
+                if not turn.done():
+                    turn.set_exception(self._given_up())
+            self._queue.clear()
+        elif gate.shut:
+            gate.open_a_little()
         self._wake()
 
-    def _decrease(self, busy: int, now: float) -> None:
-        self._last_decrease = now
-        self._wave = min(busy, self.window)
-        self._lower(self._wave - 1)
-
-    def _lower(self, ceiling: float) -> None:
-        self._answered = 0
-        self._ceiling = float(max(1, int(ceiling)))
-        self._window = min(self._window, max(1.0, self._ceiling * DECREASE))
+    def _given_up(self) -> WireError:
+        return WireError(
+            f"{self._shown} has refused every call for {self._gate.refused_for(self._monotonic()):.0f} s because of "
+            "its rate limit; lower `limits.concurrency`, or let calls wait longer by `limits.rate_limit_wait_s`",
+            "rate_limited",
+            status=429,
+        )

@@ -12,6 +12,8 @@ from holodeck_action.llm.calls import Answer, WireError
 
 CONGESTED = frozenset({429, 529})
 """Statuses that say that the account sends too much: Anthropic's 529 is `overloaded_error`."""
+LONGEST_WAIT_S = 120.0
+"""Seconds that a provider's Retry-After may ask for; a longer one is not believed."""
 _RETRIED = frozenset({408, 409, 429})
 # Trying again changes nothing until somebody pays; OpenAI sends these as 429, like a rate limit.
 _UNPAID = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated"})
@@ -99,6 +101,12 @@ def congested(answer: Answer) -> bool:
     return answer.status in CONGESTED and error_name(answer) not in _UNPAID
 
 
+def held_off(answer: Answer) -> bool:
+    """Tell whether the same request may succeed once the account is sent less, or later."""
+    waits = congested(answer) or (answer.status == 503 and bool(header(answer, "retry-after")))
+    return waits and retry_worthy(answer)
+
+
 def error_name(answer: Answer) -> str:
     """Return the provider's name of an error, such as `insufficient_quota`; empty when it has none."""
     payload = answer.payload
@@ -106,10 +114,10 @@ def error_name(answer: Answer) -> str:
 
 
 def retry_after(answer: Answer, now: datetime) -> float | None:
-    """Return how many seconds the provider asks to wait, None when it does not.
+    """Return how many seconds the provider asks to wait, None when it says nothing that can be believed.
 
     Reads `retry-after-ms`, and `retry-after` in seconds or as a date (counted from the answer's own `date`, since two
-    clocks differ).
+    clocks differ). Not believed are a time that is past and one beyond `LONGEST_WAIT_S`.
     """
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         text = header(answer, name)
@@ -117,11 +125,11 @@ def retry_after(answer: Answer, now: datetime) -> float | None:
             seconds = float(text) * scale
         except ValueError:
             continue
-        return seconds if 0 <= seconds < float("inf") else None
+        return _believed(seconds)
     at = _date(header(answer, "retry-after"))
     if at is None:
         return None
-    return max(0.0, (at - (_date(header(answer, "date")) or now)).total_seconds())
+    return _believed((at - (_date(header(answer, "date")) or now)).total_seconds())
 
 
 def kept(answer: Answer) -> bool:
@@ -137,6 +145,10 @@ def refused(answer: Answer) -> bool:
 def header(answer: Answer, name: str) -> str:
     """Return a header's value, empty when it is missing; `name` in lower case."""
     return next((value for key, value in answer.headers if key == name), "")
+
+
+def _believed(seconds: float) -> float | None:
+    return seconds if 0 <= seconds <= LONGEST_WAIT_S else None
 
 
 def _events(text: str) -> Iterator[str]:

@@ -1,4 +1,8 @@
-"""Another try where it helps, never after the caller's deadline."""
+"""Another try where it helps, never after the caller's deadline.
+
+Waiting for a rate limit is not charged to whoever asks: the clocks of turns, cases and metrics stand still, and a
+session lends its place to another one.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,19 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
-from holodeck_action.llm.limits import LONGEST_WAIT_S
-from holodeck_action.llm.outcomes import retry_after, retry_worthy
+from holodeck_action.llm.gate import FIRST_S, SPREAD, backed_off
+from holodeck_action.llm.outcomes import held_off, retry_after, retry_worthy
+from holodeck_action.llm.pauses import away
 
-FIRST_S = 0.5
-"""Most seconds before the second attempt; doubled for each one after it."""
-LONGEST_S = 20.0
-"""Most seconds between two attempts where the provider asks for nothing."""
-SPREAD = 0.1
-"""Part of an asked wait that is added at random, so that not all come back at once."""
+OFTEN = 3
+"""Refusals of one call after which its waits grow beyond what the provider asks for."""
 
 
 class Retries:
     """The link that tries again: full jitter, Retry-After, within the call's deadline.
+
+    A call that the account's rate limit refuses is tried again for as long as it may wait in all; other trouble is met
+    `most` times.
 
     Tried again are 408, 409, 429 and 5xx (`x-should-retry` decides where it is sent), lost connections, broken and
     incomplete bodies. Given up at once is whatever another try cannot help: a bad key, no quota, an unknown model, too
@@ -31,7 +35,7 @@ class Retries:
         next_link: Link,
         most: int,
         *,
-        monotonic: Callable[[], float],
+        longest_wait_s: float,
         pause: Callable[[float], Awaitable[None]],
         uniform: Callable[[float, float], float],
         now: Callable[[], datetime],
@@ -40,15 +44,16 @@ class Retries:
 
         Args:
             next_link: what tries once.
-            most: attempts after the first one.
-            monotonic: seconds.
+            most: attempts after the first one, those after refusals left out.
+            longest_wait_s: seconds that one call may wait in all after refusals.
             pause: waits for seconds.
             uniform: a random number between two.
             now: the time of day, for dates in Retry-After.
         """
         self._next = next_link
         self._most = most
-        self._monotonic, self._pause, self._uniform, self._now = monotonic, pause, uniform, now
+        self._longest_wait_s = longest_wait_s
+        self._pause, self._uniform, self._now = pause, uniform, now
 
     async def __call__(self, call: Call) -> Answer:
         """Try until it succeeds, cannot succeed, or must end.
@@ -56,34 +61,58 @@ class Retries:
         Raises:
             WireError: the last attempt's.
         """
-        attempt = 0
+        faults = refusals = 0
+        waited = 0.0
         while True:
-            asked: float | None = None
             answer: Answer | None = None
             error: WireError | None = None
             try:
                 answer = await self._next(call)
             except WireError as trouble:
                 error = trouble
-            else:
-                asked = retry_after(answer, self._now()) if answer.status >= 400 else None
+            if answer is not None and held_off(answer):
+                refusals += 1
+                wait = refusal_wait(refusals, retry_after(answer, self._now()), self._uniform)
+                waited += wait
+                enough = call.context.stand_in and refusals > self._most
+                if enough or call.given_up or waited > self._longest_wait_s:
+                    return answer
+                async with away(call.clocks):
+                    await self._pause(wait)
+                continue
+            wait = self._wait(faults, answer)
             worth = error.retry_worthy if error is not None else answer is not None and retry_worthy(answer)
-            wait = self._wait(attempt, asked)
-            if not worth or attempt >= self._most or wait is None or self._too_late(call, wait):
+            if not worth or faults >= self._most or _too_late(call, wait):
                 if answer is not None:
                     return answer
                 assert error is not None
                 raise error
-            attempt += 1
+            faults += 1
             await self._pause(wait)
 
-    def _wait(self, attempt: int, asked: float | None) -> float | None:
-        if asked is None:
-            return self._uniform(0.0, min(LONGEST_S, FIRST_S * 2.0**attempt))
-        if asked > LONGEST_WAIT_S:
-            return None
-        return asked + self._uniform(0.0, SPREAD * max(asked, FIRST_S))
+    def _wait(self, faults: int, answer: Answer | None) -> float:
+        asked = retry_after(answer, self._now()) if answer is not None and answer.status >= 400 else None
+        return self._uniform(0.0, backed_off(faults + 1)) if asked is None else _spread(asked, self._uniform)
 
-    def _too_late(self, call: Call, wait: float) -> bool:
-        deadline = call.context.deadline
-        return deadline is not None and self._monotonic() + wait >= deadline
+
+def refusal_wait(refusals: int, asked: float | None, uniform: Callable[[float, float], float]) -> float:
+    """Return the seconds that a call waits after a refusal.
+
+    Args:
+        refusals: how many it has met, at least 1.
+        asked: the seconds that the provider asks for, None where it says nothing that can be believed.
+        uniform: a random number between two.
+    """
+    if asked is None:
+        return uniform(0.0, backed_off(refusals))
+    more = uniform(0.0, backed_off(refusals - OFTEN)) if refusals > OFTEN else 0.0
+    return _spread(asked, uniform) + more
+
+
+def _spread(asked: float, uniform: Callable[[float, float], float]) -> float:
+    return asked + uniform(0.0, SPREAD * max(asked, FIRST_S))
+
+
+def _too_late(call: Call, wait: float) -> bool:
+    deadline = call.context.deadline
+    return deadline is not None and wait >= deadline.left()

@@ -31,6 +31,7 @@ from holodeck_action.llm.dedupe import Dedupe
 from holodeck_action.llm.entries import Entries
 from holodeck_action.llm.limits import AccountLimit
 from holodeck_action.llm.network import Network, shown
+from holodeck_action.llm.pauses import TimeLimit, clocks_around
 from holodeck_action.llm.retries import Retries
 from holodeck_action.llm.traced import call_ended, call_span
 from holodeck_action.llm.usage import Price, error_record, record_of
@@ -50,7 +51,8 @@ class WireSettings:
         cache: where answers are kept between runs; None keeps none. Not used by `replay`.
         ttl_s: seconds for which a kept answer is used; None for ever.
         max_in_flight: requests of one account at once, at most.
-        max_retries: attempts after the first one.
+        max_retries: attempts after the first one, those after refusals for a rate limit left out.
+        rate_limit_wait_s: seconds that a call may wait for its account's rate limit.
     """
 
     mode: Literal["live", "record", "replay"] = "live"
@@ -59,6 +61,7 @@ class WireSettings:
     ttl_s: float | None = None
     max_in_flight: int = 64
     max_retries: int = 6
+    rate_limit_wait_s: float = 300.0
 
     def __post_init__(self) -> None:
         if self.mode != "live" and self.folder is None:
@@ -118,7 +121,7 @@ class Wire:
 
         Args:
             settings: how to work.
-            monotonic: seconds, the clock of `CallContext.deadline`.
+            monotonic: seconds.
             pause: waits for seconds.
             uniform: a random number between two.
             network: sends the requests; None for the real network.
@@ -138,7 +141,7 @@ class Wire:
         self._ssl: ssl.SSLContext | None = None
         self._clients: dict[Account, httpx2.AsyncClient] = {}
         self._transports: list[httpx2.AsyncBaseTransport] = []
-        self._limits: dict[Account, Link] = {}
+        self._limits: dict[Account, AccountLimit] = {}
         self._live: Live | None = None
         self._chain = Keys(self._store(), self._redactor)
         self.counts = Counts()
@@ -174,6 +177,8 @@ class Wire:
         """Close all connections."""
         for client in self._clients.values():
             await client.aclose()
+        for limit in self._limits.values():
+            await limit.close()
         for transport in self._transports:
             await transport.aclose()
         self._clients.clear()
@@ -188,7 +193,7 @@ class Wire:
         link: Link = Retries(
             self._send,
             settings.max_retries,
-            monotonic=self._monotonic,
+            longest_wait_s=settings.rate_limit_wait_s,
             pause=self._pause,
             uniform=self._uniform,
             now=self._now,
@@ -213,6 +218,7 @@ class Wire:
                 monotonic=self._monotonic,
                 pause=self._pause,
                 now=self._now,
+                longest_wait_s=self._settings.rate_limit_wait_s,
             )
         return await limit(call)
 
@@ -248,7 +254,8 @@ class Wire:
         deadline = call.context.deadline
         self.counts.calls += 1
         try:
-            async with asyncio.timeout(None if deadline is None else max(0.0, deadline - self._monotonic())):
+            async with TimeLimit(None if deadline is None else max(0.0, deadline.left())):
+                call.clocks = clocks_around(deadline)
                 return await self._chain(call)
         except TimeoutError:
             message = f"{shown(call.account)} did not answer in the time this call had"

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from holodeck_action.llm.pauses import working_at
 from holodeck_action.results.judge import deciding_prefix, judge_trial, trials_surely_needed
 from holodeck_action.results.record import TrialRecord
 from holodeck_action.runner.trial import Clock
@@ -77,11 +78,76 @@ class _NotStartedError(Exception):
     """A trial whose turn came when no more were to start."""
 
 
+class Slots:
+    """So many sessions at a time; those that wait for a rate limit lend their places, at most as many as there are."""
+
+    def __init__(self, count: int) -> None:
+        self._free = asyncio.Semaphore(count)
+        self._lendable = count
+        self._owed = 0
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[Slot]:
+        """Hold a place for the block."""
+        await self._free.acquire()
+        slot = Slot(self)
+        try:
+            yield slot
+        finally:
+            slot.end()
+
+    def lend(self) -> bool:
+        """Let one more work; tell whether that was possible."""
+        if not self._lendable:
+            return False
+        self._lendable -= 1
+        self.give_back()
+        return True
+
+    def take_back(self) -> None:
+        """Let one less work, from the next end of a session on: who comes back waits for nobody."""
+        self._lendable += 1
+        self._owed += 1
+
+    def give_back(self) -> None:
+        """Free a place."""
+        if self._owed:
+            self._owed -= 1
+        else:
+            self._free.release()
+
+
+class Slot:
+    """One session's place (`llm.pauses.Place`); it is lent as long as one of its calls waits."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._waiting = 0
+        self._lent = False
+
+    def lend(self) -> None:
+        """Let another session work."""
+        self._waiting += 1
+        if not self._lent:
+            self._lent = self._slots.lend()
+
+    def take_back(self) -> None:
+        """Work on."""
+        self._waiting -= 1
+        if self._lent and not self._waiting:
+            self._lent = False
+            self._slots.take_back()
+
+    def end(self) -> None:
+        """Give the place back for good."""
+        self._slots.give_back()
+
+
 @dataclass(slots=True)
 class _Work:
     trials: Trials
     pending: Iterator[Case]
-    slots: asyncio.Semaphore
+    slots: Slots
     stop_when_decided: bool
     stop: Stop
     on_trial: Callable[[Case, TrialRecord], None]
@@ -132,10 +198,11 @@ class _Work:
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
-        async with self.slots:
+        async with self.slots.one() as place:
             if self.stop.draining:
                 raise _NotStartedError
-            yield
+            with working_at(place):
+                yield
 
 
 async def run_cases(
@@ -171,7 +238,7 @@ async def run_cases(
     finished: dict[str, dict[int, TrialRecord]] = {}
     for (case_id, index), trial in resumed.items():
         finished.setdefault(case_id, {})[index] = trial
-    slots = asyncio.Semaphore(concurrency)
+    slots = Slots(concurrency)
     work = _Work(trials, iter(cases), slots, stop_when_decided, stop, on_trial, on_case, available, finished)
     # Twice as many cases under way as sessions: answers are scored while the next sessions run.
     serving = asyncio.create_task(_serve(work, min(2 * concurrency, max(1, len(cases)))))

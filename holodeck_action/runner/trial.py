@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from holodeck_action.agents.attachments.files import CaseFiles
 from holodeck_action.agents.base import Agent, AgentError, Attempt, Reply, Session
 from holodeck_action.evaluators.scoring import Answer
+from holodeck_action.llm.pauses import TimeLimit, apart, uncharged
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
 from holodeck_action.results.record import (
     RetrievedChunk,
@@ -163,13 +164,13 @@ class TrialRunner:
         session: Session | None = None
         failure: str | None = None
         trouble: ErrorInfo | None = None
-        case_deadline = asyncio.timeout(self.deadlines.case_s)
+        case_deadline = TimeLimit(self.deadlines.case_s)
         conversation = _Conversation(index)
         try:
             async with case_deadline:
                 session = await self.agent.open(case, index)
                 for turn in case.turns:
-                    unready = await self._prepare(session, case_deadline)
+                    unready = await self._prepare(session)
                     exchange = await self._exchange(session, case, turn, conversation, unready)
                     exchanges.append(exchange)
                     if exchange.error is not None:
@@ -204,17 +205,13 @@ class TrialRunner:
         }
         return span(f"case {case_id}", attributes, sampled=True)
 
-    async def _prepare(self, session: Session, case_deadline: asyncio.Timeout) -> ErrorInfo | None:
+    async def _prepare(self, session: Session) -> ErrorInfo | None:
         """Have the session start what the next turn needs while no clock runs; return why it cannot, if so."""
-        ends, begun = case_deadline.when(), asyncio.get_running_loop().time()
-        assert ends is not None
-        case_deadline.reschedule(None)
         try:
-            await session.prepare()
+            with uncharged():
+                await session.prepare()
         except Exception as error:  # noqa: BLE001 - one case's trouble is nobody else's
             return error_info(error)
-        finally:
-            case_deadline.reschedule(ends + asyncio.get_running_loop().time() - begun)
         return None
 
     async def _exchange(
@@ -245,7 +242,7 @@ class TrialRunner:
         reply: Reply | None = None
         texts: tuple[str, ...] | None = None
         trouble: ErrorInfo | None = None
-        deadline = asyncio.timeout(self.deadlines.turn_s)
+        deadline = TimeLimit(self.deadlines.turn_s)
         try:
             async with deadline:
                 texts = await self._texts(turn)
@@ -294,6 +291,8 @@ class TrialRunner:
         return await self.files.texts(turn) or None
 
     async def _grade(self, answer: Answer) -> tuple[tuple[Evaluation, ...], tuple[ToolAssertion, ...]]:
+        # Scoring is charged to nobody's turn, and holds no place among the sessions.
+        apart()
         evaluations = await self.scorer.score(answer)
         return evaluations, await self.scorer.check_tools(answer.turn, answer.tool_invocations)
 

@@ -171,6 +171,8 @@ class Limits(FormatModel):
     concurrency: AtLeastOne = 10
     turn_timeout_s: Positive = 60.0
     case_timeout_s: Positive = 600.0
+    rate_limit_wait_s: NotNegative = 300.0
+    """What a call may wait for its account's rate limit, beside the time of its turn."""
     run_timeout_s: Positive | None = None
     max_response_bytes: AtLeastOne = 1_000_000
 

@@ -122,7 +122,7 @@ def opened(project: Project, models: FakeModels, *queries: str, max_bytes: int =
     environ = {"OPENAI_API_KEY": KEY}
     plan = resolve_model(suite.agent.model, environ)
 
-    wire = Wire(WireSettings(max_retries=0))
+    wire = Wire(WireSettings(max_retries=0, rate_limit_wait_s=0))
     toolkit = HierarchicalDocuments(suite, plan, environ, wire)
 
     async def search() -> list[ToolResult]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from holodeck_action.agents.tools.base import Tool, ToolError, ToolResult
 from holodeck_action.agents.tools.prompt import PromptTools
 from holodeck_action.agents.tools.prompts import PromptTemplate
 from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.llm.pauses import Deadline
 from holodeck_action.llm.providers import resolve_model
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.marks import SourceMark
@@ -138,7 +138,7 @@ def using(
         wire = live_wire()
         prompts = kit(models, folder, wire, *(entries or (entry(),)))
         tools = await prompts.open()
-        CALL.set(CallContext("agent", 0, time.monotonic() + 20, Meter()))
+        CALL.set(CallContext("agent", 0, Deadline(20), Meter()))
         first: Tool = tools[0]
         given = {"max_bytes": 10_000, "timeout_s": 10.0, **limits}
         try:

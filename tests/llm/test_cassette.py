@@ -177,7 +177,9 @@ def test_errors_and_filtered_answers_are_never_stored(tmp_path: Path) -> None:
     async def work() -> None:
         with FakeModels() as models:
             who = account(models.openai_url)
-            async with opened(WireSettings("record", tmp_path, tmp_path / "cache", max_retries=0)) as wire:
+            async with opened(
+                WireSettings("record", tmp_path, tmp_path / "cache", max_retries=0, rate_limit_wait_s=0)
+            ) as wire:
                 for fault in (
                     Fault("server_error"),
                     Fault("bad_key"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.embeddings import MOST_CHARACTERS, MOST_TEXTS, Embedder, EmbeddingPlan, resolve_embedding
 from holodeck_action.llm.errors import ModelCallError, ModelConfigError
+from holodeck_action.llm.pauses import Deadline
 from holodeck_action.llm.prices import list_price
 from holodeck_action.llm.wire import WireSettings
 from holodeck_action.suite.agent import AgentConfig
@@ -56,7 +56,7 @@ def openai_plan(models: FakeModels, **asked: Any) -> EmbeddingPlan:
 
 def embed(chosen: EmbeddingPlan, *texts: str, **options: Any) -> Any:
     async def main() -> Any:
-        async with opened(WireSettings(max_retries=0), **options) as wire:
+        async with opened(WireSettings(max_retries=0, rate_limit_wait_s=0), **options) as wire:
             return await Embedder(chosen, wire).embed(texts)
 
     return asyncio.run(main())
@@ -225,7 +225,7 @@ def test_the_calls_deadline_holds(models: FakeModels) -> None:
 
     async def main() -> ModelCallError:
         async with opened() as wire:
-            CALL.set(CallContext("agent", 0, time.monotonic() + 0.1, Meter()))
+            CALL.set(CallContext("agent", 0, Deadline(0.1), Meter()))
             with pytest.raises(ModelCallError) as caught:
                 await Embedder(openai_plan(models), wire).embed(["plums"])
             return caught.value

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from holodeck_action.llm.calls import Answer as WireAnswer
 from holodeck_action.llm.calls import Meter, WireError
+from holodeck_action.llm.gate import FIRST_S, LONGEST_S
 from holodeck_action.llm.network import shown
 from holodeck_action.llm.outcomes import parse, retry_after
-from holodeck_action.llm.retries import FIRST_S
+from holodeck_action.llm.retries import refusal_wait
 from holodeck_action.llm.wire import WireSettings
 from tests.llm.models import Answer, FakeModels, Fault
 from tests.llm.models.values import ErrorKind
@@ -24,6 +25,10 @@ from tests.llm.wiring import KEY, Clock, account, chat, opened, post, run, said
 
 def _highest(low: float, high: float) -> float:
     return high
+
+
+def _lowest(low: float, high: float) -> float:
+    return low
 
 
 @pytest.mark.parametrize(
@@ -118,42 +123,89 @@ def test_the_wait_that_is_asked_for_is_kept(form: str) -> None:
             }
             models.fail(faults[form])
             clock = Clock()
-            async with opened(clock=clock, uniform=lambda low, high: low) as wire:
+            async with opened(clock=clock, uniform=_lowest) as wire:
                 assert (await post(wire, account(models.openai_url), chat())).status_code == 200
             assert 6.9 <= sum(clock.waits) <= 9.1
 
     run(work)
 
 
-def test_a_wait_of_hours_is_a_refusal() -> None:
+def test_a_wait_that_is_beyond_belief_is_backed_off_from() -> None:
+    async def work() -> None:
+        past = format_datetime(datetime.now(UTC) - timedelta(seconds=90), usegmt=True)
+        with FakeModels() as models:
+            clock = Clock()
+            async with opened(clock=clock, uniform=_highest) as wire:
+                for asked in ("7200", "1e9", "-1", "nan", "inf", past, "soon", ""):
+                    models.fail(Fault("rate_limit", retry_after=asked))
+                    assert (await post(wire, account(models.openai_url), chat(asked))).status_code == 200
+            assert clock.waits == [FIRST_S] * 8
+
+    run(work)
+
+
+def test_waiting_for_a_rate_limit_is_charged_to_nobody() -> None:
     async def work() -> None:
         with FakeModels() as models:
-            models.fail(Fault("rate_limit", retry_after="7200"))
+            models.fail(Fault("rate_limit", retry_after="70"))
+            clock = Clock()
+            async with opened(clock=clock, uniform=_lowest) as wire:
+                who = account(models.openai_url)
+                assert (await post(wire, who, chat("a"), within=20)).status_code == 200
+                assert clock.waits == [70]
+
+    run(work)
+
+
+def test_waiting_for_other_trouble_is_charged() -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.fail(Fault("server_error", retry_after="30", times=None))
             clock = Clock()
             async with opened(clock=clock) as wire:
+                assert (await post(wire, account(models.openai_url), chat("a"), within=20)).status_code == 500
+            assert len(models.requests) == 1
+            assert clock.waits == []
+
+    run(work)
+
+
+@pytest.mark.parametrize(("asked", "requests"), [("120", 3), ("70", 4), (None, 20)])
+def test_a_call_that_is_refused_for_ever_ends(asked: str | None, requests: int) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.fail(Fault("rate_limit", retry_after=asked, times=None))
+            clock = Clock()
+            async with opened(WireSettings(rate_limit_wait_s=300), clock, uniform=_highest) as wire:
+                assert (await post(wire, account(models.openai_url), chat())).status_code == 429
+            assert sum(clock.waits) <= 300
+            assert len(models.requests) == requests
+
+    run(work)
+
+
+def test_a_call_may_be_kept_from_waiting() -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            models.fail(Fault("rate_limit", retry_after="1"))
+            clock = Clock()
+            async with opened(WireSettings(rate_limit_wait_s=0), clock) as wire:
                 assert (await post(wire, account(models.openai_url), chat())).status_code == 429
             assert clock.waits == []
 
     run(work)
 
 
-def test_nothing_is_tried_after_the_deadline() -> None:
-    async def work() -> None:
-        with FakeModels() as models:
-            models.fail(Fault("rate_limit", retry_after="30", times=None))
-            clock = Clock()
-            async with opened(clock=clock) as wire:
-                who = account(models.openai_url)
-                late = clock.monotonic() + 20
-                assert (await post(wire, who, chat("a"), deadline=late)).status_code == 429
-                # The account's gate is closed for longer than this call has: it is not even sent.
-                with pytest.raises(WireError, match="rate limit") as caught:
-                    await post(wire, who, chat("b"), deadline=late)
-                assert caught.value.code == "rate_limited"
-            assert len(models.requests) == 1
-            assert clock.waits == []
+@given(st.integers(1, 40), st.none() | st.floats(0, 120), st.floats(0, 1))
+def test_the_wait_after_a_refusal_is_at_least_what_is_asked_and_grows(
+    refusals: int, asked: float | None, chance: float
+) -> None:
+    def uniform(low: float, high: float) -> float:
+        return low + chance * (high - low)
 
-    run(work)
+    wait = refusal_wait(refusals, asked, uniform)
+    assert (asked or 0.0) <= wait <= 1.1 * (asked or 0.0) + 0.05 + LONGEST_S
+    assert wait <= refusal_wait(refusals + 1, asked, uniform)
 
 
 def test_a_call_that_hangs_ends_at_its_deadline() -> None:
@@ -163,7 +215,7 @@ def test_a_call_that_hangs_ends_at_its_deadline() -> None:
             clock = Clock()
             async with opened(clock=clock) as wire:
                 with pytest.raises(WireError) as caught:
-                    await post(wire, account(models.openai_url), chat(), deadline=clock.monotonic() + 0.15)
+                    await post(wire, account(models.openai_url), chat(), within=0.15)
             assert caught.value.code == "timeout"
 
     run(work)

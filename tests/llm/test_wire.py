@@ -189,10 +189,10 @@ def test_who_has_more_time_does_not_share_the_failure_of_who_had_less() -> None:
     async def work() -> None:
         with FakeModels(latency=0.12) as models:
             async with opened() as wire:
-                who, now = account(models.openai_url), time.monotonic()
-                first = asyncio.create_task(post(wire, who, chat("same"), deadline=now + 0.06))
+                who = account(models.openai_url)
+                first = asyncio.create_task(post(wire, who, chat("same"), within=0.06))
                 await asyncio.sleep(0.02)
-                second = asyncio.create_task(post(wire, who, chat("same"), deadline=now + 30))
+                second = asyncio.create_task(post(wire, who, chat("same"), within=30))
                 with pytest.raises(WireError) as caught:
                     await first
                 assert caught.value.code == "timeout"

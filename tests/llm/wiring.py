@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 
 from holodeck_action.llm.calls import CALL, Account, CallContext, Meter
+from holodeck_action.llm.pauses import Deadline
 from holodeck_action.llm.wire import Wire, WireSettings
 
 KEY = "sk-test-5f0c9a7be1"
@@ -40,7 +41,8 @@ async def opened(
 ) -> AsyncIterator[Wire]:
     clock = clock or Clock()
     options.setdefault("uniform", random.Random(7).uniform)
-    wire = Wire(settings or WireSettings(), monotonic=clock.monotonic, pause=clock.pause, **options)
+    options.setdefault("pause", clock.pause)
+    wire = Wire(settings or WireSettings(), monotonic=clock.monotonic, **options)
     try:
         yield wire
     finally:
@@ -61,13 +63,13 @@ async def post(
     body: dict[str, Any],
     *,
     repeat: int = 0,
-    deadline: float | None = None,
+    within: float | None = None,
     meter: Meter | None = None,
     headers: dict[str, str] | None = None,
     path: str = "/chat/completions",
 ) -> httpx2.Response:
-    """Send as a provider's client does."""
-    CALL.set(CallContext("agent", repeat, deadline, meter or Meter()))
+    """Send as a provider's client does; an answer is of use for `within` seconds."""
+    CALL.set(CallContext("agent", repeat, None if within is None else Deadline(within), meter or Meter()))
     auth = {"x-api-key": who.key, "anthropic-version": "2023-06-01"} if who.provider == "anthropic" else {}
     auth = auth or {"authorization": f"Bearer {who.key}"}
     return await wire.client(who).post(

@@ -354,7 +354,8 @@ gates: {min_pass_rate: 1.0, min_pass_rate_lower_bound: null, min_completeness: 1
 baseline: {}
 quarantine: []
 budget: {max_cost_usd: null, max_tokens: null, max_minutes: null}
-limits: {concurrency: 10, turn_timeout_s: 60, case_timeout_s: 600, run_timeout_s: null, max_response_bytes: 1000000}
+limits: {concurrency: 10, turn_timeout_s: 60, case_timeout_s: 600, rate_limit_wait_s: 300, run_timeout_s: null,
+         max_response_bytes: 1000000}
 cache: {mode: off, dir: .holodeck/cache, ttl_days: 14}
 vectorstores: {external: false}
 secrets: []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from holodeck_action.agents.tools.prompts import PromptTemplate
 from holodeck_action.llm.chat import ChatAnswer, ChatModel
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelCallError, ModelConfigError
+from holodeck_action.llm.pauses import TimeLimit
 from holodeck_action.llm.providers import ModelPlan, resolve_model
 from holodeck_action.llm.tools import ToolDefinition
 from holodeck_action.suite.checkout import Checkout
@@ -150,7 +150,7 @@ class PromptTool:
 
         asked: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(text)])]
         try:
-            async with asyncio.timeout(timeout_s):
+            async with TimeLimit(timeout_s):
                 return await self._model.ask(asked)
         except TimeoutError:
             raise ToolError(f"its model did not answer within {timeout_s:g} s", "timeout") from None

@@ -61,7 +61,7 @@ def result_of(
     )
 
     async def main() -> EvaluationResult:
-        async with opened(WireSettings(max_retries=0)) as wire:
+        async with opened(WireSettings(max_retries=0, rate_limit_wait_s=0)) as wire:
             return await make(JudgeModel(config.plan({}), wire)).evaluate(**{**TRUTH.case, **inputs})
 
     return asyncio.run(main())
@@ -331,7 +331,7 @@ def test_a_stream_without_an_end_is_no_verdict(models: FakeModels) -> None:
         models.answer(lambda _: Fault(status=200, body=body, headers={"content-type": "text/event-stream"}))
 
         async def main() -> EvaluationResult:
-            async with opened(WireSettings(max_retries=0)) as wire:
+            async with opened(WireSettings(max_retries=0, rate_limit_wait_s=0)) as wire:
                 return await geval(JudgeModel(config.plan({}), wire)).evaluate(**TRUTH.case)
 
         return asyncio.run(main())
@@ -383,7 +383,7 @@ def test_one_refused_question_does_not_change_how_the_others_are_asked(
         return Fault(error="bad_request") if refused else scored(8)
 
     async def main() -> None:
-        async with opened(WireSettings(max_retries=0)) as wire:
+        async with opened(WireSettings(max_retries=0, rate_limit_wait_s=0)) as wire:
             evaluator = geval(JudgeModel(config.plan({}), wire))
             with pytest.raises(DeepEvalError):
                 await evaluator.evaluate(actual_output="odd")

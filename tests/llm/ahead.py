@@ -1,0 +1,120 @@
+"""Time that runs ahead: an event loop whose waits end at once, and model services that keep limits in its time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import selectors
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, TypeVar
+
+import httpx2
+
+from holodeck_action.llm.wire import Wire, WireSettings
+
+T = TypeVar("T")
+
+LATENCY_S = 0.2
+
+Says = Callable[["Service", str, float], str | None]
+"""Whether a service refuses: given itself, the question and the time, its `Retry-After`, "" for none; None answers."""
+
+
+class _Selector(selectors.SelectSelector):
+    loop: _Loop
+
+    def select(self, timeout: float | None = None) -> Any:
+        ready = super().select(0)
+        if not ready and timeout:
+            self.loop.passed += timeout
+        return ready
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self.passed = 1000.0
+        selector = _Selector()
+        selector.loop = self
+        super().__init__(selector)
+
+    def time(self) -> float:
+        return self.passed
+
+
+class Service(httpx2.AsyncBaseTransport):
+    """Answers after `LATENCY_S`, refusals too."""
+
+    def __init__(self, says: Says) -> None:
+        self._says = says
+        self.statuses: Counter[int] = Counter()
+        self.times: list[float] = []
+        self.at_once = 0
+
+    @property
+    def requests(self) -> int:
+        return len(self.times)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        text = json.loads(request.content)["messages"][0]["content"]
+        now = asyncio.get_running_loop().time()
+        self.times.append(now)
+        refusal = self._says(self, text, now)
+        self.at_once += refusal is None
+        try:
+            await asyncio.sleep(LATENCY_S)
+        finally:
+            self.at_once -= refusal is None
+        status = 200 if refusal is None else 429
+        self.statuses[status] += 1
+        headers = {"content-type": "application/json", **({"retry-after": refusal} if refusal else {})}
+        return httpx2.Response(status, headers=headers, content=b'{"ok": true}')
+
+
+def refusing_each(times: int, asks: str) -> Says:
+    """Refuse every question so many times."""
+    seen: Counter[str] = Counter()
+
+    def says(service: Service, text: str, now: float) -> str | None:
+        seen[text] += 1
+        return asks if seen[text] <= times else None
+
+    return says
+
+
+def at_most_per_second(most: int, asks: str) -> Says:
+    answered: deque[float] = deque()
+
+    def says(service: Service, text: str, now: float) -> str | None:
+        while answered and now - answered[0] > 1:
+            answered.popleft()
+        if len(answered) >= most:
+            return asks
+        answered.append(now)
+        return None
+
+    return says
+
+
+def at_most_at_once(most: int, asks: str) -> Says:
+    return lambda service, text, now: asks if service.at_once >= most else None
+
+
+def shut_for(seconds: float, asks: str) -> Says:
+    return lambda service, text, now: asks if now - service.times[0] < seconds else None
+
+
+def run_ahead(work: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T, float]:
+    """Run in time that runs ahead; return also the seconds that have passed in it."""
+    with asyncio.Runner(loop_factory=_Loop) as runner:
+        loop = runner.get_loop()
+        started = loop.time()
+        return runner.run(work()), loop.time() - started
+
+
+def wire_ahead(service: Service, most: int, **settings: Any) -> Wire:
+    """Return a wire to a service; within `run_ahead`."""
+    clock = asyncio.get_running_loop().time
+    given = WireSettings(max_in_flight=most, **settings)
+    return Wire(given, monotonic=clock, network=service, uniform=Random(7).uniform)

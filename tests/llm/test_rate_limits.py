@@ -1,0 +1,361 @@
+"""Rate limits of whole runs, in time that runs ahead: no case is lost, nobody is charged, and it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+
+import pytest
+
+from holodeck_action.agents.base import AgentError, Attempt, Reply
+from holodeck_action.evaluators.scoring import Answer
+from holodeck_action.llm.calls import CALL, CallContext, Meter, WireError
+from holodeck_action.llm.gate import IN_A_ROW, MOST_TRIES, Gate
+from holodeck_action.llm.pauses import Deadline, TimeLimit, stopped_by_calls
+from holodeck_action.llm.wire import Wire
+from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.record import ToolAssertion, ToolInvocation, TrialRecord
+from holodeck_action.runner.schedule import Outcome, Stop, run_cases
+from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
+from holodeck_action.suite.loader import load_suite
+from holodeck_action.suite.values import Case, Turn
+from holodeck_action.text.redaction import Redactor
+from tests.llm.ahead import (
+    LATENCY_S,
+    Says,
+    Service,
+    at_most_at_once,
+    at_most_per_second,
+    refusing_each,
+    run_ahead,
+    shut_for,
+    wire_ahead,
+)
+from tests.llm.models import FakeModels, Fault
+from tests.llm.wiring import Clock as Skipping
+from tests.llm.wiring import account, chat, opened, run
+
+
+@dataclass
+class Asking:
+    """An agent that asks a model once for each turn, and its own session."""
+
+    wire: Wire
+    base_url: str
+    within: float
+    notices: tuple[str, ...] = ()
+    silent_on_tools: str | None = None
+    open_now: int = 0
+    most_open: int = 0
+
+    async def open(self, case: Case, trial: int) -> Asking:
+        self.open_now += 1
+        self.most_open = max(self.most_open, self.open_now)
+        return self
+
+    async def prepare(self) -> None:
+        return None
+
+    async def send(self, turn: Turn) -> Reply:
+        deadline = Deadline(self.within, asyncio.get_running_loop().time)
+        CALL.set(CallContext("agent", 0, deadline, Meter()))
+        who = account(self.base_url)
+        content = json.dumps(chat(turn.input)).encode()
+        headers = {"content-type": "application/json", "authorization": f"Bearer {who.key}"}
+        with stopped_by_calls(deadline):
+            try:
+                answer = await self.wire.client(who).post(
+                    f"{self.base_url}/chat/completions", content=content, headers=headers
+                )
+            except WireError as error:
+                raise AgentError(error.message, error.code) from error
+        if answer.status_code != 200:
+            raise AgentError(f"status {answer.status_code}", "http_status")
+        return Reply("answered")
+
+    def attempt(self) -> Attempt:
+        return Attempt()
+
+    async def close(self) -> None:
+        self.open_now -= 1
+
+
+class Content:
+    """A scorer that is content with everything."""
+
+    async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
+        return ()
+
+    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...] | None) -> tuple[ToolAssertion, ...]:
+        return ()
+
+    def uses_context(self, turn: Turn) -> bool:
+        return False
+
+    def pending(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
+        return ()
+
+
+@dataclass
+class Ran:
+    """How a run went."""
+
+    outcome: Outcome
+    most_open: int
+    service: Service
+    seconds: float = 0.0
+    errors: list[str] = field(default_factory=list)
+
+
+def ran(
+    tmp_path: Path,
+    says: Says,
+    cases: int = 100,
+    at_once: int = 10,
+    *,
+    turn_s: float = 10,
+    run_s: float | None = None,
+    **settings: float,
+) -> Ran:
+    """Run cases of one turn against a service."""
+    service = Service(says)
+
+    async def work() -> Ran:
+        wire = wire_ahead(service, at_once, **settings)
+        try:
+            return await outcome(tmp_path, wire, "http://models.example/v1", service, cases, at_once, turn_s, run_s)
+        finally:
+            await wire.close()
+
+    result, result_s = run_ahead(work)
+    result.seconds = result_s
+    return result
+
+
+async def outcome(
+    tmp_path: Path,
+    wire: Wire,
+    base_url: str,
+    service: Service,
+    cases: int,
+    at_once: int,
+    turn_s: float,
+    run_s: float | None = None,
+) -> Ran:
+    suite = {
+        "name": "s",
+        "model": {"provider": "openai", "name": "gpt-4o"},
+        "instructions": {"inline": "Answer."},
+        "evaluations": {"metrics": [{"type": "standard", "metric": "equality"}]},
+        "test_cases": [{"input": f"question {number}", "ground_truth": "answered"} for number in range(cases)],
+    }
+    (tmp_path / "agent.yaml").write_text(json.dumps(suite))
+    loaded = load_suite(tmp_path / "agent.yaml", environ={}, home=None).cases
+    agent = Asking(wire, base_url, turn_s)
+    clock = Clock(lambda: datetime.now(UTC), asyncio.get_running_loop().time)
+    trials = TrialRunner(agent, Content(), Deadlines(turn_s, 2 * turn_s), clock, Redactor(()))
+    found = await run_cases(
+        loaded,
+        trials,
+        concurrency=at_once,
+        run_timeout_s=run_s,
+        stop_when_decided=False,
+        stop=Stop(),
+        resumed={},
+        on_trial=lambda case, trial: None,
+        on_case=lambda case, done: None,
+    )
+    return Ran(
+        found, agent.most_open, service, errors=[text for each in found.trials.values() for text in errors(each)]
+    )
+
+
+def errors(trials: tuple[TrialRecord, ...]) -> list[str]:
+    return [turn.error.message for trial in trials for turn in trial.turns if turn.error is not None]
+
+
+@pytest.mark.parametrize(
+    ("says", "at_once", "seconds", "requests"),
+    [
+        # Refused by themselves: the peers that lose nothing take 8 and 30 s.
+        (lambda: refusing_each(1, "1"), 10, 12, 200),
+        (lambda: refusing_each(3, "1"), 10, 38, 400),
+        (lambda: refusing_each(3, ""), 10, 30, 400),
+        # Limits of the account: what it takes is used, and little is asked in vain.
+        (lambda: at_most_per_second(20, ""), 10, 6.5, 150),
+        (lambda: at_most_per_second(20, "1"), 10, 6.5, 125),
+        (lambda: at_most_per_second(20, "1"), 64, 7.5, 150),
+        (lambda: at_most_at_once(8, ""), 10, 3.5, 115),
+        (lambda: at_most_at_once(8, "1"), 10, 4.5, 110),
+        (lambda: at_most_at_once(8, "1"), 64, 5, 130),
+        (lambda: at_most_at_once(20, "1"), 100, 2.5, 130),
+        # Shut for some seconds: few ask meanwhile.
+        (lambda: shut_for(10, "10"), 10, 15, 130),
+        (lambda: shut_for(10, "1"), 10, 16, 170),
+        (lambda: shut_for(60, "60"), 10, 70, 130),
+    ],
+)
+def test_no_case_is_lost_to_a_rate_limit(
+    tmp_path: Path, says: Callable[[], Says], at_once: int, seconds: float, requests: int
+) -> None:
+    result = ran(tmp_path, says(), at_once=at_once)
+    print(f"{result.seconds:.1f} s, {result.service.requests} requests")
+    assert result.errors == []
+    assert result.service.statuses[200] == 100
+    assert result.seconds <= seconds
+    assert result.service.requests <= requests
+    assert result.most_open <= 2 * at_once
+
+
+def test_one_refusal_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+    service_says = refusing_each(1, "70")
+    result = ran(
+        tmp_path, lambda service, text, now: service_says(service, text, now) if text == "question 3" else None
+    )
+    assert result.errors == []
+    assert result.seconds == pytest.approx(70, abs=10)
+    # All others were over long before.
+    assert sorted(result.service.times)[-2] - result.service.times[0] < 10
+
+
+def test_a_service_that_refuses_for_ever_ends_the_run(tmp_path: Path) -> None:
+    result = ran(tmp_path, lambda service, text, now: "1", rate_limit_wait_s=120)
+    assert len(result.errors) == 100
+    assert result.seconds < 160
+    assert result.service.requests < 600
+
+
+def test_the_deadline_of_the_run_ends_all_waiting(tmp_path: Path) -> None:
+    result = ran(tmp_path, lambda service, text, now: "60", run_s=20)
+    assert result.outcome.stopped == "the run deadline of 20 s was reached"
+    assert result.seconds == pytest.approx(20, abs=0.1)
+
+
+def test_a_turn_that_waits_for_nothing_but_its_answer_still_ends(tmp_path: Path) -> None:
+    result = ran(tmp_path, refusing_each(1, "5"), 4, turn_s=LATENCY_S / 2)
+    assert result.errors == ["the agent did not answer within 0.1 s"] * 4
+
+
+@pytest.mark.parametrize("asks", ["70", "1e9", "-1", "past", "soon"])
+def test_a_hundred_cases_pass_whatever_one_refusal_asks_for(tmp_path: Path, asks: str) -> None:
+    """Over real HTTP, on a clock that skips what it waits."""
+    if asks == "past":
+        asks = format_datetime(datetime.now(UTC) - timedelta(seconds=40), usegmt=True)
+    elif asks == "soon":
+        asks = format_datetime(datetime.now(UTC) + timedelta(seconds=40), usegmt=True)
+
+    async def work() -> None:
+        with FakeModels() as models:
+            models.fail(Fault("rate_limit", retry_after=asks))
+            async with opened(clock=Skipping()) as wire:
+                unused = Service(lambda service, text, now: None)
+                result = await outcome(tmp_path, wire, models.openai_url, unused, 100, 10, 30)
+            assert result.errors == []
+            assert len(models.requests) == 101
+
+    run(work)
+
+
+def test_equal_calls_that_wait_for_the_first_one_s_turn_are_not_charged_either() -> None:
+    service = Service(refusing_each(1, "70"))
+
+    async def work() -> None:
+        clock = asyncio.get_running_loop().time
+        wire = wire_ahead(service, 4)
+
+        async def asking() -> None:
+            async with TimeLimit(5):
+                deadline = Deadline(5, clock)
+                CALL.set(CallContext("judge", 0, deadline, Meter()))
+                content = json.dumps(chat("the same")).encode()
+                answer = await wire.client(account("http://x/v1")).post("http://x/v1/c", content=content)
+                assert answer.status_code == 200
+                # Standing still and going on again leaves what was left.
+                assert deadline.left() == pytest.approx(5 - 2 * LATENCY_S, abs=0.01)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(3):
+                group.create_task(asking())
+        await wire.close()
+
+    assert run_ahead(work)[1] > 70
+    assert service.requests == 2
+
+
+def test_accounts_do_not_hold_each_other_back() -> None:
+    service = Service(lambda service, text, now: "60" if text.startswith("a") else None)
+
+    async def work() -> float:
+        clock = asyncio.get_running_loop().time
+        wire = wire_ahead(service, 30, rate_limit_wait_s=100)
+
+        async def asking(key: str, text: str) -> int:
+            content = json.dumps(chat(text)).encode()
+            return (
+                await wire.client(account("http://x/v1", key=key)).post("http://x/v1/c", content=content)
+            ).status_code
+
+        shut = [asyncio.create_task(asking("sk-a", f"a {number}")) for number in range(40)]
+        await asyncio.sleep(1)
+        begun = clock()
+        assert await asyncio.gather(*(asking("sk-b", f"b {number}") for number in range(40))) == [200] * 40
+        took = clock() - begun
+        ended = await asyncio.gather(*shut, return_exceptions=True)
+        assert all(each == 429 or isinstance(each, WireError) for each in ended)
+        await wire.close()
+        return took
+
+    assert run_ahead(work)[0] < 2
+
+
+def refuse(gate: Gate, times: int, now: float) -> bool:
+    for _ in range(times):
+        gate.refused(now, 10)
+    return gate.shut
+
+
+def test_a_gate_is_shut_by_refusals_alone_and_tried_by_few() -> None:
+    gate = Gate(300)
+    assert not refuse(gate, IN_A_ROW - 1, 0.0)
+    gate.answered()
+    assert refuse(gate, IN_A_ROW, 1.0)
+    assert gate.wait(1.0) == pytest.approx(11)
+    tries = []
+    for at in range(12, 100, 12):
+        gate.open_a_little()
+        tries.append(gate.tries)
+        assert refuse(gate, 1, at)
+        assert gate.tries == 0
+    assert tries == [1, 2, *([MOST_TRIES] * 6)]
+    assert not gate.given_up(100)
+    assert gate.given_up(301)
+    gate.answered()
+    assert not refuse(gate, 1, 1000)
+    assert not gate.given_up(2000)
+
+
+def test_a_call_of_its_own_waits_its_turn_beside_a_limit_that_is_over() -> None:
+    """A task that outlives the limit in which it began does not trip over it."""
+
+    async def work() -> None:
+        async with TimeLimit(0.05) as limit:
+            limit.stop()
+            limit.stop()
+            await asyncio.sleep(1)
+            limit.go_on()
+            await asyncio.sleep(1)
+            limit.go_on()
+            await asyncio.sleep(0.04)
+        limit.stop()
+        limit.go_on()
+        with pytest.raises(TimeoutError):
+            async with TimeLimit(0.05) as limit:
+                await asyncio.sleep(1)
+        assert limit.expired()
+
+    assert run_ahead(work)[1] == pytest.approx(2.09, abs=0.01)
