@@ -14,6 +14,7 @@ import pytest
 from tests.agents.mcp_servers.starting import RUDE, SHOP, mcp, path_with_npx, served
 from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Fault, Reply, Request, ToolCall
+from tests.redaction.planting import ENCODINGS, leaked, pieces_of
 from tests.tracing.collector import Collector, http_collector
 
 # Signs that JSON, Python, URLs and HTML write differently, and both that base64 has beside letters and digits.
@@ -28,6 +29,8 @@ VARIABLES = {
     "WAREHOUSE_SECRET": "planted\nwarehouse line 2445",
     "UNUSED_API_KEY": "planted-unused-2556",
 }
+HARDEST = VARIABLES["MODEL_CREDENTIAL"]
+"""Also written in every way that `tests/redaction/planting.py` knows, and cut."""
 LITERALS = {"file": "planted-env-file-2667", "field": "planted-env-field-2778", "header": "planted-header-2889"}
 SECRETS = {**VARIABLES, **LITERALS}
 SOURCES = ("agent.yaml", "shop.env", "home")
@@ -72,11 +75,16 @@ def repeated() -> str:
     """Everything that a model could say of the secrets."""
     said = [form for secret in SECRETS.values() for form in sorted(forms(secret))]
     said += [base64.b64encode(f"user:{secret}".encode()).decode() for secret in SECRETS.values()]
+    # A lone surrogate has no bytes that a server could send.
+    said += [write(HARDEST) for name, write in ENCODINGS.items() if name != "U+D800"]
+    said += [f"{HARDEST[:20]}…", f"…{HARDEST[3:]}"]
     return "\n".join([*said, *(secret.upper() for secret in SECRETS.values())])
 
 
 def found_in(places: dict[str, str]) -> list[str]:
-    return [
+    pieces = pieces_of(HARDEST)
+    left = [f"pieces in {place}: {found}" for place, text in places.items() if (found := leaked(text, pieces))]
+    return left + [
         f"{name} in {place}: {form}"
         for place, text in places.items()
         for name, secret in SECRETS.items()

@@ -198,9 +198,56 @@ def test_short_values_are_left_alone_and_long_ones_win() -> None:
     assert Redactor(["abcd", "abcdefgh"]).text("abcdefgh abcd") == f"{MASK} {MASK}"
 
 
-def test_environment_secrets_are_told_by_name() -> None:
-    environ = {"A_TOKEN": "longenough", "DB_PASSWORD": "longenough2", "KEYBOARD": "us-layout-x", "B_KEY": "short"}
-    assert environment_secrets(environ) == {"longenough", "longenough2"}
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("A_TOKEN", "DB_PASSWORD", "APIKEY", "DEPLOY_KEY_2", "KEY3", "GH_PAT", "GITHUB-PAT", "MYSQL_PWD", "SMTP_PASS"),
+        *("SSH_PASSPHRASE", "SENTRY_DSN", "DSN", "AZURE_CONNECTION_STRING", "ConnectionStr", "STORAGE_SAS", "ID_JWT"),
+        *("SLACK_WEBHOOK_URL", "SESSION_COOKIE", "CLIENT_SECRET_1", "registry_auth"),
+    ],
+)
+def test_environment_secrets_are_told_by_name(name: str) -> None:
+    assert environment_secrets({name: "long enough", f"{name}_": "something else"}) == {"long enough"}
+
+
+@pytest.mark.parametrize(
+    "name", ["PATH", "PWD", "OLDPWD", "COMPASS", "KEYBOARD", "SPAT", "LDSN", "SSH_AUTH_SOCK", "PASSES"]
+)
+def test_other_names_tell_of_no_secret(name: str) -> None:
+    assert environment_secrets({name: "/usr/local/bin:/usr/bin", "B_KEY": "short", "C_PASS": "true"}) == set()
+
+
+@pytest.mark.parametrize(
+    ("value", "secrets"),
+    [
+        ("postgresql://shop:s3cret-word@db.example/shop", {"shop:s3cret-word", "s3cret-word"}),
+        ("https://me:p%40ssw0rd@proxy:3128", {"me:p%40ssw0rd", "me:p@ssw0rd", "p%40ssw0rd", "p@ssw0rd"}),
+        ("redis://:only-a-password@cache", {":only-a-password", "only-a-password"}),
+        ("https://ghp_0123456789abcdefABCD@github.com/x", {"ghp_0123456789abcdefABCD"}),
+        ("AccountName=shop;AccountKey=c2VjcmV0LXdvcmQ=;x=y", {"c2VjcmV0LXdvcmQ="}),
+        ("Server=db;Uid=shop;Pwd=s3cret-word", {"s3cret-word"}),
+        ("https://api.example/?user=me&token=s3cret-word&x=1", {"s3cret-word"}),
+        ("postgres://postgres:postgres@localhost/test", set()),
+        ("ssh://git@github.com/shop.git", set()),
+        ("see https://docs.example/a@b and mail me@x.example", set()),
+    ],
+)
+def test_passwords_in_addresses_are_secrets_whatever_their_variable_is_called(value: str, secrets: set[str]) -> None:
+    assert environment_secrets({"ADDRESS": value}) == secrets
+    assert all(secret not in Redactor([value]).text(f"say {secret}!") for secret in secrets)
+
+
+@pytest.mark.parametrize(
+    ("secret", "part"),
+    [
+        ("Bearer abcdefgh1234", "abcdefgh1234"),
+        ("token abcdefgh1234", "abcdefgh1234"),
+        ("Basic c2hvcDpzM2NyZXQtd29yZA==", "s3cret-word"),
+        ("first line 1\nsecond line 2", "second line 2"),
+    ],
+)
+def test_a_part_that_is_a_secret_alone_is_hidden_alone(secret: str, part: str) -> None:
+    assert Redactor([secret]).text(f"it is {part}.") == f"it is {MASK}."
 
 
 def test_multi_line_secrets_are_hidden_by_line(tmp_path: Path) -> None:
