@@ -131,13 +131,16 @@ def grade(call: Callable[[object], Any], payload: Mapping[str, Any], max_bytes: 
         "passed": passed,
         "reason": None if returned.reason is None else plain.convert(str(returned.reason), "reason"),
         "details": None if details is None else plain.convert(details, "details"),
-        "confidence": _confidence(scalar_of(getattr(returned, "confidence", None))),
+        "confidence": _confidence(scalar_of(getattr(returned, "confidence", None)), plain),
     }
 
 
-def _confidence(confidence: Any) -> float | None:
-    if confidence is None or (isinstance(confidence, int | float) and not isinstance(confidence, bool)):
-        return confidence
+def _confidence(confidence: Any, plain: Plain) -> float | None:
+    if isinstance(confidence, float):
+        return float(confidence)
+    if confidence is None or (isinstance(confidence, int) and not isinstance(confidence, bool)):
+        converted: int | None = plain.convert(confidence, "confidence")
+        return converted
     raise CallError(
         "unsupported_type", f"the result's confidence is of type {type(confidence).__name__}, not a number or None"
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from holodeck_action.evaluators.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
 from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
 from holodeck_action.evaluators.deepeval.entities import EvaluationInput
-from holodeck_action.evaluators.deepeval.library import metrics, module
+from holodeck_action.evaluators.deepeval.library import import_early, module
 from holodeck_action.evaluators.deepeval.model import Problem, deepeval_model
 from holodeck_action.evaluators.deepeval.tracing import evaluation_span, tell_result
 from holodeck_action.evaluators.errors import DeepEvalError, EvaluationError
@@ -149,9 +149,7 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
 
     async def evaluate(self, given: EvaluationInput | None = None, /, **kwargs: Any) -> EvaluationResult:
         """Evaluate one item, given as a value or by keyword; see `BaseEvaluator.evaluate`."""
-        # Its import takes seconds, which are no time of the evaluation; what went wrong is told where it is needed.
-        with suppress(EvaluationError):
-            metrics()
+        import_early()
         return await super().evaluate(**{**(given.given() if given is not None else {}), **kwargs})
 
     @final

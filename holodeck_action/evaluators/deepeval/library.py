@@ -13,7 +13,7 @@ import importlib
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -39,6 +39,15 @@ def metrics() -> ModuleType:
             imported (`not_importable`).
     """
     return _LIBRARY.get()
+
+
+def import_early() -> None:
+    """Import it before a deadline runs: that takes seconds, which are no time of an evaluation.
+
+    What goes wrong is told where it is needed.
+    """
+    with suppress(EvaluationError):
+        metrics()
 
 
 def import_for_run() -> ModuleType:

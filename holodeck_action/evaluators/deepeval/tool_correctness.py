@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from holodeck_action.evaluators.base import DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec, describe
-from holodeck_action.evaluators.deepeval.library import metrics, module
+from holodeck_action.evaluators.deepeval.library import import_early, metrics, module
 from holodeck_action.evaluators.errors import DeepEvalError, EvaluationError
 from holodeck_action.evaluators.options import one_of
 from holodeck_action.evaluators.result import check_threshold
@@ -84,6 +84,11 @@ class DeepEvalToolCorrectnessEvaluator(DeterministicEvaluator):
     def metric_name(self) -> str:
         """The metric's name in a suite."""
         return "deepeval_tool_correctness"
+
+    async def evaluate(self, **kwargs: Any) -> EvaluationResult:
+        """Evaluate one item; see `BaseEvaluator.evaluate`."""
+        import_early()
+        return await super().evaluate(**kwargs)
 
     def compute(self, **kwargs: Any) -> EvaluationResult:
         """Score `tool_invocations` (sequence of `ToolInvocation`) against the expected calls.

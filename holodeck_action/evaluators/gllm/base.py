@@ -10,7 +10,7 @@ from holodeck_action.evaluators.aggregation import Part, aggregate_explanation, 
 from holodeck_action.evaluators.base import BaseEvaluator as Evaluator
 from holodeck_action.evaluators.gllm.inputs import given_inputs, shown_name
 from holodeck_action.evaluators.gllm.judging import DefaultValues, Models
-from holodeck_action.evaluators.gllm.metrics import BaseMetric, aggregates, contract, metric_of
+from holodeck_action.evaluators.gllm.metrics import BaseMetric, aggregates, check_given, contract, metric_of
 from holodeck_action.evaluators.params import aggregate_fields
 from holodeck_action.evaluators.presets.preset import Member, PresetEvaluator
 
@@ -111,7 +111,9 @@ class BaseEvaluator:
 
     async def _evaluate(self, data: object) -> dict[str, Any]:
         given = given_inputs(data)
-        result = await self._for(given).evaluate(given)
+        evaluator = self._for(given)
+        check_given(self.name, evaluator, given)
+        result = await evaluator.evaluate(given)
         facts = {"score": result.score, "passed": result.passed, "explanation": result.reasoning}
         told = contract({**result.metadata, **facts})
         for name in ("passed", "explanation", "success", *self._left_out()):

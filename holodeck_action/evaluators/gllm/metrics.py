@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 
 from holodeck_action.evaluators.base import BaseEvaluator
 from holodeck_action.evaluators.deepeval.tool_correctness import DeepEvalToolCorrectnessEvaluator
+from holodeck_action.evaluators.errors import EvaluationError
 from holodeck_action.evaluators.gllm.inputs import given_inputs, has, shown_name
 from holodeck_action.evaluators.gllm.judging import Grading, Model, Models
+from holodeck_action.evaluators.params import EvalParam
 from holodeck_action.evaluators.presets.building import TOOLS, TRAJECTORY, PresetConfig, build_preset
 from holodeck_action.evaluators.presets.preset import Member, Outcome, PresetEvaluator
 from holodeck_action.evaluators.retrieval import RetrievalEvaluator
@@ -59,8 +61,25 @@ class BaseMetric:
             TimeoutError: it took too long.
             EvaluationError: see `BaseEvaluator.evaluate`.
         """
-        result = await self.evaluator.evaluate(**given_inputs(data))
+        given = given_inputs(data)
+        check_given(self.name, self.evaluator, given)
+        result = await self.evaluator.evaluate(**given)
         return contract(Outcome(self.member(), result, None).data())
+
+
+def check_given(name: str, evaluator: BaseEvaluator, given: Mapping[str, Any]) -> None:
+    """Refuse an item that lacks an input, by the name that gllm-evals has for it.
+
+    Raises:
+        EvaluationError: it does (code `missing_input`).
+    """
+    for param in EvalParam:
+        if param in evaluator.PARAM_SPEC.required and not has(given, param):
+            raise EvaluationError(
+                f"{name} needs {shown_name(param)}, which was not given",
+                code="missing_input",
+                context={"parameter": shown_name(param)},
+            )
 
 
 def contract(found: Mapping[str, Any]) -> dict[str, Any]:

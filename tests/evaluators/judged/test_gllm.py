@@ -119,7 +119,7 @@ def test_the_sample_of_the_agent_evaluator(models: FakeModels) -> None:
 def test_no_trajectory_no_judgement_of_it(judge: PresetJudge, model: DeepEvalModelConfig) -> None:
     way = metric("LangChainAgentTrajectoryAccuracyMetric")(models=model)
     evaluator = named("AgentEvaluator")(models=model, trajectory_accuracy_metric=way)
-    with pytest.raises(EvaluationError, match="tool_invocations"):
+    with pytest.raises(EvaluationError, match="agent needs agent_trajectory, which was not given"):
         evaluated(evaluator, ANSWER)
     assert "trajectory" not in judge.said
     assert evaluator.required_fields == {"agent_trajectory", "input", "actual_output", "expected_output"}
