@@ -36,16 +36,21 @@ from holodeck_action.text.plain import one_line
 
 if TYPE_CHECKING:
     from holodeck_action.preflight import Allowed, Surroundings
+    from holodeck_action.results.disk import Disk
     from holodeck_action.results.folder import Claims
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who called: the environment, and the streams for what was asked for and for everything else."""
+    """Who called: the environment, the streams for what was asked for and for everything else, and the disk of runs.
+
+    Without a `disk` results are written to the system's own.
+    """
 
     environ: Mapping[str, str]
     stdout: TextIO
     stderr: TextIO
+    disk: Disk | None = None
 
     def surroundings(self, env_file: Path | None, allowed: Allowed | None = None) -> Surroundings:
         """Return what the outside world says to the command."""
@@ -105,9 +110,10 @@ def run(caller: Caller, /, suites: tuple[str, ...], **options: Any) -> int:
       holodeck-action run --target recorded:answers.jsonl --case 'refund*'
       holodeck-action run 'agents/**/agent.yaml' --min-pass-rate 0.9
     """
+    from holodeck_action.results.disk import DISK
     from holodeck_action.results.folder import Claims
 
-    with Claims() as claims:
+    with Claims(caller.disk or DISK) as claims:
         return _run(caller, {"suites": suites, **options}, claims)
 
 
@@ -116,6 +122,7 @@ def _run(caller: Caller, given: dict[str, Any], claims: Claims) -> int:
     from holodeck_action.pipeline import Output, plan_suites, run_suites, set_aside_earlier
     from holodeck_action.preflight import ConfigurationError, find_suites, load_all, prepare, template_of
     from holodeck_action.request import request_from
+    from holodeck_action.results.disk import DISK
 
     try:
         try:
@@ -139,7 +146,7 @@ def _run(caller: Caller, given: dict[str, Any], claims: Claims) -> int:
     if request.dry_run:
         plan_suites(prepared, request.flags, caller.stdout)
         return 0
-    output = Output(caller.stdout, caller.stderr, request.output_dir, template)
+    output = Output(caller.stdout, caller.stderr, request.output_dir, template, caller.disk or DISK)
     done = run_suites(prepared, request.flags, output, claims, resume=request.resume)
     return request.process_exit_code(done.exit_code)
 
@@ -416,7 +423,9 @@ def main() -> None:
     leave(code)
 
 
-def run_command(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO, stderr: TextIO) -> int:
+def run_command(
+    argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO, stderr: TextIO, disk: Disk | None = None
+) -> int:
     """Run one command of the command line; errors are sentences, never tracebacks.
 
     Args:
@@ -424,14 +433,14 @@ def run_command(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO,
         environ: the environment that the command reads.
         stdout: takes what the command is asked for. The text of `--help` and `--version` goes to `sys.stdout`.
         stderr: takes progress, notes and errors.
+        disk: what a run writes its results with; None for the system's.
 
     Returns:
         The exit code (DESIGN §4).
     """
     try:
-        code = cli.main(
-            list(argv), prog_name="holodeck-action", standalone_mode=False, obj=Caller(environ, stdout, stderr)
-        )
+        caller = Caller(environ, stdout, stderr, disk)
+        code = cli.main(list(argv), prog_name="holodeck-action", standalone_mode=False, obj=caller)
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
         error.show(stderr)

@@ -238,6 +238,9 @@ def read_journal(path: Path, identity: Mapping[str, Any]) -> Journaled:
                 trial = adapter(TrialRecord).validate_python(entry["trial"], strict=False)
                 trials[entry["case"], trial.index] = trial
             except (ValueError, KeyError, TypeError, ValidationError):
+                if line.startswith(b'{"imported"'):
+                    # Nobody knows any more by which code the trials ran.
+                    raise JournalError(f"{path}: the journal was edited; run without --resume to start anew") from None
                 broken += 1
     return Journaled(trials, sound, broken, imported)
 
