@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.agents.untrusted import kind_of, unknown_key
 from holodeck_action.suite.errors import field_path
+from holodeck_action.suite.patterns import pattern_problem
 from holodeck_action.text.plain import excerpt
 
 if TYPE_CHECKING:
@@ -109,10 +111,14 @@ def _found(pattern: str, text: str) -> bool:
     import regex
     from jsonschema.exceptions import ValidationError
 
-    try:
+    if _usable(pattern):
         return regex.search(pattern, text, timeout=_PATTERN_S) is not None
-    except regex.error:
-        raise ValidationError(f"the schema's pattern does not compile: {pattern}") from None
+    raise ValidationError(f"the schema's pattern does not compile: {pattern}")
+
+
+@lru_cache(maxsize=256)
+def _usable(pattern: str) -> bool:
+    return pattern_problem(pattern) is None
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:

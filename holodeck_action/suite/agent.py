@@ -21,6 +21,7 @@ from holodeck_action.suite.base import (
 )
 from holodeck_action.suite.cases import CaseEntry, FreeMapping
 from holodeck_action.suite.metrics import SuiteMetric
+from holodeck_action.suite.patterns import pattern_problem
 from holodeck_action.suite.project import ExecutionConfig
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.tools import HierarchicalDocumentTool, Tool, VectorstoreTool
@@ -97,16 +98,9 @@ class EvaluationConfig(FormatModel):
 
 
 def _pattern(value: str) -> str:
-    # Only suites with patterns pay for the import.
-    import regex
-
-    try:
-        regex.compile(value)
-    except (regex.error, RecursionError, OverflowError) as error:
-        reason = str(error).partition("\n")[0]
-        raise PydanticCustomError(
-            "pattern", "the pattern does not compile: {reason}", {"reason": reason or "it is too deeply nested"}
-        ) from None
+    problem = pattern_problem(value)
+    if problem is not None:
+        raise PydanticCustomError("pattern", "the pattern does not compile: {reason}", {"reason": problem})
     return value
 
 

@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.base import Flag, FormatModel, Integer, MaybeText, NonBlank
 from holodeck_action.suite.metrics import CaseMetric
+from holodeck_action.suite.patterns import pattern_problem
 
 MATCHER_KEYS: tuple[Literal["fuzzy"], Literal["regex"]] = ("fuzzy", "regex")
 
@@ -47,15 +48,9 @@ def _matcher(value: Any) -> Any:
     if not isinstance(text, str):
         raise PydanticCustomError("matcher_text", "{kind} must be text: put it in quotes", {"kind": kind})
     if kind == "regex":
-        # Only suites with patterns pay for the import.
-        import regex
-
-        try:
-            regex.compile(text)
-        except (regex.error, RecursionError, OverflowError) as error:
-            raise PydanticCustomError(
-                "matcher_pattern", "the pattern does not compile: {reason}", {"reason": str(error)}
-            ) from None
+        problem = pattern_problem(text)
+        if problem is not None:
+            raise PydanticCustomError("matcher_pattern", "the pattern does not compile: {reason}", {"reason": problem})
     return value
 
 
