@@ -28,6 +28,15 @@ _FILES_SAID = 200
 """Imported files that one answer names: few enough to fit beside its content."""
 
 
+def _file_of(module: object) -> object:
+    """Return the `__file__` of what stands among the modules: anything may, None too, and answer as it likes."""
+    try:
+        # Not `getattr`: a module that loads lazily would load now.
+        return object.__getattribute__(module, "__dict__").get("__file__")
+    except Exception:  # noqa: BLE001 - it is the suite's code
+        return None
+
+
 class Server:
     """Answers one call after the other."""
 
@@ -63,9 +72,7 @@ class Server:
             for name, module in list(sys.modules.items()):
                 if name not in self._modules:
                     self._modules.add(name)
-                    # Past what a module may do when it is asked for an attribute.
-                    names = getattr(type(module), "__dict__", {}) and object.__getattribute__(module, "__dict__")
-                    file = names.get("__file__")
+                    file = _file_of(module)
                     if isinstance(file, str) and self._places.shown(file) is not None:
                         self._unsaid.append(file)
         said, self._unsaid = self._unsaid[:_FILES_SAID], self._unsaid[_FILES_SAID:]

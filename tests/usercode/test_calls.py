@@ -430,7 +430,8 @@ def test_a_worker_of_ones_own_tells_what_it_has_imported(tmp_path: Path) -> None
     write(tmp_path, "import helper, json\ndef add(a):\n    from late import more\n    return a + more.ONE\n", "tools")
     write(tmp_path, "NAME = 'helper'\n", "helper")
     write(tmp_path, "", "late.__init__")
-    write(tmp_path, "ONE = 1\n", "late.more")
+    strange = "import sys\nsys.modules['absent'] = None\nsys.modules['number'] = 7\nONE = 1\n"
+    write(tmp_path, strange, "late.more")
     told: list[list[str]] = []
 
     async def work() -> None:
