@@ -12,6 +12,7 @@ from holodeck_action.evaluators.response_path import ResponsePathError, extract
 from holodeck_action.preflight import ConfigurationError
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
+from holodeck_action.results.folder import PREVIOUS_FOLDER
 from holodeck_action.results.record import Record, TurnRecord
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import MASK
@@ -84,7 +85,8 @@ def _libraries() -> Sequence[str]:
 def _results(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    found = sorted(path.rglob(RESULTS_FILE))
+    # What a folder held before its last run is no result of it.
+    found = sorted(file for file in path.rglob(RESULTS_FILE) if PREVIOUS_FOLDER not in file.relative_to(path).parts)
     if not found:
         raise ConfigurationError([f"{path}: holds no {RESULTS_FILE}; give the output folder of a run"])
     return found

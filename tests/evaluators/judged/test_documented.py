@@ -388,7 +388,8 @@ def test_a_failure_is_the_documented_error(tmp_path: Path, models: FakeModels) -
         "ModelCallError",
         True,
         1,
-        200,
+        # With the mark of a cut.
+        201,
         "FaithfulnessEvaluator needs retrieval_context, which was not given",
     ]
 
