@@ -283,11 +283,14 @@ def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
 
 
 def _occurrences(view: str, form: str) -> Iterator[tuple[int, int]]:
+    """Yield where a form stands; places that overlap, as those of a form that repeats itself may, as one."""
     start = view.find(form)
     while start >= 0:
-        yield start, start + len(form)
-        # One that overlaps the last would leave a piece of a secret that repeats itself.
-        start = view.find(form, start + 1)
+        end, following = start + len(form), view.find(form, start + 1)
+        while 0 <= following <= end:
+            end, following = following + len(form), view.find(form, following + 1)
+        yield start, end
+        start = following
 
 
 def _beginnings(view: str, form: _Form, marks: list[int]) -> Iterator[tuple[int, int]]:
