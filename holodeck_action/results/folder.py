@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -17,6 +18,7 @@ PREVIOUS_FOLDER = "previous"
 LOCK_FILE = ".lock"
 _LEFT = (VERDICT_FILE, RESULTS_FILE, "junit.xml", "report.*")
 """What runs and `report` leave, in the order in which it is moved: what claims most goes first."""
+_WRITTEN = (VERDICT_FILE, RESULTS_FILE, "junit.xml", "report.md")
 _CUT_SHORT = tuple(f".{name}.*" for name in _LEFT)
 """Files that a killed run was writing."""
 
@@ -109,12 +111,15 @@ def _set_aside(folder: Path, disk: Disk) -> None:
     for pattern in _CUT_SHORT:
         for file in folder.glob(pattern):
             disk.remove(file)
+    for name in _WRITTEN:
+        if (folder / name).is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(folder / name))
     files = [file for pattern in _LEFT for file in sorted(folder.glob(pattern)) if file.is_file() or file.is_symlink()]
     if not files:
         return
     previous = folder / PREVIOUS_FOLDER
     if previous.is_symlink():
-        raise NotADirectoryError(20, "a link is in the way", str(previous))
+        raise NotADirectoryError(errno.ENOTDIR, "a link is in the way", str(previous))
     previous.mkdir(exist_ok=True)
     for pattern in _LEFT:
         for file in previous.glob(pattern):

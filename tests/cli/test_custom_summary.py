@@ -99,7 +99,7 @@ def test_the_callable_decides(project: Project, function: str, minimum: float, c
     ],
 )
 def test_what_is_no_score_leaves_the_run_incomplete(project: Project, function: str, reason: str) -> None:
-    suite(project, function, 0.0)
+    suite(project, function, 0.01)
     code, gate, kept = run(project)
     assert (code, gate["state"], gate["actual"]) == (3, "undetermined", None)
     assert reason in gate["reason"]
@@ -107,7 +107,7 @@ def test_what_is_no_score_leaves_the_run_incomplete(project: Project, function: 
 
 
 def test_a_missing_score_leaves_it_undetermined(project: Project) -> None:
-    suite(project, "summaries:lowest", 0.0, answers="P E")
+    suite(project, "summaries:lowest", 0.01, answers="P E")
     code, gate, kept = run(project)
     assert (code, gate["state"], kept.score) == (3, "undetermined", 1.0)
 

@@ -213,12 +213,12 @@ def test_results_of_an_earlier_run_never_stand_in_for_this_one_s(project: Projec
     assert not any((project.out / name).exists() for name in written)
 
 
-def test_a_refused_run_leaves_earlier_results_alone(project: Project) -> None:
+def test_a_refused_run_loses_no_earlier_results(project: Project) -> None:
     project.numbered(2)
     assert project.run("run", "-o", "out").code == 0
     before = (project.out / "results.json").read_bytes()
     assert project.run("run", "-o", "out", "--target", "recorded:none").code == 2
-    assert (project.out / "results.json").read_bytes() == before
+    assert (project.out / "previous" / "results.json").read_bytes() == before
 
 
 # -- several suites

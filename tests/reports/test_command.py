@@ -118,7 +118,7 @@ def test_a_template_that_is_not_there_is_known_before_anything_runs(evaluated: P
     assert finished.stderr == (
         "error: nope.j2: cannot be read: No such file or directory; give the file of a Jinja template\n"
     )
-    assert (evaluated.out / "results.json").read_bytes() == before
+    assert (evaluated.out / "previous" / "results.json").read_bytes() == before
 
 
 @pytest.mark.parametrize(
