@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holodeck_action.agents.base import AgentError
+from holodeck_action.agents.knowledge.planned import PlannedCalls
 from holodeck_action.agents.own import instructions_of
 from holodeck_action.agents.registry import describe
 from holodeck_action.judging_estimate import JudgingEstimate, estimate_judges
 from holodeck_action.llm.budget import COMPLETION_GUESS, IMAGE_TOKENS, dollars, text_tokens
+from holodeck_action.llm.calls import Tokens
+from holodeck_action.llm.prices import list_price as model_price
 from holodeck_action.preflight import Prepared, known_secrets
 from holodeck_action.reckoning import Span, fewest_trials, list_price, noun
 from holodeck_action.settings import Flags
@@ -76,23 +80,35 @@ def estimate_suite(item: Prepared) -> Estimate:
     )
 
 
-def plan_lines(prepared: Sequence[Prepared], flags: Flags) -> Iterator[str]:
+Searching = Callable[[int], Sequence[PlannedCalls]]
+"""Gives the calls that searching documents takes in the suite of an index; it may raise AgentError."""
+
+
+def plan_lines(prepared: Sequence[Prepared], flags: Flags, searching: Searching = lambda at: ()) -> Iterator[str]:
     """Return what a run would ask, one line for each suite, and what it may spend.
 
     Raises:
         TargetError: instructions cannot be read.
     """
-    return map(known_secrets(prepared).text, _plan_lines(prepared, flags))
+    return map(known_secrets(prepared).text, _plan_lines(prepared, flags, searching))
 
 
-def _plan_lines(prepared: Sequence[Prepared], flags: Flags) -> Iterator[str]:
+def _plan_lines(prepared: Sequence[Prepared], flags: Flags, searching: Searching) -> Iterator[str]:
     needed: list[_Least] = []
-    for item in prepared:
+    for at, item in enumerate(prepared):
         found = estimate_suite(item) if asks_model(item) else None
         judging = estimate_judges(item) if item.settings.calls.mode != "replay" else None
         yield f"plan: {one_line(item.place, 200)}: {_suite_line(item, found, judging)}"
+        calls: Sequence[PlannedCalls] = ()
+        if found is not None:
+            try:
+                calls = searching(at)
+            except AgentError as error:
+                yield f"plan: {one_line(item.place, 200)}: {one_line(error.message, 500)}"
+        if calls:
+            yield f"plan: {one_line(item.place, 200)}: {_searching_line(calls)}"
         if found is not None or judging is not None:
-            least = _least(found, judging)
+            least = _with_searching(_least(found, judging), calls)
             needed.append(least)
             settings = item.settings
             yield from _budget_lines(
@@ -126,6 +142,42 @@ def _least(found: Estimate | None, judging: JudgingEstimate | None) -> _Least:
     return (
         _Least(usd, tokens) if found is None else _Least(usd + (found.low_usd or 0.0), tokens + found.prompt_tokens.low)
     )
+
+
+def _with_searching(least: _Least, calls: Sequence[PlannedCalls]) -> _Least:
+    usd = math.fsum(_usd(each)[0] or 0.0 for each in calls)
+    return _Least(least.usd + usd, least.tokens + sum(each.prompt_tokens[0] for each in calls))
+
+
+def _usd(calls: PlannedCalls) -> tuple[float | None, float | None]:
+    """Return the list price of the least and of the most; None where it is not known."""
+    account, name = calls.model.account, calls.model.name
+    low, high = calls.prompt_tokens
+    return (
+        model_price(account, name, Tokens(low, 0)),
+        model_price(account, name, Tokens(high, calls.answer_tokens)),
+    )
+
+
+def _searching_line(planned: Sequence[PlannedCalls]) -> str:
+    """Say what searching documents takes."""
+    parts = []
+    for each in planned:
+        if each.per_search:
+            continue
+        calls, tokens = Span(*each.calls), Span(*each.prompt_tokens)
+        low, high = _usd(each)
+        price = "price unknown" if low is None or high is None else f"from {dollars(low)} to {dollars(high)}"
+        parts.append(
+            f"{calls} {noun(calls.high, 'call')} of {_shown(each)} for {each.purpose}, about {tokens} tokens, {price}"
+        )
+    often = [f"{_shown(each)} for {each.purpose}" for each in planned if each.per_search]
+    words = f"documents, before the first case: {'; '.join(parts)}" if parts else "documents"
+    return f"{words}; for each search 1 call of {' and 1 of '.join(dict.fromkeys(often))}" if often else words
+
+
+def _shown(calls: PlannedCalls) -> str:
+    return f"{calls.model.provider}/{one_line(calls.model.name, 80)}"
 
 
 def _suite_line(item: Prepared, found: Estimate | None, judging: JudgingEstimate | None) -> str:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
+from holodeck_action.agents.knowledge.planned import PlannedCalls
 from holodeck_action.agents.registry import describe
 from holodeck_action.evaluators.custom_summary import with_custom_summary
 from holodeck_action.evaluators.scoring import TurnScorer
@@ -164,8 +165,10 @@ def plan_suites(prepared: Sequence[Prepared], flags: Flags, stream: TextIO) -> N
     """
     shared = budget_of(flags.max_cost_usd, flags.max_tokens)
     suites = open_all(prepared, [None] * len(prepared), shared, resume=False)
-    asyncio.run(close_all(suites))
-    _plan(prepared, flags, stream)
+    try:
+        _plan(suites, flags, stream)
+    finally:
+        asyncio.run(close_all(suites))
 
 
 def combined_exit_code(codes: Sequence[int]) -> int:
@@ -176,7 +179,7 @@ def combined_exit_code(codes: Sequence[int]) -> int:
 def _announce(suites: Sequence[Opened], flags: Flags, output: Output) -> None:
     """Say what will be asked and what it may cost, where a model is asked over the network."""
     if any(ready.wire is not None and ready.item.settings.calls.mode != "replay" for ready in suites):
-        _plan([ready.item for ready in suites], flags, output.stderr)
+        _plan(suites, flags, output.stderr)
     for ready in suites:
         if ready.budgets and ready.own is None and ready.item.stored is None:
             target = ready.redactor.text(describe(ready.item.target))
@@ -184,10 +187,14 @@ def _announce(suites: Sequence[Opened], flags: Flags, output: Output) -> None:
             _note(f"{ready.item.place}: the budget does not limit {target}, only {limited}", output)
 
 
-def _plan(prepared: Sequence[Prepared], flags: Flags, stream: TextIO) -> None:
+def _plan(suites: Sequence[Opened], flags: Flags, stream: TextIO) -> None:
     from holodeck_action.estimate import plan_lines
 
-    stream.writelines(f"{line}\n" for line in plan_lines(prepared, flags))
+    def searching(at: int) -> Sequence[PlannedCalls]:
+        own = suites[at].own
+        return () if own is None or not own.searches else asyncio.run(own.planned())
+
+    stream.writelines(f"{line}\n" for line in plan_lines([ready.item for ready in suites], flags, searching))
     stream.flush()
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from holodeck_action.agents.attachments.files import CaseFiles
 from holodeck_action.agents.base import AgentError, TargetError
+from holodeck_action.agents.knowledge.planned import PlannedCalls, PlansCalls
 from holodeck_action.agents.model import ModelAgent, ModelSession
 from holodeck_action.agents.runner_block import RunnerSettings, runner_settings
 from holodeck_action.agents.structured import answer_format
@@ -100,6 +101,23 @@ class OwnAgent:
         with uncharged():
             agent = await asyncio.shield(self._preparation)
         return await agent.open(case, trial)
+
+    @property
+    def searches(self) -> bool:
+        """Whether a tool searches documents."""
+        return any(isinstance(toolkit, PlansCalls) for toolkit in self._toolkits)
+
+    async def planned(self) -> tuple[PlannedCalls, ...]:
+        """Return the calls that searching documents takes; the documents are read now, and not again.
+
+        Raises:
+            AgentError: `tool_unavailable`, a document cannot be read.
+        """
+        found: list[PlannedCalls] = []
+        for toolkit in self._toolkits:
+            if isinstance(toolkit, PlansCalls):
+                found += await toolkit.planned()
+        return tuple(found)
 
     async def end(self, session: str) -> None:
         """Release what the tools held for a conversation."""

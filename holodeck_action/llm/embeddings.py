@@ -285,6 +285,11 @@ def _unused(given: LLMProvider) -> Iterator[str]:
         yield f"embedding_provider: {' and '.join(written)} {verb} not sent: an embedding model takes no such setting"
 
 
+def requests_for(lengths: Sequence[int]) -> int:
+    """Return how many requests embed texts of so many characters, no two of which are equal."""
+    return sum(1 for _ in _batches(["x" * length for length in lengths]))
+
+
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
     """Yield the texts in requests of a size that every provider takes, in their order."""
     batch: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.results.record import Record, TurnRecord
 from holodeck_action.suite.loader import load_suite
 from tests.agents.conversations import run
+from tests.agents.documents.made import pdf
 from tests.cli.project import Project
 from tests.llm.models import Answer, FakeModels, Fault, Request, ToolCall
 
@@ -647,3 +649,67 @@ def test_a_source_that_is_not_there_is_a_configuration_error(project: Project, m
     assert "agent.yaml:" in finished.stderr
     assert 'tools.rules.source: "absent" does not exist' in finished.stderr
     assert models.requests == []
+
+
+# -- the plan
+
+
+def pages(count: int) -> bytes:
+    """A PDF file of so many pages, each of which says something else."""
+    return pdf([f"Rule {number}. A session lasts {number} minutes and ends by itself." for number in range(count)])
+
+
+def test_the_plan_names_contexts_embeddings_and_reranking_of_a_pdf(project: Project, models: FakeModels) -> None:
+    project.write("rules.pdf", pages(6))
+    fields = {"source": "rules.pdf", "max_chunk_tokens": 100, "chunking_strategy": "token", "enable_reranking": True}
+    write(project, models, **fields, reranker_model=openai(models, "gpt-4o-mini"))
+    planned = project.run("run", "--dry-run", OPENAI_API_KEY=KEY)
+    assert planned.code == 0, planned.stderr
+    assert models.requests == []
+    said = planned.stdout + planned.stderr
+    found = re.search(
+        r"documents, before the first case: (\d+) calls? of openai/gpt-4o for contexts of chunks, about [\d,]+ tokens, "
+        r"from \$[\d.]+ to \$[\d.]+; (\d+) calls? of openai/text-embedding-3-small for embeddings of documents, about "
+        r"[\d,]+(?: to [\d,]+)? tokens, from \$[\d.]+ to \$[\d.]+; for each search 1 call of openai/gpt-4o-mini for "
+        r"reranking and 1 of openai/text-embedding-3-small for embedding of the query",
+        said,
+    )
+    assert found is not None, said
+    assert "at least 0 calls" not in said
+    finished, _ = project.evaluate(OPENAI_API_KEY=KEY)
+    assert found[0] in finished.stdout + finished.stderr
+    asked = len(chats(models, "<document>"))
+    assert asked == int(found[1]) > 0
+    before = [request for request in models.requests if request.operation == "embeddings" and len(request.inputs) > 1]
+    assert len(before) <= int(found[2])
+
+
+def test_a_budget_holds_for_contexts(project: Project, models: FakeModels) -> None:
+    project.write("rules.pdf", pages(6))
+    write(project, models, source="rules.pdf", max_chunk_tokens=100, chunking_strategy="token")
+    finished = project.run("run", "-o", "out", "--max-tokens", "100", OPENAI_API_KEY=KEY)
+    assert finished.code == 4, finished.stdout + finished.stderr
+    assert "less than the least of the plan: the run will stop early" in finished.stderr
+    assert "the budget of 100 tokens is used up" in finished.stdout
+
+
+def test_the_plan_of_a_document_that_cannot_be_read_says_so(project: Project, models: FakeModels) -> None:
+    project.write("rules.pdf", b"no PDF")
+    write(project, models, source="rules.pdf")
+    planned = project.run("run", "--dry-run", OPENAI_API_KEY=KEY)
+    assert "tools.rules.source: rules.pdf: cannot be read" in planned.stdout + planned.stderr
+
+
+def test_the_plan_counts_the_embeddings_of_every_kind_of_tool(project: Project, models: FakeModels) -> None:
+    vectors = {"type": "vectorstore", "name": "papers", "description": "Papers", "source": "papers"}
+    # More texts than one request holds.
+    for number in range(130):
+        project.write(f"papers/{number}.md", f"Paper {number}")
+    write(project, models, more_tools=[vectors], contextual_embeddings=False)
+    planned = project.run("run", "--dry-run", OPENAI_API_KEY=KEY)
+    assert planned.code == 0, planned.stderr
+    said = planned.stdout + planned.stderr
+    assert "2 calls of openai/text-embedding-3-small for embeddings of documents, about 290 tokens" in said
+    assert "1 call of openai/text-embedding-3-small for embeddings of documents" in said
+    assert "contexts of chunks" not in said
+    assert said.count("for embedding of the query") == 1

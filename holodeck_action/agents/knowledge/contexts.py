@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from holodeck_action.agents.base import AgentError
 from holodeck_action.agents.knowledge.passages import Chunk, Document
+from holodeck_action.llm.budget import text_tokens
 from holodeck_action.llm.chat import ChatModel
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelCallError
@@ -49,7 +50,7 @@ async def contexts(
     async def ask(document: Document, chunk: Chunk) -> str:
         from pydantic_ai.messages import ModelRequest, UserPromptPart
 
-        prompt = f"<document>\n{_excerpt(document, chunk)}\n</document>\n\n<passage>\n{chunk.text}\n</passage>"
+        prompt = _question(document, chunk)
         async with gate:
             try:
                 answer = await model.ask([ModelRequest(parts=[UserPromptPart(prompt)], instructions=_INSTRUCTIONS)])
@@ -68,6 +69,16 @@ async def contexts(
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+def context_tokens(documents: Sequence[Document]) -> int:
+    """Return the tokens of all prompts that `contexts` would send."""
+    fixed = text_tokens(_INSTRUCTIONS)
+    return sum(fixed + text_tokens(_question(each, chunk)) for each in documents for chunk in each.chunks)
+
+
+def _question(document: Document, chunk: Chunk) -> str:
+    return f"<document>\n{_excerpt(document, chunk)}\n</document>\n\n<passage>\n{chunk.text}\n</passage>"
 
 
 def _excerpt(document: Document, chunk: Chunk) -> str:

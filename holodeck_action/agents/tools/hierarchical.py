@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.agents.base import AgentError, TargetError
 from holodeck_action.agents.documents.kinds import kind_of
 from holodeck_action.agents.documents.reader import DocumentReader, missing_packages
-from holodeck_action.agents.knowledge.contexts import contexts
+from holodeck_action.agents.knowledge.contexts import context_tokens, contexts
 from holodeck_action.agents.knowledge.embedding import at_tool, suite_embedder
 from holodeck_action.agents.knowledge.fusion import DIGITS, ordered
 from holodeck_action.agents.knowledge.notes import notes
 from holodeck_action.agents.knowledge.passages import Chunk, ChunkRules, Document, document
+from holodeck_action.agents.knowledge.planned import CONTEXTS, EMBEDDINGS, QUERIES, RERANKING, PlannedCalls
 from holodeck_action.agents.knowledge.reranking import Reranker, candidates
 from holodeck_action.agents.knowledge.search import ChunkSearch, SearchRules
 from holodeck_action.agents.knowledge.sources import SourceFile, needs_reader, source_text
@@ -31,9 +33,10 @@ from holodeck_action.agents.tools.searching import (
     result_of,
     told_apart,
 )
+from holodeck_action.llm.budget import BYTES_PER_TOKEN, text_tokens
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.clients import Clients
-from holodeck_action.llm.embeddings import Embedder
+from holodeck_action.llm.embeddings import Embedder, requests_for
 from holodeck_action.llm.errors import ModelCallError, ModelConfigError
 from holodeck_action.llm.providers import ModelPlan, resolve_model
 from holodeck_action.suite.errors import quoted
@@ -78,8 +81,8 @@ class HierarchicalDocuments:
     def __init__(self, suite: Suite, plan: ModelPlan, environ: Mapping[str, str], clients: Clients) -> None:
         """Check what can be checked without asking anybody.
 
-        Where a model is to write contexts, text files are read and cut now, so that the notice can say how many calls
-        that takes.
+        Where a model is to write contexts, and all files are text, they are read and cut now, so that the notice can
+        say how many calls that takes; `planned` reads the others, too.
 
         Args:
             suite: the suite.
@@ -131,7 +134,49 @@ class HierarchicalDocuments:
             self._embedder = suite_embedder(suite, environ, clients)
             found += self._embedder.plan.notices
         self.notices = tuple(found)
-        self._reader = DocumentReader(timeout_s=file_timeout_s(suite), environ=environ)
+        self._new_reader = partial(DocumentReader, timeout_s=file_timeout_s(suite), environ=environ)
+        self._reader = self._new_reader()
+
+    async def planned(self) -> Sequence[PlannedCalls]:
+        """Read the documents, which are kept for `open`, and reckon.
+
+        Raises:
+            AgentError: `tool_unavailable`, a file cannot be read.
+        """
+        # Processes belong to the loop in which they are started, which is over before the run's begins.
+        reader = self._new_reader()
+        try:
+            libraries = await asyncio.gather(*(self._documents(made, reader) for made in self._plans))
+        finally:
+            await reader.close()
+        found: list[PlannedCalls] = []
+        lengths: list[int] = []
+        longest: list[int] = []
+        tokens = more = 0
+        for made, library in zip(self._plans, libraries, strict=True):
+            for file, each in zip(made.files, library, strict=True):
+                self._read[made.entry.name, file.name] = each
+            texts = [chunk.text for each in library for chunk in each.chunks]
+            written = made.entry.context_max_tokens if made.context_model is not None else 0
+            if made.context_model is not None:
+                prompts = context_tokens(library)
+                calls = len(texts), len(texts)
+                found.append(
+                    PlannedCalls(CONTEXTS, made.context_model, calls, (prompts, prompts), written * len(texts))
+                )
+            if made.search.by_meaning:
+                lengths += [len(text) for text in texts]
+                longest += [len(text) + BYTES_PER_TOKEN * written for text in texts]
+                tokens += sum(text_tokens(text) for text in texts)
+                more += written * len(texts)
+            if made.reranker is not None:
+                found.append(PlannedCalls(RERANKING, made.reranker, (1, 1), per_search=True))
+        if self._embedder is not None:
+            model = self._embedder.plan.model
+            requests = requests_for(lengths), requests_for(longest)
+            found.append(PlannedCalls(EMBEDDINGS, model, requests, (tokens, tokens + more)))
+            found.append(PlannedCalls(QUERIES, model, (1, 1), per_search=True))
+        return found
 
     async def open(self) -> Sequence[HierarchicalSearch]:
         """Read, cut, describe and embed all documents.
@@ -141,7 +186,7 @@ class HierarchicalDocuments:
         """
         token = CALL.set(CallContext("agent", 0, None, Meter()))
         try:
-            libraries = await asyncio.gather(*(self._documents(made) for made in self._plans))
+            libraries = await asyncio.gather(*(self._documents(made, self._reader) for made in self._plans))
             described = [
                 await self._described(made, library) if made.search.by_meaning else []
                 for made, library in zip(self._plans, libraries, strict=True)
@@ -169,6 +214,11 @@ class HierarchicalDocuments:
         """Read the text files of a tool, and say how many calls its contexts take."""
         entry = made.entry
         plain = [file for file in made.files if not needs_reader(file)]
+        if len(plain) < len(made.files):
+            return (
+                f"tools.{entry.name}: contextual_embeddings makes a call of {writer.shown} for each chunk before the "
+                "first case; contextual_embeddings: false saves them"
+            )
 
         async def texts() -> list[str]:
             return list(await asyncio.gather(*(source_text(file) for file in plain)))
@@ -179,15 +229,14 @@ class HierarchicalDocuments:
         except AgentError as error:
             raise at_tool(suite, entry.name, "source", error.message) from None
         count = sum(len(self._read[entry.name, file.name].chunks) for file in plain)
-        least = "at least " if len(plain) < len(made.files) else ""
         return (
-            f"tools.{entry.name}: contextual_embeddings makes {least}{count} calls of {writer.shown} before the first "
+            f"tools.{entry.name}: contextual_embeddings makes {count} calls of {writer.shown} before the first "
             "case, one for each chunk; contextual_embeddings: false saves them"
         )
 
-    async def _documents(self, made: _Plan) -> list[Document]:
+    async def _documents(self, made: _Plan, reader: DocumentReader) -> list[Document]:
         try:
-            documents = list(await asyncio.gather(*(self._document(made, file) for file in made.files)))
+            documents = list(await asyncio.gather(*(self._document(made, file, reader) for file in made.files)))
         except AgentError as error:
             message = f"tools.{made.entry.name}.source: {error.message}"
             raise AgentError(message, error.code, error.context) from error
@@ -196,11 +245,11 @@ class HierarchicalDocuments:
             raise AgentError(f"tools.{made.entry.name}.source: {source} holds no text", "tool_unavailable")
         return documents
 
-    async def _document(self, made: _Plan, file: SourceFile) -> Document:
+    async def _document(self, made: _Plan, file: SourceFile, reader: DocumentReader) -> Document:
         known = self._read.pop((made.entry.name, file.name), None)
         if known is not None:
             return known
-        text = await source_text(file, self._reader)
+        text = await source_text(file, reader)
         return await asyncio.to_thread(self._divided, made, file, text)
 
     def _divided(self, made: _Plan, file: SourceFile, text: str) -> Document:

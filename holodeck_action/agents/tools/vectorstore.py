@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from holodeck_action.agents.documents.kinds import kind_of
 from holodeck_action.agents.documents.reader import DocumentReader, missing_packages
 from holodeck_action.agents.knowledge.chunking import CHUNK_OVERLAP, CHUNK_SIZE, chunk_text
 from holodeck_action.agents.knowledge.embedding import at_tool, suite_embedder
+from holodeck_action.agents.knowledge.planned import EMBEDDINGS, QUERIES, PlannedCalls
 from holodeck_action.agents.knowledge.records import RecordError, RecordLayout, read_records, shown_fields
 from holodeck_action.agents.knowledge.sources import SourceFile, needs_reader, source_text
 from holodeck_action.agents.knowledge.vectors import VectorIndex
@@ -30,9 +32,10 @@ from holodeck_action.agents.tools.searching import (
     searched_files,
     told_apart,
 )
+from holodeck_action.llm.budget import text_tokens
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.clients import Clients
-from holodeck_action.llm.embeddings import Embedder
+from holodeck_action.llm.embeddings import Embedder, requests_for
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import VectorstoreTool
@@ -109,7 +112,30 @@ class VectorStores:
             self._sources.append(files)
             notices += _notices(entry, suite, others)
         self.notices = tuple(notices)
-        self._reader = DocumentReader(timeout_s=file_timeout_s(suite), environ=environ)
+        self._new_reader = partial(DocumentReader, timeout_s=file_timeout_s(suite), environ=environ)
+        self._reader = self._new_reader()
+        self._known: list[list[Passage]] | None = None
+
+    async def planned(self) -> Sequence[PlannedCalls]:
+        """Read the documents, which are kept for `open`, and reckon.
+
+        Raises:
+            AgentError: `tool_unavailable`, a file cannot be read.
+        """
+        # Processes belong to the loop in which they are started, which is over before the run's begins.
+        reader = self._new_reader()
+        try:
+            self._known = await self._stores(reader)
+        finally:
+            await reader.close()
+        texts = dict.fromkeys(passage.embedded for passages in self._known for passage in passages)
+        requests = requests_for([len(text) for text in texts])
+        tokens = sum(text_tokens(text) for text in texts)
+        model = self._embedder.plan.model
+        return (
+            PlannedCalls(EMBEDDINGS, model, (requests, requests), (tokens, tokens)),
+            PlannedCalls(QUERIES, model, (1, 1), per_search=True),
+        )
 
     async def open(self) -> Sequence[VectorSearch]:
         """Read, cut and embed all documents.
@@ -117,10 +143,7 @@ class VectorStores:
         Raises:
             AgentError: `tool_unavailable`, a file cannot be read or its texts cannot be embedded.
         """
-        stores = await asyncio.gather(
-            *(self._passages(entry, files) for entry, files in zip(self._entries, self._sources, strict=True))
-        )
-        stores = self._apart(stores)
+        stores = self._apart(await self._stores(self._reader) if self._known is None else self._known)
         # In one go and in the suite's order: requests that do not depend on which file was read first can be replayed.
         token = CALL.set(CallContext("embedding", 0, None, Meter()))
         try:
@@ -148,6 +171,11 @@ class VectorStores:
         """End the processes that read documents."""
         await self._reader.close()
 
+    async def _stores(self, reader: DocumentReader) -> list[list[Passage]]:
+        return await asyncio.gather(
+            *(self._passages(entry, files, reader) for entry, files in zip(self._entries, self._sources, strict=True))
+        )
+
     def _apart(self, stores: Sequence[list[Passage]]) -> list[list[Passage]]:
         """Put the tool's name before the ids of records where another file has one of them for a record of its own."""
         owners: dict[str, set[Path]] = defaultdict(set)
@@ -161,9 +189,11 @@ class VectorStores:
             for entry, own, passages in zip(self._entries, self._own_ids, stores, strict=True)
         ]
 
-    async def _passages(self, entry: VectorstoreTool, files: Sequence[SourceFile]) -> list[Passage]:
+    async def _passages(
+        self, entry: VectorstoreTool, files: Sequence[SourceFile], reader: DocumentReader
+    ) -> list[Passage]:
         try:
-            texts = await asyncio.gather(*(source_text(file, self._reader) for file in files))
+            texts = await asyncio.gather(*(source_text(file, reader) for file in files))
         except AgentError as error:
             raise AgentError(f"tools.{entry.name}.source: {error.message}", error.code, error.context) from error
         layout = _layout(entry)
