@@ -27,6 +27,7 @@ RETRIEVAL = {"type": "lm_retrieval", "include_reason": False}
 AGENT = {"type": "agent"}
 TONE = {"criteria": "Is it kind?", "evaluation_steps": ["Look for kindness."]}
 CALLED = {"tool_invocations": [{"name": "search", "args": {"q": 1, "n": 5}}, {"name": "other", "args": {}}]}
+NO_CALLS: dict[str, Any] = {"tool_invocations": []}
 EXPECTED = {"expected_tools": [{"name": "search", "args": {"q": 1}}, {"name": "mail", "args": {}}]}
 BACKWARDS = {"tool_invocations": [{"name": "mail", "args": {}}, {"name": "search", "args": {"q": 1}}]}
 
@@ -288,7 +289,7 @@ TRIES: dict[str, Try] = {
     ),
     # Questions of our own.
     "RefusalMetric.type": Try(
-        {"type": "refusal"}, {"type": "trajectory_accuracy"}, (1.0, 0.0), truth=Truth(trajectory="no")
+        {"type": "refusal"}, {"type": "trajectory_accuracy"}, (1.0, 0.0), truth=Truth(trajectory="no"), row=NO_CALLS
     ),
     "RefusalMetric.expect=refusal": Try(
         {"type": "refusal"}, {"expect": "refusal"}, (0.0, 1.0), row={"response": "I will not"}
@@ -303,7 +304,11 @@ TRIES: dict[str, Try] = {
         {"type": "refusal"}, {"model": OTHER}, ("openai/judge", "openai/another"), lambda found: found.metadata["judge"]
     ),
     "TrajectoryAccuracyMetric.type": Try(
-        {"type": "trajectory_accuracy"}, {"type": "refusal"}, (0.5, 1.0), truth=Truth(trajectory="borderline")
+        {"type": "trajectory_accuracy"},
+        {"type": "refusal"},
+        (0.5, 1.0),
+        truth=Truth(trajectory="borderline"),
+        row=NO_CALLS,
     ),
     "TrajectoryAccuracyMetric.threshold": Try(
         {"type": "trajectory_accuracy"},
@@ -316,6 +321,7 @@ TRIES: dict[str, Try] = {
         {"model": OTHER},
         ("openai/judge", "openai/another"),
         lambda found: found.metadata["judge"],
+        row=NO_CALLS,
     ),
     # Any metrics.
     "CompositeMetric.type": Try(
