@@ -258,7 +258,7 @@ def test_metrics_at_once_and_in_turn(presets: Presets) -> None:
         with FakeModels(keys=[KEY], latency=0.1) as presets.models:
             members = [{"type": "refusal"}, {"type": "trajectory_accuracy"}]
             metric = {"type": "composite", "metrics": members, "parallel": parallel}
-            finished, _ = presets.run(metric, {"a": answer("a")}, {"a": Truth()})
+            finished, _ = presets.run(metric, {"a": answer("a", tool_invocations=[])}, {"a": Truth()})
             assert finished.code == 0, finished.stderr
             assert (presets.models.peak > 1) is at_once
 
