@@ -18,6 +18,7 @@ from holodeck_action.results.reliability import cohen_kappa, corrected_rate, wil
 from tests.cli.labelling import GEVAL, KEY, STEPS, Bench
 from tests.cli.project import Finished, Project
 from tests.llm.models import FakeModels
+from tests.results.records import resealed
 
 CARD = "card/judge-card.json"
 TABLE = Confusion(true_pass=12, false_pass=3, false_fail=1, true_fail=8)
@@ -218,7 +219,7 @@ def test_a_card_of_a_record_that_does_not_say_how_it_was_judged_is_stale(bench: 
     path = bench.project.out / "results.json"
     old = json.loads(path.read_bytes())
     del old["configurations"], old["cards"]
-    path.write_text(json.dumps(old))
+    path.write_text(resealed(old))
     # Records without the fields are read, shown and judged as before.
     assert bench.card("--results", "out/results.json", "-o", "card")["configuration"] is None
     assert "judge card" not in shown(bench, "console")
