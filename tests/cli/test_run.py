@@ -302,7 +302,8 @@ def test_problems_of_all_suites_are_told_at_once(project: Project) -> None:
         (project.folder / folder / "answers.jsonl").unlink()
     finished = project.run("run", "-o", "out", "a", "b")
     assert finished.code == 2
-    assert [line.split(":")[1].strip() for line in finished.stderr.splitlines()] == ["a/agent.yaml", "b/agent.yaml"]
+    places = [line.split(":")[1].strip() for line in finished.stderr.splitlines()]
+    assert places == ["a/holodeck-action.yaml", "b/holodeck-action.yaml"]
 
 
 @pytest.mark.parametrize(("wrong", "lost", "code"), [("a", "b", 1), ("", "b", 3), ("b", "a", 1), ("", "", 0)])

@@ -564,7 +564,7 @@ def test_retry_on_failure_asks_a_judge_again_that_was_down(
     project: Project, models: FakeModels, metric: dict[str, Any], code: int
 ) -> None:
     # As often as a call itself is tried.
-    down = [Fault(error="unavailable", retry_after="0")] * 7
+    down = [Fault(error="server_error", retry_after="0")] * 7
     alone(project, models, *down, scored(9), **metric)
     finished, record = project.evaluate(OPENAI_API_KEY=KEY)
     (tone,) = record.cases[0].trials[0].turns[0].evaluations
