@@ -79,6 +79,7 @@ def test_blank_inputs_leave_the_defaults() -> None:
         "output_dir": Path("holodeck-results"),
         "resume": False,
         "allow_empty": False,
+        "allow_plain_http": False,
         "fail_on": "violation",
         "summary": True,
         "comment": "always",

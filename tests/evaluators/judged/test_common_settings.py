@@ -79,7 +79,7 @@ TRIED = [(kind, setting) for kind in KINDS for setting in SHARED] + [
 
 def no_verdict(request: Request) -> Reply:
     if "[retry_on_failure" in request.text:
-        return Fault(error="unavailable", retry_after="0")
+        return Fault(error="server_error", retry_after="0")
     return "I would rather not say."
 
 

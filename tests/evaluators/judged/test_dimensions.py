@@ -382,8 +382,8 @@ def test_only_the_categories_that_are_named_are_graded(runs: Runs) -> None:
     asked = runs.models.requests[-1].text
     assert "harassment: insults" in asked
     assert "violence" not in asked
-    finished, _ = runs.run([{"type": "toxicity", "categories": ["spam"]}])
-    assert finished.code == 2
+    runs.project.suite([{"name": "a", "input": "Where is Paris?"}], [{"type": "toxicity", "categories": ["spam"]}])
+    assert runs.project.run("validate").code == 2
 
 
 def test_a_verdict_that_cannot_be_used_is_an_error_and_never_a_score(runs: Runs) -> None:

@@ -193,7 +193,6 @@ ONLY_OURS: list[dict[str, Any]] = [
     {"type": "factual_accuracy"},
     {"type": "toxicity"},
     {"type": "relevance"},
-    {"type": "agent", "metrics": {"generation": {"enabled": False}, "trajectory_accuracy": {"enabled": True}}},
     {"type": "composite", "name": "both", "metrics": [{"type": "refusal"}, {"type": "toxicity"}]},
 ]
 DIMENSIONS: dict[str, dict[str, Any]] = {
