@@ -72,8 +72,10 @@ def _answers(number: int) -> str:
 
 def silence_on_tools(agent: Agent, cases: Sequence[Case]) -> Iterator[str]:
     """Yield a sentence where the target cannot say anything of tool calls, and cases expect something of them."""
+    if agent.silent_on_tools is None:
+        return
     looking = sum(any(map(reads_tool_calls, case.turns)) for case in cases)
-    if agent.silent_on_tools is not None and looking:
+    if looking:
         yield (
             f"{agent.silent_on_tools}, at which {looking} of {len(cases)} cases look: they will be in error; give "
             "tool_invocations in each reply, an empty list where no tool was called"

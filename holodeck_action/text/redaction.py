@@ -16,7 +16,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
@@ -36,6 +36,7 @@ _BROKEN = 12
 _KEPT_FIELDS = frozenset(("code", "kind", "polarity", "status", "timestamp", "started_at"))
 _OWN_KEYS = frozenset(("context", "metadata", "settings"))
 """Fields that hold a mapping with keys of our own; the values in it may hold secrets."""
+_WITHOUT_TEXT = frozenset((type(None), bool, int, float))
 _KNOWN_LONGEST, _KNOWN_MOST = 40, 4_000
 """Characters and number of texts without secrets that are remembered: names of fields come again and again."""
 _LARGE = 10**7
@@ -155,6 +156,7 @@ class Redactor:
         self._slugs = tuple(
             dict.fromkeys(slug for part in whole if len(slug := _slug(part).replace("-", "")) >= SHORTEST_PART)
         )
+        self._finds_any = bool(self._ways or self._exact)
         self._known: set[str] = set()
 
     def text(self, text: str) -> str:
@@ -183,10 +185,6 @@ class Redactor:
         innocent = self.text(case_id) == case_id and not self._in_slug(case_id)
         return case_id if innocent else f"case-{content_hash[:12]}"
 
-    @property
-    def _finds_any(self) -> bool:
-        return bool(self._ways or self._exact)
-
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where secrets stand in a text: start and end, in no order."""
         for form in self._exact:
@@ -214,16 +212,13 @@ class Redactor:
                 start = letters.find(slug[:PIECE], start + 1)
         return False
 
-    def _clean_field(self, name: str, value: Any) -> Any:
-        if name not in _OWN_KEYS or not isinstance(value, Mapping):
-            return self._clean(value)
-        items = {key: self._clean_item(item) for key, item in value.items()}
-        return value if all(items[key] is item for key, item in value.items()) else items
-
     def _clean(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.text(value)
-        if isinstance(value, Mapping):
+        kind: Any = type(value)
+        if kind in _WITHOUT_TEXT:
+            return value
+        if kind is dict or isinstance(value, Mapping):
             pairs = [(self._clean(key), self._clean_item(item)) for key, item in value.items()]
             unchanged = all(
                 key is old_key and item is old_item
@@ -235,21 +230,31 @@ class Redactor:
             if all(old is new for old, new in zip(value, items, strict=True)):
                 return value
             return tuple(items) if isinstance(value, tuple) else items
-        if is_dataclass(value) and not isinstance(value, type):
-            changes = {}
-            for item in fields(value):
-                old = getattr(value, item.name)
-                new = old if item.name in _KEPT_FIELDS else self._clean_field(item.name, old)
-                if new is not old:
-                    changes[item.name] = new
-            return replace(value, **changes) if changes else value
-        return value
+        changes = {}
+        for name, keeps_keys in _fields_with_text(kind):
+            old = getattr(value, name)
+            new = self._clean_items(old) if keeps_keys and isinstance(old, Mapping) else self._clean(old)
+            if new is not old:
+                changes[name] = new
+        return replace(value, **changes) if changes else value
+
+    def _clean_items(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        items = {key: self._clean_item(item) for key, item in value.items()}
+        return value if all(items[key] is item for key, item in value.items()) else items
 
     def _clean_item(self, value: Any) -> Any:
         """Clean what stands in a mapping or a list, where a number may be a secret of digits."""
         if type(value) is int and (value >= _LARGE or value <= -_LARGE):
             return MASK if self.text(f"{value:d}") != f"{value:d}" else value
         return self._clean(value)
+
+
+@cache
+def _fields_with_text(kind: type) -> tuple[tuple[str, bool], ...]:
+    """Return the fields of a dataclass that may hold secrets, and whether the keys of a mapping in them are ours."""
+    if not is_dataclass(kind):
+        return ()
+    return tuple((each.name, each.name in _OWN_KEYS) for each in fields(kind) if each.name not in _KEPT_FIELDS)
 
 
 def _masked(text: str, spans: list[tuple[int, int]]) -> Iterator[str]:
