@@ -26,16 +26,8 @@ from holodeck_action.github.problems import annotate_problems
 from holodeck_action.github.publisher import Findings, Publication, Publisher
 from holodeck_action.github.surfaces import Surfaces, surfaces_from
 from holodeck_action.pipeline import Done, Output, plan_suites, run_suites, set_aside_earlier
-from holodeck_action.preflight import (
-    ConfigurationError,
-    Loaded,
-    Surroundings,
-    find_suites,
-    load_all,
-    prepare,
-    template_of,
-)
-from holodeck_action.problems import Located
+from holodeck_action.preflight import Loaded, Surroundings, find_suites, load_all, prepare, template_of
+from holodeck_action.problems import ConfigurationError, Located
 from holodeck_action.process import collect_rarely, hide_tokens, leave
 from holodeck_action.publication import read_runs
 from holodeck_action.reports.budget import Budget

@@ -120,7 +120,8 @@ def run(caller: Caller, /, suites: tuple[str, ...], **options: Any) -> int:
 def _run(caller: Caller, given: dict[str, Any], claims: Claims) -> int:
     from holodeck_action.github.inputs import InputError, output_dir_of, read_inputs
     from holodeck_action.pipeline import Output, plan_suites, run_suites, set_aside_earlier
-    from holodeck_action.preflight import ConfigurationError, find_suites, load_all, prepare, template_of
+    from holodeck_action.preflight import find_suites, load_all, prepare, template_of
+    from holodeck_action.problems import ConfigurationError
     from holodeck_action.request import request_from
     from holodeck_action.results.disk import DISK
 
@@ -224,7 +225,8 @@ def rejudge(caller: Caller, /, results: Path, suite: str, **options: Any) -> int
       holodeck-action rejudge results/results.json other-judges/agent.yaml --max-cost-usd 1
     """
     from holodeck_action.pipeline import Output, plan_suites, run_suites
-    from holodeck_action.preflight import ConfigurationError, find_suites, load_all, template_of
+    from holodeck_action.preflight import find_suites, load_all, template_of
+    from holodeck_action.problems import ConfigurationError
     from holodeck_action.rejudge import prepare_stored
     from holodeck_action.request import request_from
     from holodeck_action.results.folder import Claims, is_inside
@@ -364,7 +366,7 @@ def publish(caller: Caller, /, results: tuple[str, ...], **options: Any) -> int:
       holodeck-action publish results.json --repository octo/shop --pull-request 7 --no-check
     """
     from holodeck_action.github.inputs import InputError, read_inputs
-    from holodeck_action.preflight import ConfigurationError
+    from holodeck_action.problems import ConfigurationError
     from holodeck_action.publication import publish_runs
 
     try:

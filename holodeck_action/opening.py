@@ -13,8 +13,8 @@ from holodeck_action.agents.attachments.files import CaseFiles
 from holodeck_action.agents.base import Agent, TargetError
 from holodeck_action.agents.registry import build_agent
 from holodeck_action.agents.tools.mcp_settings import server_secrets
-from holodeck_action.preflight import ConfigurationError, Prepared
-from holodeck_action.problems import Located, target_problem, through
+from holodeck_action.preflight import Prepared
+from holodeck_action.problems import ConfigurationError, Located, target_problem, through
 from holodeck_action.results.consumption import reused_of
 from holodeck_action.results.record import Record
 from holodeck_action.runner.conditions import silence_on_tools

@@ -19,7 +19,8 @@ from holodeck_action.evaluators.custom_summary import with_custom_summary
 from holodeck_action.evaluators.scoring import TurnScorer
 from holodeck_action.github.checkout import placed
 from holodeck_action.opening import Opened, budget_of, close_all, open_all
-from holodeck_action.preflight import ConfigurationError, Prepared, shown_folder, writable_folder
+from holodeck_action.preflight import Prepared, shown_folder, writable_folder
+from holodeck_action.problems import ConfigurationError
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.files import write_reports
 from holodeck_action.reports.progress import progress_for

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from holodeck_action.agents.base import TargetError
 from holodeck_action.agents.registry import build_agent, describe
 from holodeck_action.evaluators.weak_assertions import weak_assertions
-from holodeck_action.problems import ConfigurationError as ConfigurationError
-from holodeck_action.problems import Located, located, suite_problem, target_problem, through
+from holodeck_action.problems import ConfigurationError, Located, located, suite_problem, target_problem, through
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, read_template
 from holodeck_action.results.cards import suite_cards
 from holodeck_action.results.files import RecordError, read_record

@@ -20,7 +20,8 @@ from holodeck_action.github.publisher import Findings
 from holodeck_action.github.surfaces import surfaces_from
 from holodeck_action.github.target import Target
 from holodeck_action.pipeline import Done, SuiteDone, combined_exit_code
-from holodeck_action.preflight import ConfigurationError, template_of
+from holodeck_action.preflight import template_of
+from holodeck_action.problems import ConfigurationError
 from holodeck_action.request import request_from
 from holodeck_action.results.decide import decide
 from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record

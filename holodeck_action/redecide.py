@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from holodeck_action.preflight import ConfigurationError, writable_folder
+from holodeck_action.preflight import writable_folder
+from holodeck_action.problems import ConfigurationError
 from holodeck_action.reports.terminal import show
 from holodeck_action.results.decide import decide, minimized_in
 from holodeck_action.results.files import VERDICT_FILE, RecordError, Results, read_results, write_verdict

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from holodeck_action.opening import redactor_of
 from holodeck_action.preflight import (
-    ConfigurationError,
     Loaded,
     Prepared,
     Surroundings,
@@ -16,6 +15,7 @@ from holodeck_action.preflight import (
     shown_folder,
     suite_place,
 )
+from holodeck_action.problems import ConfigurationError
 from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
 from holodeck_action.runner.stored import StoredError, stored_run
 from holodeck_action.settings import Flags, SettingsError, check_reachable, merge

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from holodeck_action.preflight import Allowed, ConfigurationError, failed_cases
+from holodeck_action.preflight import Allowed, failed_cases
+from holodeck_action.problems import ConfigurationError
 from holodeck_action.results.verdict import EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_VIOLATED
 from holodeck_action.settings import Flags
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from holodeck_action.preflight import ConfigurationError, template_of
+from holodeck_action.preflight import template_of
+from holodeck_action.problems import ConfigurationError
 from holodeck_action.reports.files import readable
 from holodeck_action.reports.formats import render
 from holodeck_action.reports.terminal import show

@@ -15,15 +15,8 @@ from holodeck_action.calibration.labels import LabelError, LabelledAnswer, Label
 from holodeck_action.calibration.matching import Compared, Matched
 from holodeck_action.evaluators.scoring import TurnScorer
 from holodeck_action.opening import Opened, model_environment, open_all
-from holodeck_action.preflight import (
-    ConfigurationError,
-    Loaded,
-    Prepared,
-    Surroundings,
-    judge_problems,
-    shown_folder,
-    suite_place,
-)
+from holodeck_action.preflight import Loaded, Prepared, Surroundings, judge_problems, shown_folder, suite_place
+from holodeck_action.problems import ConfigurationError
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.judge_card import Configuration
 from holodeck_action.results.record import (

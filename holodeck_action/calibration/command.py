@@ -13,7 +13,8 @@ from holodeck_action.calibration.card import make_card
 from holodeck_action.calibration.labels import LabelError, Labels, read_labels
 from holodeck_action.calibration.matching import match_record
 from holodeck_action.calibration.showing import console_lines, markdown_lines
-from holodeck_action.preflight import ConfigurationError, Loaded, Surroundings, writable_folder
+from holodeck_action.preflight import Loaded, Surroundings, writable_folder
+from holodeck_action.problems import ConfigurationError
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.disk import write_atomically
 from holodeck_action.results.estimates import Estimate

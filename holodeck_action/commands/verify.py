@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from holodeck_action.evaluators.response_path import ResponsePathError, extract
-from holodeck_action.preflight import ConfigurationError
+from holodeck_action.problems import ConfigurationError
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
 from holodeck_action.results.folder import PREVIOUS_FOLDER
