@@ -14,7 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from holodeck_action.failures import EXIT_INTERNAL, explained
+from holodeck_action.commands.failures import EXIT_INTERNAL, explained
+from holodeck_action.commands.process import collect_rarely, hide_tokens, leave
+from holodeck_action.commands.publish import read_runs
+from holodeck_action.commands.run import Done, Output, plan_suites, run_suites, set_aside_earlier
 from holodeck_action.github.channels import Channel, lines, table
 from holodeck_action.github.checkout import unplaced
 from holodeck_action.github.commands import annotation_commands, commands_stopped, error_command, mask_commands
@@ -25,25 +28,22 @@ from holodeck_action.github.outputs import SuiteResult, step_outputs
 from holodeck_action.github.problems import annotate_problems
 from holodeck_action.github.publisher import Findings, Publication, Publisher
 from holodeck_action.github.surfaces import Surfaces, surfaces_from
-from holodeck_action.pipeline import Done, Output, plan_suites, run_suites, set_aside_earlier
-from holodeck_action.preflight import Loaded, Surroundings, find_suites, load_all, prepare, template_of
-from holodeck_action.problems import ConfigurationError, Located
-from holodeck_action.process import collect_rarely, hide_tokens, leave
-from holodeck_action.publication import read_runs
+from holodeck_action.prepare.preflight import Loaded, Surroundings, find_suites, load_all, prepare, template_of
+from holodeck_action.prepare.request import Request, request_from
 from holodeck_action.reports.budget import Budget
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.files import REPORT_FILE, readable
-from holodeck_action.reports.streams import lasting_streams
-from holodeck_action.reports.untrusted import cell, fence
-from holodeck_action.request import Request, request_from
 from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE
 from holodeck_action.results.folder import Claims
 from holodeck_action.results.verdict import EXIT_PASSED
-from holodeck_action.runner.commit import head_commit
+from holodeck_action.suite.configuration_errors import ConfigurationError, Located
+from holodeck_action.suite.repository import head_commit
+from holodeck_action.text.code_spans import cell, fence
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import SHORTEST, environment_secrets
-from holodeck_action.usercode.environment import job_environment
+from holodeck_action.text.streams import lasting_streams
+from holodeck_action.workers.environment import job_environment
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from holodeck_action import __version__
-from holodeck_action.failures import EXIT_CONFIGURATION, EXIT_INTERNAL, explained
-from holodeck_action.options import (
+from holodeck_action.commands.failures import EXIT_CONFIGURATION, EXIT_INTERNAL, explained
+from holodeck_action.commands.options import (
     AT_LEAST_ONE,
     COUNT,
     DOLLARS,
@@ -30,12 +30,12 @@ from holodeck_action.options import (
     reach_options,
     report_options,
 )
-from holodeck_action.process import collect_rarely, hide_tokens, leave
-from holodeck_action.reports.streams import lasting_streams
+from holodeck_action.commands.process import collect_rarely, hide_tokens, leave
 from holodeck_action.text.plain import one_line
+from holodeck_action.text.streams import lasting_streams
 
 if TYPE_CHECKING:
-    from holodeck_action.preflight import Allowed, Surroundings
+    from holodeck_action.prepare.preflight import Allowed, Surroundings
     from holodeck_action.results.disk import Disk
     from holodeck_action.results.folder import Claims
 
@@ -54,7 +54,7 @@ class Caller:
 
     def surroundings(self, env_file: Path | None, allowed: Allowed | None = None) -> Surroundings:
         """Return what the outside world says to the command."""
-        from holodeck_action.preflight import NOTHING_MORE, Surroundings
+        from holodeck_action.prepare.preflight import NOTHING_MORE, Surroundings
 
         home = self.environ.get("HOME")
         known = Path(home) if home else None
@@ -118,12 +118,12 @@ def run(caller: Caller, /, suites: tuple[str, ...], **options: Any) -> int:
 
 
 def _run(caller: Caller, given: dict[str, Any], claims: Claims) -> int:
+    from holodeck_action.commands.run import Output, plan_suites, run_suites, set_aside_earlier
     from holodeck_action.github.inputs import InputError, output_dir_of, read_inputs
-    from holodeck_action.pipeline import Output, plan_suites, run_suites, set_aside_earlier
-    from holodeck_action.preflight import find_suites, load_all, prepare, template_of
-    from holodeck_action.problems import ConfigurationError
-    from holodeck_action.request import request_from
+    from holodeck_action.prepare.preflight import find_suites, load_all, prepare, template_of
+    from holodeck_action.prepare.request import request_from
     from holodeck_action.results.disk import DISK
+    from holodeck_action.suite.configuration_errors import ConfigurationError
 
     try:
         try:
@@ -170,7 +170,7 @@ def validate(
 
     Exit code 0: valid; 2: not valid.
     """
-    from holodeck_action.preflight import Allowed, check_targets, find_suites, load_all, suite_place
+    from holodeck_action.prepare.preflight import Allowed, check_targets, find_suites, load_all, suite_place
 
     around = caller.surroundings(env_file, Allowed(allow_paths, allow_plain_http))
     found = find_suites(suites or ("agent.yaml",), around.cwd, around.allowed)
@@ -194,9 +194,9 @@ def validate(
 @click.pass_obj
 def decide(caller: Caller, /, results: Path, policy: Path | None, output_dir: Path | None, **gates: Any) -> int:
     """Judge RESULTS (a results.json) again, without running anything, by the gates it was run with or new ones."""
-    from holodeck_action.preflight import gates_of
-    from holodeck_action.redecide import redecide
-    from holodeck_action.settings import Flags
+    from holodeck_action.commands.decide import redecide
+    from holodeck_action.prepare.preflight import gates_of
+    from holodeck_action.prepare.settings import Flags
 
     given = None if policy is None else gates_of(policy, caller.surroundings(None))
     return redecide(results, given, Flags(**gates), output_dir, caller.stdout)
@@ -224,12 +224,12 @@ def rejudge(caller: Caller, /, results: Path, suite: str, **options: Any) -> int
       holodeck-action rejudge results/results.json -o rejudged
       holodeck-action rejudge results/results.json other-judges/agent.yaml --max-cost-usd 1
     """
-    from holodeck_action.pipeline import Output, plan_suites, run_suites
-    from holodeck_action.preflight import find_suites, load_all, template_of
-    from holodeck_action.problems import ConfigurationError
-    from holodeck_action.rejudge import prepare_stored
-    from holodeck_action.request import request_from
+    from holodeck_action.commands.rejudge import prepare_stored
+    from holodeck_action.commands.run import Output, plan_suites, run_suites
+    from holodeck_action.prepare.preflight import find_suites, load_all, template_of
+    from holodeck_action.prepare.request import request_from
     from holodeck_action.results.folder import Claims, is_inside
+    from holodeck_action.suite.configuration_errors import ConfigurationError
 
     request = request_from({"suites": (suite,), **options})
     template = template_of(request.template)
@@ -282,8 +282,8 @@ def calibrate(caller: Caller, /, **options: Any) -> int:
       holodeck-action calibrate labels.csv --results results/results.json --metric faithfulness
       holodeck-action calibrate labels.csv agent.yaml -o card --min-kappa-lower-bound 0.6
     """
-    from holodeck_action.calibration.command import calibrate_files
-    from holodeck_action.preflight import Allowed
+    from holodeck_action.commands.calibrate import calibrate_files
+    from holodeck_action.prepare.preflight import Allowed
 
     allowed = Allowed(options.pop("allow_paths"), options.pop("allow_plain_http"))
     return calibrate_files(options, caller.surroundings(options.pop("env_file"), allowed), caller.stdout, caller.stderr)
@@ -306,7 +306,7 @@ def report(caller: Caller, /, results: Path, **showing: Any) -> int:
 
     Exit code 0: shown; 2: RESULTS or an option cannot be used.
     """
-    from holodeck_action.rerender import Showing, rerender
+    from holodeck_action.commands.report import Showing, rerender
 
     return rerender(results, Showing(**showing), caller.stdout, caller.stderr)
 
@@ -365,9 +365,9 @@ def publish(caller: Caller, /, results: tuple[str, ...], **options: Any) -> int:
       holodeck-action publish holodeck-results
       holodeck-action publish results.json --repository octo/shop --pull-request 7 --no-check
     """
+    from holodeck_action.commands.publish import publish_runs
     from holodeck_action.github.inputs import InputError, read_inputs
-    from holodeck_action.problems import ConfigurationError
-    from holodeck_action.publication import publish_runs
+    from holodeck_action.suite.configuration_errors import ConfigurationError
 
     try:
         inputs = read_inputs(caller.environ)
@@ -388,7 +388,7 @@ def init(caller: Caller, folder: Path) -> int:
 
     No file that exists is touched. A suite that is there gets a policy file and a workflow.
     """
-    from holodeck_action.initialise import initialise
+    from holodeck_action.commands.init import initialise
 
     for line in initialise(folder):
         click.echo(line, caller.stdout)
@@ -466,7 +466,7 @@ def _annotate(error: BaseException, environ: Mapping[str, str], stderr: TextIO) 
     """Annotate the lines that a configuration error is about: a step of a workflow may run the program itself."""
     from holodeck_action.github.commands import annotation_commands
     from holodeck_action.github.problems import annotate_problems
-    from holodeck_action.problems import ConfigurationError
+    from holodeck_action.suite.configuration_errors import ConfigurationError
 
     if isinstance(error, ConfigurationError):
         for command in annotation_commands(annotate_problems(error.located, environ), reserved=0):

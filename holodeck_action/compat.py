@@ -23,7 +23,7 @@ _ROOT = "holodeck"
 
 _GLLM_ROOT = "gllm_evals"
 
-_EVALUATORS = "holodeck_action.evaluators"
+_EVALUATORS = "holodeck_action.metrics"
 _GLLM = f"{_EVALUATORS}.gllm"
 _DEEPEVAL = f"{_EVALUATORS}.deepeval"
 
@@ -160,8 +160,8 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     },
     "holodeck.lib.test_runner": {},
     "holodeck.lib.test_runner.code_grader": {
-        "GraderContext": "holodeck_action.usercode.grading:GraderContext",
-        "GraderResult": "holodeck_action.usercode.grading:GraderResult",
+        "GraderContext": "holodeck_action.workers.grading:GraderContext",
+        "GraderResult": "holodeck_action.workers.grading:GraderResult",
     },
     "holodeck.models": {},
     "holodeck.models.evaluation": {

@@ -1,6 +1,6 @@
 """Build the synonym table behind METEOR from the WordNet 3.0 dictionary files.
 
-    python -m scripts.build_wordnet_table /usr/share/wordnet holodeck_action/evaluators/data/wordnet30.txt.gz
+    python -m scripts.build_wordnet_table /usr/share/wordnet holodeck_action/metrics/data/wordnet30.txt.gz
 
 The directory is the one of Debian's package `wordnet-base`: `data.*` and `*.exc` in the formats of the manual pages
 wndb(5WN) and morphy(7WN). The same dictionary gives the same bytes. `LICENSE.WordNet` stands beside the table and goes

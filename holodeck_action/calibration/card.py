@@ -11,7 +11,6 @@ from holodeck_action.calibration.matching import Compared, Matched, judges_of
 from holodeck_action.results.agreement import krippendorff_alpha
 from holodeck_action.results.estimates import Confusion, Estimate
 from holodeck_action.results.evaluation import Criteria, Evaluation
-from holodeck_action.results.judge import judge_evaluation
 from holodeck_action.results.judge_card import (
     CARD_VERSION,
     Agreement,
@@ -34,6 +33,7 @@ from holodeck_action.results.reliability import (
     wilson,
 )
 from holodeck_action.results.statistics import MANY_ENOUGH
+from holodeck_action.results.verdicts import judge_evaluation
 
 NO_THRESHOLD = "has no threshold that makes a verdict of a score; give one with --threshold"
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from holodeck_action.evaluators.response_path import ResponsePathError, extract
-from holodeck_action.problems import ConfigurationError
+from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
 from holodeck_action.results.folder import PREVIOUS_FOLDER
 from holodeck_action.results.record import Record, TurnRecord
+from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import MASK
 
@@ -71,7 +71,7 @@ def verify(given: Sequence[Path], stdout: TextIO) -> int:
 
 def _libraries() -> Sequence[str]:
     try:
-        from holodeck_action.evaluators.text.reference import LIBRARIES
+        from holodeck_action.metrics.text.reference import LIBRARIES
     except ImportError as error:
         raise ConfigurationError(
             [
@@ -172,7 +172,7 @@ def _differences(score: _Score, turn: TurnRecord) -> str:
 
 
 def _computed(settings: Mapping[str, Any], response: str, reference: str) -> Mapping[str, float]:
-    from holodeck_action.evaluators.text.reference import reference_scores
+    from holodeck_action.metrics.text.reference import reference_scores
 
     path = settings.get("response_path")
     if path is not None:

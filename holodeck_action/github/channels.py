@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holodeck_action.reports.untrusted import cell
+from holodeck_action.text.code_spans import cell
 from holodeck_action.text.plain import one_line
 
 _REASON_LIMIT = 1000

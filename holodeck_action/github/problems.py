@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 
 from holodeck_action.github.annotations import MESSAGE_LIMIT, TITLE_LIMIT, Annotation, fitting
 from holodeck_action.github.checkout import placed
-from holodeck_action.problems import Located
 from holodeck_action.results.positions import repository_path, usable
+from holodeck_action.suite.configuration_errors import Located
 from holodeck_action.text.plain import one_line
 
 

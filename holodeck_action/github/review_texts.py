@@ -9,8 +9,8 @@ from holodeck_action.github.annotations import MESSAGE_LIMIT, TITLE_LIMIT, Annot
 from holodeck_action.github.comment import marker
 from holodeck_action.github.writing import first_line, second_line
 from holodeck_action.reports.budget import COMMENT
-from holodeck_action.reports.untrusted import fence, inline_code
 from holodeck_action.results.views import Report
+from holodeck_action.text.code_spans import fence, inline_code
 
 _KEY = re.compile(r"[0-9a-f]{16}")
 _PASSES = "✅ passes now"

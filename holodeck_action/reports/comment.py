@@ -25,7 +25,6 @@ from holodeck_action.reports.templating import (
     text_of,
     wrap,
 )
-from holodeck_action.reports.untrusted import cell, fence, inline_code
 from holodeck_action.reports.wording import SIGNS, VERDICTS, WORDS, tally
 from holodeck_action.results.positions import repository_path
 from holodeck_action.results.verdict import (
@@ -38,6 +37,7 @@ from holodeck_action.results.verdict import (
 )
 from holodeck_action.results.views import Report
 from holodeck_action.suite.marks import SourceMark
+from holodeck_action.text.code_spans import cell, fence, inline_code
 from holodeck_action.text.plain import one_line
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Protocol, TextIO
 
-from holodeck_action.results.judge import judge_case
 from holodeck_action.results.record import CaseRecord
+from holodeck_action.results.verdicts import judge_case
 from holodeck_action.text.plain import one_line
 
 

@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.reports import untrusted
 from holodeck_action.reports.wording import SIGNS, WORDS, calls_text, estimate_text, panel_text, usd_text
 from holodeck_action.results.estimates import Estimate
 from holodeck_action.results.gates import at_most, figures
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.verdict import GateState, GateVerdict, PanelSummary
+from holodeck_action.text import code_spans as untrusted
 from holodeck_action.text.plain import lines_of, one_line
 
 if TYPE_CHECKING:

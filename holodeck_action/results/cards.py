@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from holodeck_action.results.adapters import adapter
 from holodeck_action.results.estimates import NOTHING, Estimate
 from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.judge import judge_evaluation
 from holodeck_action.results.judge_card import CARD_VERSION, CardSummary, Configuration, JudgeCard
 from holodeck_action.results.reliability import cohen_kappa, corrected_rate, wilson
+from holodeck_action.results.verdicts import judge_evaluation
 from holodeck_action.suite.applicability import needs_judge
 from holodeck_action.suite.checkout import Checkout, ReachError
 from holodeck_action.suite.errors import Problem, SuiteError, quoted

@@ -9,7 +9,6 @@ from holodeck_action.results.agreement import panel_summaries
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.consumption import cost_of, latencies_of, tokens_of
 from holodeck_action.results.gates import GateInputs, figures, judge_gates
-from holodeck_action.results.judge import judge_case
 from holodeck_action.results.record import CaseRecord, Record
 from holodeck_action.results.summary import case_scores, summarise
 from holodeck_action.results.verdict import (
@@ -24,6 +23,7 @@ from holodeck_action.results.verdict import (
     Verdict,
     VerdictOutcome,
 )
+from holodeck_action.results.verdicts import judge_case
 from holodeck_action.suite.policy import Gates, QuarantineEntry
 
 

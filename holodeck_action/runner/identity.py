@@ -9,13 +9,13 @@ from itertools import islice
 from pathlib import Path
 
 from holodeck_action import __version__
-from holodeck_action.agents.registry import describe
 from holodeck_action.results.record import SCHEMA_VERSION
-from holodeck_action.runner.commit import head_commit
 from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT, Checkout
 from holodeck_action.suite.loader import graders
+from holodeck_action.suite.repository import head_commit
 from holodeck_action.suite.targets import AnyTarget, PythonTarget, RecordedTarget
 from holodeck_action.suite.values import Suite
+from holodeck_action.targets.registry import describe
 
 _CHUNK = 1 << 20
 

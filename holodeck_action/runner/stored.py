@@ -7,12 +7,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holodeck_action.evaluators.scoring import Answer
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, TrialRecord, TurnRecord
 from holodeck_action.runner.schedule import TrialKey
 from holodeck_action.runner.trial import Clock, Scorer, with_calls
+from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Suite, Turn
 from holodeck_action.text.cuts import cut
 from holodeck_action.text.redaction import Redactor

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from holodeck_action.agents.attachments.files import CaseFiles
-from holodeck_action.agents.base import Agent, AgentError, Attempt, Reply, Session
-from holodeck_action.evaluators.scoring import Answer
 from holodeck_action.llm.pauses import TimeLimit, apart, uncharged
+from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
 from holodeck_action.results.record import (
     RetrievedChunk,
@@ -22,7 +20,10 @@ from holodeck_action.results.record import (
     TrialRecord,
     TurnRecord,
 )
+from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Turn
+from holodeck_action.targets.attachments.files import CaseFiles
+from holodeck_action.targets.base import Agent, Attempt, Reply, Session
 from holodeck_action.text.cuts import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.spans import Scope, span
@@ -31,7 +32,7 @@ CLOSE_TIMEOUT_S = 10.0
 
 
 class Scorer(Protocol):
-    """What grades an answer; `holodeck_action.evaluators.scoring.TurnScorer` in production."""
+    """What grades an answer; `holodeck_action.scoring.scoring.TurnScorer` in production."""
 
     async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
         """Evaluate every metric of the turn."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from urllib.parse import urlsplit
 
 
 def is_loopback(host: str) -> bool:
@@ -13,3 +14,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def shown_url(url: str) -> str:
+    """Return a URL without user, password, query and fragment, which may hold secrets."""
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname or ""
+    port = "" if parts.port is None else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}{parts.path}"

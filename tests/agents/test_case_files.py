@@ -17,16 +17,16 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.agents.attachments.building import build_files
-from holodeck_action.agents.base import AgentError
+from holodeck_action.prepare.settings import merge_files
+from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.record import Record, TurnRecord
 from holodeck_action.runner.identity import run_identity
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
-from holodeck_action.settings import merge_files
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.targets import parse_target
 from holodeck_action.suite.values import Turn
+from holodeck_action.targets.attachments.building import build_files
 from holodeck_action.text.redaction import Redactor
 from tests.agents.attachments.site import Site, in_turn, page
 from tests.agents.documents.made import PNG, endless_pdf, excel, pdf, powerpoint, word

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.agents.base import AgentError, Reply, TargetError
-from holodeck_action.agents.computing import Computing
-from holodeck_action.agents.http import HttpAgent
-from holodeck_action.agents.templates import RequestTemplate
+from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.targets import HttpTarget
+from holodeck_action.targets.base import Reply
+from holodeck_action.targets.http import HttpAgent
+from holodeck_action.tools.computing import Computing
+from holodeck_action.tools.templates import RequestTemplate
 from tests.agents.conversations import MAX_BYTES, ask, make_case
 from tests.agents.service import Service
 from tests.cli.project import Project

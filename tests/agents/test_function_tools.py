@@ -17,16 +17,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.agents.tools.arguments import ArgumentSchema
-from holodeck_action.agents.tools.base import ToolError, ToolResult
-from holodeck_action.agents.tools.box import ToolBox, ToolSet
-from holodeck_action.agents.tools.function import FunctionTools, load_functions
 from holodeck_action.llm.tools import ToolDefinition
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.tools import FunctionTool
+from holodeck_action.tools.arguments import ArgumentSchema
+from holodeck_action.tools.base import ToolError, ToolResult
+from holodeck_action.tools.box import ToolBox, ToolSet
+from holodeck_action.tools.function import FunctionTools, load_functions
 from tests.agents.conversations import run
 from tests.usercode.support import running, wait_until, write
 

@@ -13,15 +13,16 @@ from typing import Any
 import httpx2
 import pytest
 
-from holodeck_action.agents.base import AgentError, Reply
-from holodeck_action.agents.model import ModelAgent
 from holodeck_action.llm.calls import CALL, Account, CallContext, WireError
 from holodeck_action.llm.prices import list_price
 from holodeck_action.llm.providers import resolve_model
 from holodeck_action.llm.wire import Wire, WireSettings
+from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import Case
+from holodeck_action.targets.base import Reply
+from holodeck_action.targets.model import ModelAgent
 from tests.agents.conversations import MAX_BYTES, converse, make_case, run
 from tests.llm.models import Answer, FakeModels, Fault, Request
 
@@ -450,8 +451,8 @@ def test_a_missing_package_says_what_to_install(provider: str, package: str) -> 
         "import sys\n"
         f"sys.modules[{package!r}] = None\n"
         "import httpx2\n"
-        "from holodeck_action.agents.base import TargetError\n"
-        "from holodeck_action.agents.model import ModelAgent\n"
+        "from holodeck_action.results.agent_errors import TargetError\n"
+        "from holodeck_action.targets.model import ModelAgent\n"
         "from holodeck_action.llm.providers import resolve_model\n"
         "from holodeck_action.suite.providers import LLMProvider\n"
         "class Clients:\n"

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.agents.base import TargetError
-from holodeck_action.agents.tools.base import Tool, ToolError, ToolResult
-from holodeck_action.agents.tools.prompt import PromptTools
-from holodeck_action.agents.tools.prompts import PromptTemplate
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.pauses import Deadline
 from holodeck_action.llm.providers import resolve_model
+from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.tools import PromptTool as Entry
+from holodeck_action.tools.base import Tool, ToolError, ToolResult
+from holodeck_action.tools.prompt import PromptTools
+from holodeck_action.tools.prompts import PromptTemplate
 from tests.agents.conversations import run
 from tests.agents.test_model import config, live_wire
 from tests.agents.test_own import KEY, asking, assert_hidden, calling, openai, report

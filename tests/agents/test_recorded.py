@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.agents.base import AgentError, Reply, TargetError
-from holodeck_action.agents.recorded import RecordedAgent
+from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.values import Case
+from holodeck_action.targets.base import Reply
+from holodeck_action.targets.recorded import RecordedAgent
 from tests.agents.conversations import MAX_BYTES, answer, ask, failure, make_case, run
 
 ALPHA = make_case("alpha", name="Alpha")

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.agents.base import AgentError, Reply
-from holodeck_action.agents.reply import reply_from_mapping
+from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
+from holodeck_action.targets.base import Reply
+from holodeck_action.targets.reply import reply_from_mapping
 
 
 def read(value: object, max_bytes: int = 10_000) -> Reply:

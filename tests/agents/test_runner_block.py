@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.agents.base import AgentError, Reply
-from holodeck_action.agents.model import ModelAgent
-from holodeck_action.agents.runner_block import RunnerSettings, runner_settings
-from holodeck_action.agents.tools.base import ToolResult
 from holodeck_action.llm.providers import resolve_model
 from holodeck_action.llm.reasoning import Effort, Reasoning
 from holodeck_action.llm.tools import ToolDefinition
+from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.targets.base import Reply
+from holodeck_action.targets.model import ModelAgent
+from holodeck_action.targets.runner_block import RunnerSettings, runner_settings
+from holodeck_action.tools.base import ToolResult
 from tests.agents.conversations import MAX_BYTES, converse, make_case, run
 from tests.agents.test_model import config, live_wire
 from tests.agents.test_own import KEY, asking, assert_hidden, calling, function, openai, recorded_error, report

@@ -177,7 +177,7 @@ def test_what_cannot_be_verified_is_refused(project: Project, given: str, told: 
 
 def test_without_the_libraries_it_says_what_to_install(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     evaluated(project, ANSWERS[:1])
-    monkeypatch.delitem(sys.modules, "holodeck_action.evaluators.text.reference", raising=False)
+    monkeypatch.delitem(sys.modules, "holodeck_action.metrics.text.reference", raising=False)
     monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
     finished = project.run("verify", "out")
     assert (finished.code, finished.stdout) == (2, "")

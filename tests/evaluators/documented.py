@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from holodeck_action.compat import NAMES
-from holodeck_action.evaluators.base import BaseEvaluator
+from holodeck_action.metrics.base import BaseEvaluator
 
 BASES = ("AzureAIEvaluator", "BaseEvaluator", "DeepEvalBaseEvaluator")
 

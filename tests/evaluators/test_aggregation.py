@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holodeck_action.evaluators.aggregation import Part, aggregate_explanation, aggregate_score, aggregate_success
+from holodeck_action.metrics.aggregation import Part, aggregate_explanation, aggregate_score, aggregate_success
 
 GOOD = Part("completeness", 0.9, True, "maximize", 0.5, "all is there")
 BAD = Part("groundedness", 0.25, False, "maximize", 0.5, "one claim is made up")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.evaluators.computing import Done, Job, compute_all
-from holodeck_action.evaluators.threads import DaemonThreads
+from holodeck_action.scoring.computing import Done, Job, compute_all
+from holodeck_action.workers.threads import DaemonThreads
 
 LIMIT = 30.0
 

@@ -10,7 +10,7 @@ import pytest
 
 NLP = """
 import asyncio
-from holodeck_action.evaluators.standard import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
+from holodeck_action.metrics.standard import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
 
 async def main():
     bleu = BLEUEvaluator(threshold=0.5)
@@ -31,7 +31,7 @@ asyncio.run(main())
 
 SUBCLASS = """
 import asyncio
-from holodeck_action.evaluators.base import BaseEvaluator, EvalParam, ParamSpec
+from holodeck_action.metrics.base import BaseEvaluator, EvalParam, ParamSpec
 
 class MyEvaluator(BaseEvaluator):
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE, EvalParam.QUERY}))
@@ -50,8 +50,8 @@ asyncio.run(main())
 """
 
 SETTINGS = """
-from holodeck_action.evaluators.base import EvalParam, ParamSpec, RetryConfig
-from holodeck_action.evaluators.standard import BLEUEvaluator
+from holodeck_action.metrics.base import EvalParam, ParamSpec, RetryConfig
+from holodeck_action.metrics.standard import BLEUEvaluator
 
 config = RetryConfig(max_retries=3, base_delay=2.0)
 print(list(config.delays()), config.max_delay, config.exponential_base)

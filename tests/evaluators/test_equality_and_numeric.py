@@ -14,8 +14,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holodeck_action.evaluators.deterministic import EqualityEvaluator, NumericEvaluator
-from holodeck_action.evaluators.errors import EvaluationError
+from holodeck_action.metrics.deterministic import EqualityEvaluator, NumericEvaluator
+from holodeck_action.metrics.errors import EvaluationError
 
 text = st.text(alphabet=st.sampled_from("aAßſ .,!-\n\t\u00a0éÉİ"), max_size=12) | st.text(max_size=8)
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.evaluators.base import (
+from holodeck_action.metrics.base import (
     DEEPEVAL_PARAMS,
     BaseEvaluator,
     DeepEvalError,
@@ -29,7 +29,7 @@ from holodeck_action.evaluators.base import (
     ProviderNotSupportedError,
     RetryConfig,
 )
-from holodeck_action.evaluators.standard import BLEUEvaluator, F1Evaluator, METEOREvaluator, ROUGEEvaluator
+from holodeck_action.metrics.standard import BLEUEvaluator, F1Evaluator, METEOREvaluator, ROUGEEvaluator
 
 FAST = RetryConfig(max_retries=4, base_delay=0.001)
 
@@ -214,7 +214,7 @@ def test_the_event_loop_goes_on_during_a_computation() -> None:
 
 HANGING = """
 import asyncio, time
-from holodeck_action.evaluators.base import DeterministicEvaluator, EvaluationResult
+from holodeck_action.metrics.base import DeterministicEvaluator, EvaluationResult
 
 class Hanging(DeterministicEvaluator):
     def compute(self, **kwargs):

@@ -13,7 +13,7 @@ from textwrap import dedent
 
 import pytest
 
-from holodeck_action.evaluators.importing import in_background
+from holodeck_action.metrics.importing import in_background
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +37,7 @@ MODULES = {
     "small.py": "VALUE = 3\n",
     "broken.py": "raise RuntimeError('not today')\n",
     "asks.py": """
-        from holodeck_action.evaluators.importing import in_background
+        from holodeck_action.metrics.importing import in_background
 
         done = in_background([lambda: __import__("small")]).done()
     """,
@@ -73,7 +73,7 @@ def whole() -> None:
 BESIDE = """
 import sys, threading, time
 import steps
-from holodeck_action.evaluators.importing import in_background
+from holodeck_action.metrics.importing import in_background
 
 def whole():
     try:
@@ -125,7 +125,7 @@ def test_what_is_there_is_had_at_once_and_what_is_not_is_waited_for(modules: Pat
 
     import small  # type: ignore[import-not-found]
 
-    local = {"__package__": "holodeck_action.evaluators", "__name__": "holodeck_action.evaluators.asking"}
+    local = {"__package__": "holodeck_action.metrics", "__name__": "holodeck_action.metrics.asking"}
     assert __import__("importing", local, {}, ("in_background",), 1).in_background is in_background
     assert (json.loads(path.join("1")), small.VALUE) == (1, 3)
     assert not importing.done()

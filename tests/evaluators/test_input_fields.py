@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holodeck_action.evaluators.base import BaseEvaluator
-from holodeck_action.evaluators.length import LengthEvaluator
-from holodeck_action.evaluators.retrieval import RetrievalEvaluator
-from holodeck_action.evaluators.standard import BLEUEvaluator
+from holodeck_action.metrics.base import BaseEvaluator
+from holodeck_action.metrics.length import LengthEvaluator
+from holodeck_action.metrics.retrieval import RetrievalEvaluator
+from holodeck_action.metrics.standard import BLEUEvaluator
 
 BLEU, LENGTH = BLEUEvaluator(), LengthEvaluator(max_words=3)
 RETRIEVAL = RetrievalEvaluator(metric="recall_at_k", k=1)

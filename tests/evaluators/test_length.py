@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.evaluators.length import LengthEvaluator, count_sentences, count_words
+from holodeck_action.metrics.length import LengthEvaluator, count_sentences, count_words
 
 MARKS = ".!?…"
 CLOSERS = "\"'”’»)]"

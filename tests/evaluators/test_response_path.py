@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.evaluators.response_path import ResponsePathError, extract, parse_path
+from holodeck_action.metrics.response_path import ResponsePathError, extract, parse_path
 from holodeck_action.suite.metrics import StandardMetric
 
 keys = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,4}", fullmatch=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from holodeck_action.evaluators.scoring import Answer
+from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.marks import SourceMark

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.commands.publish import read_runs
 from holodeck_action.github.api import connect
 from holodeck_action.github.channels import Channel, Published
 from holodeck_action.github.opening import given_target
@@ -19,7 +20,6 @@ from holodeck_action.github.publisher import Connection, Findings, Publisher
 from holodeck_action.github.retry import LONGEST_WAITS_S
 from holodeck_action.github.surfaces import surfaces_from
 from holodeck_action.github.writing import LOOKS_S as EACH_LOOK_S
-from holodeck_action.publication import read_runs
 from holodeck_action.reports.comment import Place as Where
 from holodeck_action.text.redaction import Redactor
 from tests.action.step import Ended

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holodeck_action import publication
 from holodeck_action.action import run_step
+from holodeck_action.commands import publish as publication
 from holodeck_action.results.decide import decide
 from holodeck_action.results.files import RecordError, read_record
 from tests.action.runner import read_pairs

@@ -12,18 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.agents.base import AgentError, Attempt, Reply
-from holodeck_action.evaluators.scoring import Answer
 from holodeck_action.llm.calls import CALL, CallContext, Meter, WireError
 from holodeck_action.llm.gate import IN_A_ROW, MOST_TRIES, Gate
 from holodeck_action.llm.pauses import Deadline, TimeLimit, stopped_by_calls
 from holodeck_action.llm.wire import Wire
+from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import ToolAssertion, ToolInvocation, TrialRecord
 from holodeck_action.runner.schedule import Outcome, Stop, run_cases
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
+from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Case, Turn
+from holodeck_action.targets.base import Attempt, Reply
 from holodeck_action.text.redaction import Redactor
 from tests.llm.ahead import (
     LATENCY_S,

@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 
-from holodeck_action.reports.untrusted import EMPTY, cell, fence, inline_code
+from holodeck_action.text.code_spans import EMPTY, cell, fence, inline_code
 from holodeck_action.text.plain import lines_of, one_line
 from tests.action.runner import read_log
 from tests.reports.hostile import hostile_texts

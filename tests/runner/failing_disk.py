@@ -82,7 +82,7 @@ def _run(arguments: list[str], how: str, at: int, answer: int) -> int:
 def main() -> None:
     """Serve runs until the input ends."""
     import holodeck_action.cli
-    import holodeck_action.pipeline  # noqa: F401
+    import holodeck_action.commands.run  # noqa: F401
 
     for line in sys.stdin:
         given, running = json.loads(line), []

@@ -9,13 +9,13 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from holodeck_action.agents.base import Attempt, Reply
-from holodeck_action.evaluators.scoring import Answer
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import ToolAssertion, ToolInvocation
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
+from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Case, Turn
+from holodeck_action.targets.base import Attempt, Reply
 from holodeck_action.text.redaction import Redactor
 
 

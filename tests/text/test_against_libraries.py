@@ -16,13 +16,13 @@ from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu import BLEU, sentence_bleu
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-from holodeck_action.evaluators.standard import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
-from holodeck_action.evaluators.text.bleu import bleu
-from holodeck_action.evaluators.text.meteor import align, meteor
-from holodeck_action.evaluators.text.porter import stem
-from holodeck_action.evaluators.text.reference import LIBRARIES, TableWordNet
-from holodeck_action.evaluators.text.rouge import lcs_length, rouge
-from holodeck_action.evaluators.text.tokens import tokens_13a, treebank_tokens
+from holodeck_action.metrics.standard import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
+from holodeck_action.metrics.text.bleu import bleu
+from holodeck_action.metrics.text.meteor import align, meteor
+from holodeck_action.metrics.text.porter import stem
+from holodeck_action.metrics.text.reference import LIBRARIES, TableWordNet
+from holodeck_action.metrics.text.rouge import lcs_length, rouge
+from holodeck_action.metrics.text.tokens import tokens_13a, treebank_tokens
 
 _PLAIN = (
     "the a an cat cats mat dog dogs hound run running ran quickly quick fast car automobile cars purchase buy bought"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.evaluators.text.bleu import bleu
-from holodeck_action.evaluators.text.meteor import meteor
-from holodeck_action.evaluators.text.rouge import rouge
+from holodeck_action.metrics.text.bleu import bleu
+from holodeck_action.metrics.text.meteor import meteor
+from holodeck_action.metrics.text.rouge import rouge
 
 
 @pytest.fixture(scope="module")

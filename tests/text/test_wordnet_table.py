@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.evaluators.text.synonyms import synonyms
+from holodeck_action.metrics.text.synonyms import synonyms
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,6 +72,6 @@ def test_synonyms_of_the_shipped_table(word: str, among: set[str], not_among: se
 
 
 def test_the_licence_stands_beside_the_table() -> None:
-    licence = files("holodeck_action.evaluators").joinpath("data", "LICENSE.WordNet").read_text()
+    licence = files("holodeck_action.metrics").joinpath("data", "LICENSE.WordNet").read_text()
     assert "WordNet 3.0 Copyright 2006 by Princeton University.  All rights reserved." in licence
     assert "the same appear on ALL copies" in " ".join(licence.split())

@@ -12,8 +12,8 @@ import pytrec_eval
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holodeck_action.evaluators.base import EvaluationError, EvaluationResult
-from holodeck_action.evaluators.retrieval import (
+from holodeck_action.metrics.base import EvaluationError, EvaluationResult
+from holodeck_action.metrics.retrieval import (
     METRICS,
     RetrievalEvaluator,
     hit_rate_at_k,

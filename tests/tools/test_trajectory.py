@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.evaluators.base import EvaluationError, EvaluationResult
-from holodeck_action.evaluators.trajectory import TrajectoryEvaluator
+from holodeck_action.metrics.base import EvaluationError, EvaluationResult
+from holodeck_action.metrics.trajectory import TrajectoryEvaluator
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.values import ExpectedTool
 from tests.tools.calls import call, expect, pattern

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.evaluators.base import EvaluationError, EvaluationResult, RetryConfig
-from holodeck_action.evaluators.code_grader import CodeGraderEvaluator
+from holodeck_action.metrics.base import EvaluationError, EvaluationResult, RetryConfig
+from holodeck_action.metrics.code_grader import CodeGraderEvaluator
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.metrics import CodeMetric, Scale
-from holodeck_action.usercode.environment import job_environment
-from holodeck_action.usercode.pool import WorkerPool
+from holodeck_action.workers.environment import job_environment
+from holodeck_action.workers.pool import WorkerPool
 from tests.cli.project import Project
 from tests.usercode.support import run, write
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.agents.base import AgentError, Reply
-from holodeck_action.agents.python import PythonAgent
+from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.values import Case
-from holodeck_action.usercode.pool import WorkerPool
+from holodeck_action.targets.base import Reply
+from holodeck_action.targets.python import PythonAgent
+from holodeck_action.workers.pool import WorkerPool
 from tests.agents.conversations import MAX_BYTES, converse, make_case
 from tests.usercode.support import run, running, wait_until, write
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from holodeck_action.usercode.environment import WITHHELD
+from holodeck_action.workers.environment import WITHHELD
 from tests.cli.project import Project
 
 LOOKING = """
@@ -37,7 +37,7 @@ def test_a_grader_finds_no_token_in_the_process_that_started_it(project: Project
 READ = """
 import os, sys
 before = "ctypes" in sys.modules
-from holodeck_action.process import hide_tokens
+from holodeck_action.commands.process import hide_tokens
 told = hide_tokens()
 shown = open("/proc/self/environ", "rb").read()
 print(told, os.environ.get("GITHUB_TOKEN"), b"ghs_" in shown, b"KEPT=kept" in shown, "ctypes" in sys.modules)

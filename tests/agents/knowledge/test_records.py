@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.agents.knowledge.records import Record, RecordError, RecordLayout, read_records, shown_fields
+from holodeck_action.tools.knowledge.records import Record, RecordError, RecordLayout, read_records, shown_fields
 
 
 def layout(*fields: str, **more: Any) -> RecordLayout:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.agents.base import AgentError, TargetError
-from holodeck_action.agents.knowledge import sources
-from holodeck_action.agents.knowledge.html import text_of_html
-from holodeck_action.agents.knowledge.sources import SourceFile, left_out, source_files, source_text
+from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
+from holodeck_action.tools.knowledge import sources
+from holodeck_action.tools.knowledge.html import text_of_html
+from holodeck_action.tools.knowledge.sources import SourceFile, left_out, source_files, source_text
 
 
 def write(folder: Path, name: str, content: bytes = b"text") -> Path:

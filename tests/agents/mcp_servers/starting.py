@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.agents.tools.base import Tool
-from holodeck_action.agents.tools.mcp import McpServers
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.tools import FunctionTool, MCPTool, ToolModel
 from holodeck_action.text.redaction import Redactor
+from holodeck_action.tools.base import Tool
+from holodeck_action.tools.mcp import McpServers
 from tests.agents.conversations import run
 from tests.usercode.support import wait_until
 

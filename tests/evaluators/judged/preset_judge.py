@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from holodeck_action.evaluators.presets import criteria
+from holodeck_action.metrics.presets import criteria
 from tests.llm.models import Answer, Reply, Request
 
 _CASE = re.compile(r"\[(\w+)\]")

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.evaluators.azure import library
-from holodeck_action.evaluators.azure.base import AzureAIEvaluator, FivePointResult
-from holodeck_action.evaluators.azure.config import ModelConfig
-from holodeck_action.evaluators.azure.metrics import EVALUATORS, GroundednessEvaluator
-from holodeck_action.evaluators.azure.metrics import RelevanceEvaluator as Relevance
-from holodeck_action.evaluators.base import RetryConfig
-from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
-from holodeck_action.evaluators.errors import EvaluationError, ProviderNotSupportedError
 from holodeck_action.llm.judge import JudgeModel, judge_plan
+from holodeck_action.metrics.azure import library
+from holodeck_action.metrics.azure.base import AzureAIEvaluator, FivePointResult
+from holodeck_action.metrics.azure.config import ModelConfig
+from holodeck_action.metrics.azure.metrics import EVALUATORS, GroundednessEvaluator
+from holodeck_action.metrics.azure.metrics import RelevanceEvaluator as Relevance
+from holodeck_action.metrics.base import RetryConfig
+from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
+from holodeck_action.metrics.errors import EvaluationError, ProviderNotSupportedError
 from holodeck_action.suite.enumerations import ProviderEnum
 from holodeck_action.suite.providers import LLMProvider
 from tests.evaluators.judged.azure_judge import KEY, config, evaluated, judging, verdict

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.evaluators.configurations import configuration_of
 from holodeck_action.results.judge_card import Configuration
+from holodeck_action.scoring.configurations import configuration_of
 from holodeck_action.text.redaction import Redactor
 from tests.suite.folders import load
 

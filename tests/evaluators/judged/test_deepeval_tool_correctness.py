@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.evaluators.base import EvaluationError
-from holodeck_action.evaluators.deepeval.library import module
-from holodeck_action.evaluators.deepeval.tool_correctness import DeepEvalToolCorrectnessEvaluator
-from holodeck_action.evaluators.errors import DeepEvalError
-from holodeck_action.evaluators.tool_correctness import ToolCorrectnessEvaluator
+from holodeck_action.metrics.base import EvaluationError
+from holodeck_action.metrics.deepeval.library import module
+from holodeck_action.metrics.deepeval.tool_correctness import DeepEvalToolCorrectnessEvaluator
+from holodeck_action.metrics.errors import DeepEvalError
+from holodeck_action.metrics.tool_correctness import ToolCorrectnessEvaluator
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 from tests.cli.project import Project, evaluations

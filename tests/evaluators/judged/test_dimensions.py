@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.evaluators.base import BaseEvaluator, EvaluationResult, RetryConfig
-from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
-from holodeck_action.evaluators.errors import EvaluationError
-from holodeck_action.evaluators.presets.dimension_verdicts import mean
-from holodeck_action.evaluators.presets.dimensions import (
+from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig
+from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.presets.dimension_verdicts import mean
+from holodeck_action.metrics.presets.dimensions import (
     DimensionEvaluator,
     FactualAccuracyEvaluator,
     QualityEvaluator,

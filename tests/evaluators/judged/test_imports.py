@@ -263,8 +263,8 @@ def test_metrics_that_are_graded_with_it_are_refused_without_it(
 
 SHUFFLED = """
 import importlib, random, sys, time
-from holodeck_action.evaluators.deepeval import library
-from holodeck_action.evaluators.importing import in_background
+from holodeck_action.metrics.deepeval import library
+from holodeck_action.metrics.importing import in_background
 
 chance = random.Random(int(sys.argv[1]))
 names = ["openai.types.chat", "anthropic", "pydantic_ai.models.openai", "mcp.client.session", "jinja2.sandbox",

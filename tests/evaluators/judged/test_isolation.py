@@ -218,8 +218,8 @@ THREADS = """
 import json, os, sys, time
 os.environ["PLANTED"] = "here"
 before, real = dict(os.environ), os.environ
-from holodeck_action.evaluators.deepeval import library
-from holodeck_action.evaluators.importing import in_background
+from holodeck_action.metrics.deepeval import library
+from holodeck_action.metrics.importing import in_background
 
 wrong, looks = set(), 0
 importing = in_background([library.import_for_run])

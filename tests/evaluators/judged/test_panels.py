@@ -12,13 +12,13 @@ from typing import Any, get_args
 
 import pytest
 
-from holodeck_action.evaluators.base import BaseEvaluator, EvaluationResult
-from holodeck_action.evaluators.errors import DeepEvalError, EvaluationError
-from holodeck_action.evaluators.panel import Juror, PanelEvaluator, seats_of
-from holodeck_action.evaluators.params import EvalParam, ParamSpec
-from holodeck_action.evaluators.voting import JudgeVerdict, combine, share_for, spread_of
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult
+from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
+from holodeck_action.metrics.panel import Juror, PanelEvaluator, seats_of
+from holodeck_action.metrics.params import EvalParam, ParamSpec
+from holodeck_action.metrics.voting import JudgeVerdict, combine, share_for, spread_of
 from holodeck_action.suite.judging import Aggregation
 
 THRESHOLDS = (0.0, 0.3, 0.5, 0.7, 1.0)

@@ -13,19 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from holodeck_action.evaluators.base import BaseEvaluator, EvaluationResult, RetryConfig
-from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
-from holodeck_action.evaluators.deepeval.geval import GEvalEvaluator
-from holodeck_action.evaluators.deepeval.rubric import Level, check_rubric, rubric_of, score_at
-from holodeck_action.evaluators.errors import EvaluationError
-from holodeck_action.evaluators.params import EvalParam, ParamSpec
-from holodeck_action.evaluators.presets.asking import fenced
-from holodeck_action.evaluators.presets.building import build_preset
-from holodeck_action.evaluators.presets.composite import CompositeEvaluator
-from holodeck_action.evaluators.presets.preset import Member, PresetEvaluator
-from holodeck_action.evaluators.presets.refusal import RefusalEvaluator
-from holodeck_action.evaluators.presets.trajectory_accuracy import TrajectoryAccuracyEvaluator
 from holodeck_action.llm.judge import JudgeModel
+from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig
+from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
+from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
+from holodeck_action.metrics.deepeval.rubric import Level, check_rubric, rubric_of, score_at
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.params import EvalParam, ParamSpec
+from holodeck_action.metrics.presets.asking import fenced
+from holodeck_action.metrics.presets.building import build_preset
+from holodeck_action.metrics.presets.composite import CompositeEvaluator
+from holodeck_action.metrics.presets.preset import Member, PresetEvaluator
+from holodeck_action.metrics.presets.refusal import RefusalEvaluator
+from holodeck_action.metrics.presets.trajectory_accuracy import TrajectoryAccuracyEvaluator
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.applicability import asserts, effective_threshold, judged_parts, needs_judge, required_inputs
 from holodeck_action.suite.enumerations import ProviderEnum

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.evaluators.deepeval import rag
-from holodeck_action.evaluators.deepeval.base import DeepEvalBaseEvaluator
-from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
-from holodeck_action.evaluators.deepeval.geval import GEvalEvaluator
 from holodeck_action.llm.judge import JudgeModel
+from holodeck_action.metrics.deepeval import rag
+from holodeck_action.metrics.deepeval.base import DeepEvalBaseEvaluator
+from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
+from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
 from holodeck_action.suite.enumerations import ProviderEnum
 from tests.evaluators.judged.native import STEPS
 from tests.llm.judging import Judge, Truth, some_truths

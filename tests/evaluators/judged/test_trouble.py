@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from holodeck_action.evaluators.base import EvaluationResult, RetryConfig
-from holodeck_action.evaluators.deepeval import rag
-from holodeck_action.evaluators.deepeval.base import DeepEvalBaseEvaluator
-from holodeck_action.evaluators.deepeval.config import DeepEvalModelConfig
-from holodeck_action.evaluators.deepeval.geval import GEvalEvaluator
-from holodeck_action.evaluators.errors import DeepEvalError, EvaluationError
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.llm.wire import WireSettings
+from holodeck_action.metrics.base import EvaluationResult, RetryConfig
+from holodeck_action.metrics.deepeval import rag
+from holodeck_action.metrics.deepeval.base import DeepEvalBaseEvaluator
+from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
+from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
+from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
 from holodeck_action.suite.enumerations import ProviderEnum
 from tests.cli.project import Project
 from tests.llm.judging import Judge, Truth, asked_keys

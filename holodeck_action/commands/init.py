@@ -1,0 +1,86 @@
+"""`init`: what a repository lacks to be evaluated: a suite that runs, its policy file, and a workflow."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from holodeck_action.results.disk import write_atomically
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.sources import POLICY_NAMES
+
+SUITE = "agent.yaml"
+POLICY = POLICY_NAMES[0]
+AGENT = "my_agent.py"
+WORKFLOW = ".github/workflows/evaluate.yml"
+_USES = "uses: holodeck-action/holodeck-action@"
+
+
+def initialise(folder: Path) -> tuple[str, ...]:
+    """Write what is not there and return what to tell the user, line by line; no file that exists is touched.
+
+    Args:
+        folder: root of the repository; made when it does not exist.
+
+    Raises:
+        ConfigurationError: a file cannot be written.
+    """
+    kept = _kept(folder)
+    shipped = files("holodeck_action") / "starter"
+    lines = [f"kept {folder / there}{' for ' + what if what != there else ''}" for what, there in kept.items()]
+    for name, source in _wanted(kept).items():
+        path = folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, [(shipped / source).read_bytes()])
+        except OSError as error:
+            raise ConfigurationError(
+                [f"{path}: cannot be written: {error.strerror}; give a folder that is yours to write to"]
+            ) from error
+        lines.append(f"wrote {path}")
+    root = _repository_root(folder)
+    if root is not None and WORKFLOW not in kept:
+        lines.append(f"note: GitHub reads workflows only in {root / '.github/workflows'}: move evaluate.yml there")
+    place = "" if folder == Path() else f" {shlex.quote(str(folder))}"
+    return (*lines, "next:", f"  holodeck-action validate{place}", f"  holodeck-action run{place} -o holodeck-results")
+
+
+def _kept(folder: Path) -> Mapping[str, str]:
+    """Return the parts that are there, each with the file that it is; a link that leads nowhere is there, too."""
+    kept = {name: name for name in (SUITE, POLICY, AGENT, WORKFLOW) if os.path.lexists(folder / name)}
+    policy = next((name for name in POLICY_NAMES if os.path.lexists(folder / name)), None)
+    if policy is not None:
+        kept[POLICY] = policy
+    workflows = sorted((folder / WORKFLOW).parent.glob("*.y*ml"))
+    uses = next((path.name for path in workflows if path.is_file() and _USES in _text(path)), None)
+    if WORKFLOW not in kept and uses is not None:
+        kept[WORKFLOW] = f".github/workflows/{uses}"
+    return kept
+
+
+def _wanted(kept: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the files to write, each with the shipped file that it is a copy of."""
+    # A stand-in answers only the suite that comes with it.
+    fresh = SUITE not in kept and POLICY not in kept
+    wanted = {SUITE: "agent.yaml", POLICY: "holodeck-action.yaml" if fresh else "gates.yaml", WORKFLOW: "evaluate.yml"}
+    if fresh:
+        wanted[AGENT] = "my_agent.py"
+    return {name: wanted[name] for name in (SUITE, POLICY, AGENT, WORKFLOW) if name in wanted and name not in kept}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _repository_root(folder: Path) -> Path | None:
+    """Return the root of the repository around `folder`; None when it is the root itself, or there is none."""
+    own, *parents = (folder.resolve(), *folder.resolve().parents)
+    if (own / ".git").exists():
+        return None
+    return next((parent for parent in parents if (parent / ".git").exists()), None)

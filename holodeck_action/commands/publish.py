@@ -1,0 +1,211 @@
+"""Finished runs published without running anything: what a `workflow_run` job does with the record of a fork's run.
+
+The record comes out of an artifact that a fork's code could write: it is read by size and schema, judged again here,
+and shown with this side's templates. Which pull request it is for says the event, never the record.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, TextIO
+
+from holodeck_action.commands.run import Done, SuiteDone, combined_exit_code
+from holodeck_action.github.channels import lines
+from holodeck_action.github.opening import given_target, open_publisher
+from holodeck_action.github.payload import is_hash, is_repository
+from holodeck_action.github.publisher import Findings
+from holodeck_action.github.surfaces import surfaces_from
+from holodeck_action.github.target import Target
+from holodeck_action.prepare.preflight import template_of
+from holodeck_action.prepare.request import request_from
+from holodeck_action.results.decide import decide
+from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
+from holodeck_action.results.folder import PREVIOUS_FOLDER
+from holodeck_action.results.report import build_report
+from holodeck_action.results.verdict import EXIT_STOPPED, SuiteVerdict
+from holodeck_action.runner.journal import JOURNAL_FILE
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.plain import one_line
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import environment_secrets
+
+MOST_FILES = 100
+"""Suites of one publication."""
+MOST_BYTES = 64 * 1024 * 1024
+"""Bytes of all results files together: about 20,000 cases with long answers."""
+_MOST_ENTRIES = 10_000
+"""Files and folders looked at."""
+_SHOWN = 1000
+"""Characters of a sentence about what an artifact holds."""
+_PATH_SHOWN = 300
+"""Characters of a path."""
+
+
+def publish_runs(
+    paths: Sequence[str], given: Mapping[str, Any], environ: Mapping[str, str], stdout: TextIO, stderr: TextIO
+) -> int:
+    """Publish finished runs where an event or the caller says, and say what became of it.
+
+    Args:
+        paths: as for `read_runs`.
+        given: value by setting of the inputs; beside them `repository`, `pull_request` and `sha`.
+        environ: the environment of the process.
+        stdout: takes a line per channel.
+        stderr: takes notes about the user's template.
+
+    Returns:
+        The exit code: the verdict's, as `fail_on` and `require_publish` want it.
+
+    Raises:
+        ConfigurationError: what is given cannot be used; nothing was published.
+    """
+    request = request_from({name: given.get(name) for name in ("template", "fail_on")})
+    template = template_of(request.template)
+    target = _target(given, environ)
+    surfaces = surfaces_from(given, paths, environ)
+    publisher = open_publisher(surfaces, environ, time.sleep, evaluates=False, target=target)
+    done = read_runs(paths, Path.cwd(), Redactor(environment_secrets(environ) | {surfaces.token}))
+    publisher.begin([suite.report.provenance.commit for suite in done.suites] if target is not None else None)
+    reports = tuple(suite.report for suite in done.suites)
+    findings = Findings(done.exit_code, reports, (), template, lambda text: _write(stderr, f"note: {text}"))
+    published = publisher.finish(findings)
+    for suite in done.suites:
+        _write(stdout, f"{suite.verdict.outcome}: {suite.verdict.suite} ({suite.verdict.reason})")
+    if done.not_run:
+        _write(stdout, f"not run: {', '.join(done.not_run)}")
+    for line in lines(published.channels):
+        _write(stdout, line)
+    return surfaces.process_exit_code(request.process_exit_code(done.exit_code), published.channels)
+
+
+def _target(given: Mapping[str, Any], environ: Mapping[str, str]) -> Target | None:
+    """Return what the caller names; None where the event is to tell."""
+    pull, sha = given.get("pull_request"), given.get("sha")
+    repository = given.get("repository") or environ.get("GITHUB_REPOSITORY", "")
+    if pull is None and sha is None:
+        if given.get("repository"):
+            raise ConfigurationError(["publish: --repository needs --pull-request or --sha beside it"])
+        if environ.get("GITHUB_EVENT_NAME", ""):
+            return None
+        raise ConfigurationError(["publish: outside of a workflow, give --pull-request or --sha"])
+    if sha is not None and not is_hash(sha):
+        raise ConfigurationError([f"--sha {one_line(sha, 80)!r} is no commit: give all of its 40 characters"])
+    if not is_repository(repository):
+        raise ConfigurationError(["publish: give --repository as OWNER/NAME, or set GITHUB_REPOSITORY"])
+    return given_target(repository, pull, sha)
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(f"{one_line(text, 2000)}\n")
+
+
+def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Done:
+    """Read finished runs and judge them again, by the gates they were run with.
+
+    Args:
+        paths: results files, or folders in and below which they are.
+        start: what relative paths start at.
+        redactor: takes the secrets of this side out, should one be in a record.
+
+    Returns:
+        What a run of these suites would have returned. A folder with a journal and no results is a suite whose run
+        has not ended: it counts as not run, so that the others alone are no pass.
+
+    Raises:
+        ConfigurationError: a path holds no results, too many or too large ones, a link, or something that is no record.
+    """
+    try:
+        found = tuple(dict.fromkeys(file for path in paths for file in _results(start, path)))
+    except OSError as error:
+        raise ConfigurationError([f"publish: {error.filename}: cannot be read: {error.strerror}"]) from error
+    files = tuple(file for file in found if file.name != JOURNAL_FILE)
+    journals = tuple(file for file in found if file.name == JOURNAL_FILE)
+    if len(files) > MOST_FILES:
+        raise ConfigurationError(
+            [f"publish: {len(files)} results files are more than the {MOST_FILES} that one step takes"]
+        )
+    size = sum(file.lstat().st_size for file in files)
+    if size > MOST_BYTES:
+        raise ConfigurationError([f"publish: the results files hold {size:,} bytes, more than {MOST_BYTES:,}"])
+    suites: list[SuiteDone] = []
+    problems: list[str] = []
+    for file in files:
+        try:
+            suites.append(_judged(file, start, redactor))
+        except RecordError as error:
+            problems.append(f"publish: {one_line(redactor.text(str(error)), _SHOWN)}")
+    if problems:
+        raise ConfigurationError(problems)
+    not_run = tuple(one_line(redactor.text(os.path.relpath(file.parent, start)), _SHOWN) for file in journals)
+    codes = [suite.verdict.exit_code for suite in suites] + [EXIT_STOPPED for _ in not_run]
+    return Done(combined_exit_code(codes), tuple(suites), not_run)
+
+
+def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
+    shown = os.path.relpath(file, start)
+    try:
+        record = redactor.value(read_record(file))
+        verdict = decide(record)
+        report = build_report(record, verdict, record.provenance.folder or "")
+    except RecordError as error:
+        raise RecordError(str(error).replace(str(file), shown)) from error
+    except Exception as error:  # a record that fits the schema may still contradict itself
+        raise RecordError(
+            f"{shown}: cannot be judged: {type(error).__name__}; use the results.json of a run"
+        ) from error
+    folder = file.parent if file.name == RESULTS_FILE else None
+    suite = SuiteVerdict(record.suite.name, None, verdict.outcome, verdict.exit_code, verdict.reason)
+    return SuiteDone(report, suite, folder, written=True)
+
+
+def _results(start: Path, given: str) -> Iterator[Path]:
+    """Yield the results files at a path, and the journals of suites that have no results beside them.
+
+    Links are refused: those of an artifact could lead to what the runner keeps for itself.
+    """
+    path, given = start / given, one_line(given, _PATH_SHOWN)
+    if not os.path.lexists(path):
+        raise ConfigurationError(
+            [f"publish: {given}: there is no such file or folder; download the artifact of the run into it first"]
+        )
+    below = (part for part in path.parents if part != start and part.is_relative_to(start))
+    if any(part.is_symlink() for part in (path, *below)):
+        raise ConfigurationError([f"publish: {given}: is a link or behind one; name what it leads to"])
+    if not path.is_dir():
+        if path.name == JOURNAL_FILE:
+            raise ConfigurationError([f"publish: {given}: is no {RESULTS_FILE}; the run has not written one yet"])
+        yield _regular(path, given)
+        return
+    found = entries = 0
+    for folder, folders, names in os.walk(path, onerror=_unreadable):
+        # What an earlier run left is nobody's result any more.
+        folders[:] = sorted(name for name in folders if name != PREVIOUS_FOLDER)
+        entries += len(folders) + len(names)
+        if entries > _MOST_ENTRIES:
+            raise ConfigurationError(
+                [f"publish: {given}: holds more than {_MOST_ENTRIES:,} files; name the results.json"]
+            )
+        if RESULTS_FILE in names:
+            found += 1
+            yield _regular(Path(folder) / RESULTS_FILE, given)
+        elif JOURNAL_FILE in names:
+            yield Path(folder) / JOURNAL_FILE
+    if not found:
+        raise ConfigurationError(
+            [f"publish: {given}: holds no {RESULTS_FILE}; upload the output folder of the run as the artifact"]
+        )
+
+
+def _unreadable(error: OSError) -> None:
+    # A folder that is passed over could be that of a failing suite.
+    raise error
+
+
+def _regular(file: Path, given: str) -> Path:
+    if not S_ISREG(file.lstat().st_mode):
+        raise ConfigurationError([f"publish: {given}: {file.name} is not a regular file"])
+    return file

@@ -1,0 +1,83 @@
+"""Stored answers of a record, made ready to be graded again by a suite's current metrics and judges (DESIGN §1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from holodeck_action.prepare.opening import redactor_of
+from holodeck_action.prepare.preflight import (
+    Loaded,
+    Prepared,
+    Surroundings,
+    gate_problems,
+    judge_problems,
+    shown_folder,
+    suite_place,
+)
+from holodeck_action.prepare.settings import Flags, SettingsError, check_reachable, merge
+from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
+from holodeck_action.runner.stored import StoredError, stored_run
+from holodeck_action.suite.applicability import case_asserts
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.gating import gates_scores
+from holodeck_action.suite.targets import RecordedTarget
+
+
+def prepare_stored(
+    results: Path, loaded: Loaded, flags: Flags, around: Surroundings, output_dir: Path | None
+) -> Prepared:
+    """Settle what it takes to grade the answers of a record again; the suite's target is not looked at.
+
+    Args:
+        results: a results.json.
+        loaded: the suite whose metrics, judges, gates and budget count.
+        flags: the command line.
+        around: the outside world.
+        output_dir: where the new record goes; None for nowhere.
+
+    Raises:
+        ConfigurationError: the file is no record, its cases are not those of the suite, nothing can fail in them,
+            nobody can grade them, or the new record would replace it.
+    """
+    path = around.cwd / results
+    suite = loaded.suite
+    place = suite_place(suite, around.cwd)
+    if output_dir is not None and (around.cwd / output_dir / RESULTS_FILE).resolve() == path.resolve():
+        raise ConfigurationError(
+            [f"--output-dir {output_dir}: the new record would replace {results}; give another folder"]
+        )
+    redactor = redactor_of(suite, loaded.environ)
+    try:
+        stored = stored_run(read_record(path), suite, redactor)
+        settings = merge(suite, flags, loaded.environ)
+        check_reachable(settings, suite, stored.cases)
+    except RecordError as error:
+        raise ConfigurationError([str(error).replace(str(path), str(results), 1)]) from error
+    except StoredError as error:
+        raise ConfigurationError([f"{results}: {problem}" for problem in error.problems]) from error
+    except SettingsError as error:
+        raise ConfigurationError([f"{place}: {error}"]) from error
+    shown = shown_folder(suite.folder, around.cwd)
+    scored = gates_scores(settings.gates)
+    if stored.cases and not scored and not any(case_asserts(case) for case in stored.cases):
+        raise ConfigurationError(
+            [f"{place}: nothing can fail in the cases of {results}: every metric is informational or disabled"]
+        )
+    problems = gate_problems(settings.gates, flags, suite, stored.cases, shown)
+    problems += judge_problems(suite, stored.cases, settings, loaded.environ, shown)
+    if problems:
+        raise ConfigurationError(problems)
+    return Prepared(
+        suite=suite,
+        environ=loaded.environ,
+        shown=shown,
+        # Which trials count was settled when they were run.
+        settings=replace(settings, stop_when_decided=stored.record.stop_when_decided),
+        cases=stored.cases,
+        target=RecordedTarget(path=str(results)),
+        target_files=Checkout.anywhere(around.cwd),
+        stored=stored,
+        cards=loaded.cards,
+    )

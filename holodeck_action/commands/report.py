@@ -1,0 +1,71 @@
+"""A record shown again, in any format, without running anything (DESIGN §1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from holodeck_action.prepare.preflight import template_of
+from holodeck_action.reports.files import readable
+from holodeck_action.reports.formats import render
+from holodeck_action.reports.terminal import show
+from holodeck_action.results.decide import decide
+from holodeck_action.results.disk import write_atomically
+from holodeck_action.results.files import RecordError, read_record
+from holodeck_action.results.report import build_report
+from holodeck_action.results.views import canonical_report
+from holodeck_action.suite.configuration_errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """How a record is to be shown: `file` is where the report goes (None: standard output)."""
+
+    format: str
+    canonical: bool
+    file: Path | None
+    template: Path | None
+
+
+def rerender(results: Path, showing: Showing, stdout: TextIO, stderr: TextIO) -> int:
+    """Show a results file.
+
+    Raises:
+        ConfigurationError: the file is no record, a template is given for something else than Markdown or cannot be
+            read, or the report cannot be written.
+    """
+    if showing.template is not None and showing.format != "markdown":
+        raise ConfigurationError([f"--template makes Markdown: it does not go with --format {showing.format}"])
+    template = template_of(showing.template)
+    try:
+        record = read_record(results)
+    except RecordError as error:
+        raise ConfigurationError([str(error)]) from error
+    report = build_report(record, decide(record))
+    if showing.canonical:
+        report = canonical_report(report)
+    if showing.format == "console" and showing.file is None:
+        show(report, stdout)
+        return 0
+    if showing.format == "markdown":
+        text = readable(report, template, lambda sentence: _note(sentence, stderr))
+    else:
+        text = render(report, showing.format)
+    if showing.file is None:
+        stdout.write(text)
+        return 0
+    content = text.encode("utf-8", "replace")
+    try:
+        if showing.file.exists() and not showing.file.is_file():
+            # A device or a pipe: written to, not replaced.
+            showing.file.write_bytes(content)
+        else:
+            write_atomically(showing.file, [content])
+    except OSError as error:
+        raise ConfigurationError([f"{showing.file}: cannot be written: {error.strerror}"]) from error
+    return 0
+
+
+def _note(sentence: str, stderr: TextIO) -> None:
+    stderr.write(f"note: {sentence}\n")

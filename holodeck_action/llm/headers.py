@@ -1,0 +1,35 @@
+"""Header lines that a suite writes: what HTTP allows in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set
+
+from holodeck_action.results.agent_errors import TargetError
+from holodeck_action.text.plain import excerpt
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e]*")
+
+
+def check_header(name: str, value: str, *, reserved: Set[str], where: str = "") -> None:
+    """See that a header can be sent as it is written.
+
+    Args:
+        name: its name.
+        value: its value, which no message repeats.
+        reserved: names in lower case that the HTTP client sets itself.
+        where: begins the message.
+
+    Raises:
+        TargetError: HTTP does not allow it, or it is a reserved one.
+    """
+    if not _NAME.fullmatch(name):
+        raise TargetError(f"{where}header name {excerpt(name, 40)} holds characters that HTTP does not allow")
+    if name.lower() in reserved:
+        raise TargetError(f"{where}header {name} is set by the HTTP client itself; remove it")
+    if not _VALUE.fullmatch(value):
+        raise TargetError(
+            f"{where}the value of header {name} holds a line break or another character that HTTP does not allow "
+            "(a secret stored with a line end?)"
+        )

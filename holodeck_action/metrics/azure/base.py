@@ -1,0 +1,185 @@
+"""The base of evaluators that run an evaluator of Azure AI Evaluation (HoloDeck evaluation API, Azure AI metrics)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.llm.judge import JudgeModel
+from holodeck_action.metrics.azure import library
+from holodeck_action.metrics.azure.config import ModelConfig
+from holodeck_action.metrics.azure.flow import ASKED, HIGHEST, LOWEST, Flow, settings_of
+from holodeck_action.metrics.azure.prompts import library_prompt, suite_prompt, unknown_places
+from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
+from holodeck_action.metrics.errors import EvaluationError, ProviderNotSupportedError
+from holodeck_action.metrics.own_judge import TRANSIENT, own_judge
+from holodeck_action.metrics.result import check_threshold
+
+SUPPORTED_PROVIDERS = ("azure_openai",)
+
+
+class FivePointResult(EvaluationResult):
+    """A result whose metric scores from 1 to 5: that is what it holds under the metric's name, as documented."""
+
+    __slots__ = ()
+
+    def _items(self) -> dict[str, Any]:
+        return super()._items() | {self.metric_name: self.raw_score}
+
+
+class AzureAIEvaluator(BaseEvaluator):
+    """Asks a judge through an evaluator of Azure AI Evaluation; the five metrics are its subclasses.
+
+    A subclass of your own implements `_evaluate_impl` itself.
+
+    Score = (raw - 1) / 4, with the raw score from 1 to 5.
+
+    Attributes:
+        model_config: the deployment that grades; None where a judge was given.
+        threshold: lowest passing score, 0..1.
+        SEEN: names of the texts that the judge sees.
+    """
+
+    METRIC: ClassVar[str] = ""
+    CLASS: ClassVar[str] = ""
+    SEEN: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self,
+        model_config: ModelConfig | None = None,
+        timeout: float | None = 60.0,
+        retry_config: RetryConfig | None = None,
+        *,
+        threshold: float | None = None,
+        custom_prompt: str | None = None,
+        judge: JudgeModel | None = None,
+    ) -> None:
+        """Configure; nothing is imported or asked.
+
+        Args:
+            model_config: the deployment that grades.
+            timeout: seconds one evaluation may take, retries included; None for no limit.
+            retry_config: retries of transient failures.
+            threshold: lowest passing score, 0..1; None for no verdict.
+            custom_prompt: what is asked instead of the library's prompt; see `suite_prompt`.
+            judge: who grades, on a wire that somebody else holds; instead of `model_config`.
+
+        Raises:
+            ProviderNotSupportedError: a model of another provider than Azure OpenAI.
+            TypeError: this base itself, or nobody to grade.
+            ValueError: a threshold outside 0..1, or a prompt with places for inputs that there are not.
+        """
+        if not self.METRIC and type(self)._evaluate_impl is AzureAIEvaluator._evaluate_impl:
+            raise TypeError("AzureAIEvaluator is the base of the metrics: use one, such as GroundednessEvaluator")
+        super().__init__(timeout=timeout, retry_config=retry_config)
+        provider = judge.plan.provider if judge is not None else getattr(model_config, "provider", None)
+        if provider is not None and provider not in SUPPORTED_PROVIDERS:
+            raise self._unsupported(str(getattr(provider, "value", provider)))
+        if judge is None and not isinstance(model_config, ModelConfig):
+            raise TypeError(f"{self.name} needs a ModelConfig, not {type(model_config).__name__}")
+        if custom_prompt is not None and (problem := self.prompt_problem(custom_prompt)) is not None:
+            raise ValueError(problem)
+        self.model_config = model_config
+        self.threshold = check_threshold(threshold)
+        self._custom_prompt = custom_prompt
+        self._judge = judge
+        self._evaluators: dict[bool, Any] = {}
+
+    @property
+    def metric_name(self) -> str:
+        """The metric's name in a suite; under it results hold the raw score."""
+        return self.METRIC or super().metric_name
+
+    @classmethod
+    def prompt_problem(cls, text: str) -> str | None:
+        """Return what is wrong with a `custom_prompt`, None when nothing is."""
+        unknown = unknown_places(text, cls.SEEN)
+        if not unknown:
+            return None
+        places = ", ".join(f"{{{{{name}}}}}" for name in cls.SEEN)
+        return f"custom_prompt has a place for {unknown[0]:.40}, which {cls.METRIC} does not have; it has {places}"
+
+    def is_transient(self, error: Exception) -> bool:
+        """Tell whether trying again may help: what the provider may get over."""
+        cause = error.__cause__ if isinstance(error, EvaluationError) else error
+        return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
+
+    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        inputs = {name: joined(kwargs[name]) for name in self.SEEN if kwargs.get(name) is not None}
+        if not inputs["response"].strip():
+            return self._result(float(LOWEST), "the answer is empty", {})
+        evaluator = self._evaluator(with_query="query" in inputs)
+        async with self._asked() as judge:
+            token = ASKED.set(judge)
+            try:
+                found = await evaluator._to_async()(**inputs)
+            except EvaluationError:
+                raise
+            except ModelCallError as error:
+                context = {"cause": error.code, **error.context}
+                raise EvaluationError(error.message, code="judge_failed", context=context) from error
+            except Exception as error:
+                raise EvaluationError(f"{self.METRIC} failed: {describe(error)}", code="judge_failed") from error
+            finally:
+                ASKED.reset(token)
+            return self._read(found, judge)
+
+    def _evaluator(self, *, with_query: bool) -> Any:
+        """Return the library's evaluator with our flow; groundedness has another prompt where there is a query."""
+        evaluator = self._evaluators.get(with_query)
+        if evaluator is None:
+            evaluator = library.evaluator(self.CLASS)
+            self._load_prompt(evaluator, with_query=with_query)
+            own = evaluator._flow
+            if self._custom_prompt is None:
+                prompt = library_prompt(own)
+            else:
+                names = [name for name in self.SEEN if with_query or name != "query"]
+                prompt = suite_prompt(self._custom_prompt, names)
+            evaluator._flow = Flow(prompt, settings_of(own))
+            self._evaluators[with_query] = evaluator
+        return evaluator
+
+    def _load_prompt(self, evaluator: Any, *, with_query: bool) -> None:
+        """Have the library's evaluator load the prompt for these inputs."""
+
+    def _read(self, found: Mapping[str, Any], judge: JudgeModel) -> EvaluationResult:
+        raw = found.get(self.METRIC)
+        if not isinstance(raw, int | float) or not LOWEST <= raw <= HIGHEST:
+            raise EvaluationError(f"{self.METRIC} gave no score", code="bad_verdict", context={"judge": judge.label})
+        return self._result(float(raw), str(found.get(f"{self.METRIC}_reason") or ""), {"judge": judge.label})
+
+    def _result(self, raw: float, reason: str, facts: Mapping[str, Any]) -> FivePointResult:
+        return FivePointResult(
+            score=(raw - LOWEST) / (HIGHEST - LOWEST),
+            reasoning=reason or f"{self.METRIC} is {raw:g} of {HIGHEST}, without an explanation",
+            metric_name=self.METRIC,
+            threshold=self.threshold,
+            raw_score=raw,
+            metadata={self.METRIC: raw, **facts},
+        )
+
+    @asynccontextmanager
+    async def _asked(self) -> AsyncIterator[JudgeModel]:
+        """Give the judge; one of our own comes with a wire for this evaluation."""
+        if self._judge is not None:
+            yield self._judge
+            return
+        assert self.model_config is not None
+        async with own_judge(self.model_config.plan) as judge:
+            yield judge
+
+    def _unsupported(self, provider: str) -> ProviderNotSupportedError:
+        return ProviderNotSupportedError(
+            f"{self.name} can only be graded by a model of Azure OpenAI, not of {provider}",
+            self.name,
+            provider,
+            list(SUPPORTED_PROVIDERS),
+        )
+
+
+def joined(value: str | Iterable[object]) -> str:
+    """Return a text, or several as one with blank lines between them."""
+    return value if isinstance(value, str) else "\n\n".join(str(part) for part in value)

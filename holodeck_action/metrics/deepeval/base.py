@@ -1,0 +1,243 @@
+"""The base of evaluators that run a metric of DeepEval (HoloDeck evaluation API, DeepEval metrics)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.llm.judge import JudgeModel
+from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
+from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
+from holodeck_action.metrics.deepeval.entities import EvaluationInput
+from holodeck_action.metrics.deepeval.library import import_early, module
+from holodeck_action.metrics.deepeval.model import Problem, deepeval_model
+from holodeck_action.metrics.deepeval.tracing import evaluation_span, tell_result
+from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
+from holodeck_action.metrics.own_judge import TRANSIENT, own_judge
+from holodeck_action.metrics.params import OTHER_NAME, EvalParam, ParamSpec
+from holodeck_action.metrics.result import check_threshold
+from holodeck_action.results.evaluation import Polarity
+from holodeck_action.suite.metric_base import VALID_EVALUATION_PARAMS
+from holodeck_action.text.cuts import cut
+from holodeck_action.tracing.spans import Scope
+
+if TYPE_CHECKING:
+    from holodeck_action.suite.agent import Traces
+
+_ASKED: ContextVar[JudgeModel] = ContextVar("_ASKED")
+"""The judge of the evaluation under way."""
+
+_MARKER = "[DEEPEVAL:"
+_HARMLESS = "[\u200bDEEPEVAL:"
+"""DeepEval loads files that such markers name: with a zero-width space they are text."""
+
+_SHOWN = 200
+
+
+class DeepEvalBaseEvaluator(BaseEvaluator):
+    """An evaluator that asks a judge through a metric of DeepEval: a subclass implements `_create_metric`.
+
+    A subclass of your own reads `self._threshold` and `self._model` there, as HoloDeck's documents show.
+
+    Without a `PARAM_SPEC` of its own it takes all inputs of DeepEval's test cases, and needs the answer.
+
+    Attributes:
+        model_config: the model that grades; None where a judge was given.
+        threshold: lowest passing score.
+        model: the model as DeepEval's metrics take it.
+    """
+
+    PARAM_SPEC = ParamSpec(
+        required=frozenset({EvalParam.ACTUAL_OUTPUT}),
+        optional=frozenset(map(EvalParam, VALID_EVALUATION_PARAMS)) - {EvalParam.ACTUAL_OUTPUT},
+        uses_context=True,
+        uses_retrieval_context=True,
+    )
+    METRIC: ClassVar[str] = "DeepEval"
+
+    def __init__(
+        self,
+        model_config: DeepEvalModelConfig | None = None,
+        threshold: float | None = 0.5,
+        timeout: float | None = 60.0,
+        retry_config: RetryConfig | None = None,
+        observability_config: Traces | None = None,
+        *,
+        judge: JudgeModel | None = None,
+    ) -> None:
+        """Configure; nothing is imported or asked.
+
+        Args:
+            model_config: the model that grades; Ollama's gpt-oss:20b by default.
+            threshold: lowest passing score, 0..1; None for no verdict.
+            timeout: seconds one evaluation may take.
+            retry_config: retries of transient failures.
+            observability_config: opens a span per evaluation with the program's own OpenTelemetry; none without it.
+            judge: who grades, on a wire that somebody else holds; instead of `model_config`.
+
+        Raises:
+            ValueError: a threshold outside 0..1.
+        """
+        super().__init__(timeout=timeout, retry_config=retry_config)
+        self._model_config = model_config or DeepEvalModelConfig()
+        self._native_model: Any = None
+        self._threshold = check_threshold(threshold)
+        self._observability_config = observability_config
+        self._polarity: Polarity = "maximize"
+        self._judge = judge
+
+    @property
+    def threshold(self) -> float | None:
+        """Lowest passing score."""
+        return self._threshold
+
+    @property
+    def metric_name(self) -> str:
+        """The metric's name in results."""
+        return self.METRIC
+
+    @property
+    def model_config(self) -> DeepEvalModelConfig | None:
+        """The model that grades; None where a judge was given."""
+        return self._model_config if self._judge is None else None
+
+    @property
+    def model(self) -> Any:
+        """The model as DeepEval's metrics take it: during an evaluation the judge, else DeepEval's own class.
+
+        Raises:
+            EvaluationError: DeepEval, or what its own class for the provider needs, is not there.
+        """
+        return self._model
+
+    @property
+    def _model(self) -> Any:
+        judge = _ASKED.get(None)
+        if judge is not None:
+            return deepeval_model(judge, self._problem)
+        if self._native_model is None:
+            self._native_model = self._model_config.to_deepeval_model()
+        return self._native_model
+
+    @abstractmethod
+    def _create_metric(self) -> Any:
+        """Return a new metric of DeepEval: metrics hold the state of one evaluation."""
+
+    def _problem(self, verdict: Any) -> str | None:
+        """Say what is wrong with a verdict beyond its schema, None when nothing is."""
+        return None
+
+    def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
+        """Return what a measured metric found besides its score."""
+        return {}
+
+    async def _prepare(self, metric: Any, test_case: Any) -> None:
+        """Do what has to happen before the metric measures."""
+
+    def _settled(self, given: Mapping[str, Any]) -> EvaluationResult | None:
+        """Return the result that needs no judge, None when one must be asked."""
+        return None
+
+    def is_transient(self, error: Exception) -> bool:
+        """Tell whether trying again may help: what the provider may get over."""
+        cause = error.original_error if isinstance(error, DeepEvalError) else error
+        return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
+
+    async def evaluate(self, given: EvaluationInput | None = None, /, **kwargs: Any) -> EvaluationResult:
+        """Evaluate one item, given as a value or by keyword; see `BaseEvaluator.evaluate`."""
+        import_early()
+        return await super().evaluate(**{**(given.given() if given is not None else {}), **kwargs})
+
+    @final
+    async def _with_retries(self, arguments: Mapping[str, Any]) -> EvaluationResult:
+        config = self._observability_config
+        if config is None or not config.enabled:
+            return await super()._with_retries(arguments)
+        with Scope(evaluation_span(self.name, arguments, config)) as span:
+            result = await super()._with_retries(arguments)
+            tell_result(span, result)
+            return result
+
+    @final
+    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        settled = self._settled(kwargs)
+        if settled is not None:
+            return settled
+        test_case = _test_case(kwargs)
+        async with self._asked() as judge:
+            token = _ASKED.set(judge)
+            try:
+                metric = self._create_metric()
+                await self._prepare(metric, test_case)
+                await metric.a_measure(test_case, _show_indicator=False)
+            except Exception as error:
+                raise self._failed(_own(error), kwargs) from error
+            finally:
+                _ASKED.reset(token)
+            return self._result(metric, test_case, judge)
+
+    def _result(self, metric: Any, test_case: Any, judge: JudgeModel) -> EvaluationResult:
+        score = float(metric.score)
+        steps = getattr(metric, "evaluation_steps", None)
+        return EvaluationResult(
+            score=score,
+            reasoning=metric.reason or "",
+            metric_name=self.metric_name,
+            threshold=self._threshold,
+            polarity=self._polarity,
+            evaluation_steps=None if steps is None else tuple(steps),
+            metadata={"judge": judge.label, **self._metadata(metric, test_case)},
+        )
+
+    def _failed(self, error: Exception, given: Mapping[str, Any]) -> EvaluationError:
+        if isinstance(error, EvaluationError):
+            return error
+        summary = {
+            name: cut(value, _SHOWN)
+            for name in ("input", "actual_output", "expected_output")
+            if isinstance(value := given.get(name), str)
+        }
+        if isinstance(error, ModelCallError):
+            context = {"cause": error.code, **error.context}
+            return DeepEvalError(error.message, self.metric_name, error, summary, context=context)
+        return DeepEvalError(describe(error), self.metric_name, error, summary)
+
+    @asynccontextmanager
+    async def _asked(self) -> AsyncIterator[JudgeModel]:
+        """Give the judge; one of our own comes with a wire for this evaluation."""
+        if self._judge is not None:
+            yield self._judge
+            return
+        async with own_judge(self._model_config.plan) as judge:
+            yield judge
+
+
+def _test_case(given: Mapping[str, Any]) -> Any:
+    """Build DeepEval's test case; a context that is one text becomes a list of it."""
+    fields: dict[str, Any] = {"input": ""}
+    for param in (EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT, EvalParam.EXPECTED_OUTPUT):
+        if (value := given.get(param.value, given.get(OTHER_NAME[param].value))) is not None:
+            # DeepEval refuses an answer without characters: the judge shall see that there is none.
+            fields[param.value] = _harmless(str(value)) or " "
+    for param in (EvalParam.CONTEXT, EvalParam.RETRIEVAL_CONTEXT):
+        if (value := given.get(param.value)) is not None:
+            texts = [value] if isinstance(value, str) else list(value)
+            fields[param.value] = [_harmless(str(text)) for text in texts]
+    return module("deepeval.test_case").LLMTestCase(**fields)
+
+
+def _own(error: Exception) -> Exception:
+    """Return an error of ours that DeepEval has wrapped because of a word in it, else the error itself."""
+    cause = error.__cause__
+    return cause if isinstance(cause, ModelCallError | EvaluationError) else error
+
+
+def _harmless(text: str) -> str:
+    return text.replace(_MARKER, _HARMLESS)
+
+
+__all__ = ["DeepEvalBaseEvaluator", "Problem"]

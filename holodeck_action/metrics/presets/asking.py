@@ -1,0 +1,144 @@
+"""Questions of our own to a judge: one of a few verdicts, about texts that cannot pass for instructions.
+
+Source: evaluators reference §12.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal, TypeVar, final
+
+from pydantic import BaseModel
+
+from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
+from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig
+from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.own_judge import TRANSIENT, own_judge
+from holodeck_action.metrics.result import check_threshold
+from holodeck_action.metrics.verdicts import asked_for_verdict, read_verdict, schema_of
+
+_SHORTEST_FENCE = 8
+_RUN = re.compile("~+")
+
+
+class YesNo(BaseModel):
+    """A verdict with its reason."""
+
+    reason: str
+    verdict: Literal["yes", "no"]
+
+
+Verdict = TypeVar("Verdict", bound=BaseModel)
+
+
+class AskingEvaluator(BaseEvaluator):
+    """An evaluator that asks a judge a question of ours."""
+
+    def __init__(
+        self,
+        model_config: DeepEvalModelConfig | None = None,
+        timeout: float | None = 60.0,
+        retry_config: RetryConfig | None = None,
+        *,
+        judge: JudgeModel | None = None,
+    ) -> None:
+        """Configure; nothing is asked.
+
+        Args:
+            model_config: the model that grades; Ollama's gpt-oss:20b by default.
+            timeout: seconds one evaluation may take.
+            retry_config: retries of transient failures.
+            judge: who grades, on a wire that somebody else holds; instead of `model_config`.
+        """
+        super().__init__(timeout=timeout, retry_config=retry_config)
+        self._model_config = model_config or DeepEvalModelConfig()
+        self._judge = judge
+
+    def is_transient(self, error: Exception) -> bool:
+        """Tell whether trying again may help: what the provider may get over."""
+        cause = error.__cause__
+        return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
+
+    @abstractmethod
+    async def _judged(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+        """Ask the judge what there is to ask."""
+
+    @final
+    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        if self._judge is not None:
+            return await self._asked(self._judge, kwargs)
+        async with own_judge(self._model_config.plan) as judge:
+            return await self._asked(judge, kwargs)
+
+    async def _asked(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+        try:
+            return await self._judged(judge, given)
+        except ModelCallError as error:
+            context = {"cause": error.code, **error.context}
+            raise EvaluationError(error.message, code="judge_failed", context=context) from error
+
+
+class ThresholdEvaluator(AskingEvaluator):
+    """An evaluator of ours that compares its score with a threshold."""
+
+    def __init__(
+        self,
+        threshold: float | None = None,
+        model_config: DeepEvalModelConfig | None = None,
+        timeout: float | None = 60.0,
+        retry_config: RetryConfig | None = None,
+        *,
+        judge: JudgeModel | None = None,
+    ) -> None:
+        """Configure.
+
+        Args:
+            threshold: lowest passing score, 0..1, the highest one where low is good; None for no verdict.
+            model_config: see the base class.
+            timeout: seconds one evaluation may take.
+            retry_config: retries of transient failures.
+            judge: see the base class.
+
+        Raises:
+            ValueError: a threshold outside 0..1.
+        """
+        super().__init__(model_config, timeout, retry_config, judge=judge)
+        self._threshold = check_threshold(threshold)
+
+
+async def ask_verdict(judge: JudgeModel, prompt: str, schema: type[Verdict]) -> Verdict:
+    """Ask for one of the verdicts that a schema offers; an answer that is none is asked for once more, with the reason.
+
+    Args:
+        judge: who is asked.
+        prompt: what is asked; texts of others stand in it between fences.
+        schema: the answer, such as one with a field `verdict` that is one of a few words.
+
+    Raises:
+        ModelCallError: no answer came.
+        EvaluationError: two answers were no verdicts (code `bad_verdict`).
+    """
+
+    async def ask(asked: str) -> JudgeAnswer:
+        return await judge.ask(asked, schema=schema_of(schema), schema_name=schema.__name__)
+
+    return (await asked_for_verdict(judge.label, prompt, ask, partial(read_verdict, schema=schema)))[1]
+
+
+def fenced(texts: Mapping[str, str]) -> str:
+    """Return texts under their titles, each between fences that none of them can hold.
+
+    The fence is a run of tildes longer than any run of them in the texts, so that it needs no chance and the same
+    texts always give the same prompt.
+
+    Args:
+        texts: by title.
+    """
+    longest = max((len(run) for text in texts.values() for run in _RUN.findall(text)), default=0)
+    fence = "~" * max(_SHORTEST_FENCE, longest + 1)
+    return "\n\n".join(f"{title}:\n{fence}\n{text}\n{fence}" for title, text in texts.items())

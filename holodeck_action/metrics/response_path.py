@@ -1,0 +1,123 @@
+"""`response_path`: the part of a JSON answer that a metric compares.
+
+Source: HoloDeck format reference §2.2.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.wording import count, excerpt
+from holodeck_action.suite.metrics import RESPONSE_PATH
+
+_PATH = re.compile(RESPONSE_PATH)
+_STEP = re.compile(r"([A-Za-z_][\w-]*)|\[([0-9]+)\]")
+_SHOWN_KEYS = 10
+_SHOWN_KEY = 40
+
+
+class ResponsePathError(EvaluationError):
+    """The answer has no text or number at the path: a fault of the answer, scored 0."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="response_path")
+
+
+@lru_cache(maxsize=256)
+def parse_path(path: str) -> tuple[str | int, ...]:
+    """Return the steps of a path: keys as text, list positions as numbers.
+
+    A path is segments joined by `.`; a segment is a key (a letter or `_`, then letters, digits, `_`, `-`) and any
+    number of positions `[n]`, counted from 0.
+
+    Raises:
+        ValueError: the text is no such path.
+    """
+    if not _PATH.fullmatch(path):
+        raise ValueError(
+            f"response_path {excerpt(path, 80)} is not a path: write keys joined by dots with list positions in "
+            "brackets, such as result.items[0].total"
+        )
+    return tuple(key or int(position) for key, position in _STEP.findall(path))
+
+
+def extract(response: str, path: str) -> str:
+    """Return the text at a path of a JSON answer.
+
+    The answer must be JSON as a whole. A text is returned as it is, another scalar as Python writes it (`True`, `None`,
+    `100.0`); of equal keys the last counts.
+
+    Args:
+        response: the answer.
+        path: see `parse_path`.
+
+    Raises:
+        ValueError: the path is not a path.
+        ResponsePathError: the answer is not JSON, or has an object, a list or nothing there.
+    """
+    value = _parsed(response)
+    where = ""
+    for step in parse_path(path):
+        if isinstance(step, int):
+            value = _item(value, step, where)
+            where += f"[{step}]"
+        else:
+            value = _member(value, step, where)
+            where += f".{step}" if where else step
+    if isinstance(value, dict):
+        raise ResponsePathError(f"{where} is an object, not a text or number ({_keys_of(value)})")
+    if isinstance(value, list):
+        raise ResponsePathError(f"{where} is a list of {count(len(value), 'items')}, not a text or number")
+    return str(value)
+
+
+def _parsed(response: str) -> Any:
+    try:
+        return json.loads(response)
+    except json.JSONDecodeError as error:
+        raise ResponsePathError(
+            f"the answer {excerpt(response)} is not JSON ({error.msg} at line {error.lineno}, column {error.colno})"
+        ) from None
+    except RecursionError:
+        raise ResponsePathError("the answer is JSON nested too deeply to read") from None
+    except ValueError:
+        # Python refuses to convert numbers of thousands of digits.
+        raise ResponsePathError("the answer is JSON with a number too long to read") from None
+
+
+def _member(value: Any, key: str, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise ResponsePathError(f"{where or 'the answer'} is {_kind(value)}, so it has no key {key}")
+    if key not in value:
+        raise ResponsePathError(f"{where or 'the answer'} has no key {key} ({_keys_of(value)})")
+    return value[key]
+
+
+def _item(value: Any, position: int, where: str) -> Any:
+    if not isinstance(value, list):
+        raise ResponsePathError(f"{where} is {_kind(value)}, so it has no item [{position}]")
+    if position >= len(value):
+        raise ResponsePathError(f"{where} is a list of {count(len(value), 'items')}, so it has no item [{position}]")
+    return value[position]
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"an object ({_keys_of(value)})"
+    if isinstance(value, list):
+        return f"a list of {count(len(value), 'items')}"
+    return {str: "a text", bool: "true or false", type(None): "null"}.get(type(value), "a number")
+
+
+def _keys_of(value: dict[str, Any]) -> str:
+    if not value:
+        return "it has no keys"
+    names = [excerpt(key, _SHOWN_KEY) for key in islice(value, _SHOWN_KEYS)]
+    if len(value) > _SHOWN_KEYS:
+        names.append(f"and {len(value) - _SHOWN_KEYS} more")
+    return f"keys: {', '.join(names)}"

@@ -1,0 +1,125 @@
+"""`EvaluationResult`: what an evaluator returns.
+
+Source: HoloDeck DeepEval data model, EvaluationResult and its invariants; evaluators reference §1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.results.evaluation import Polarity, Score
+from holodeck_action.text.cuts import cut
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EvaluationResult(dict[str, Any]):
+    """One score with its reason: a dict of its fields, its extra scores, and its score under its metric's name.
+
+    `json.dumps` takes it; the fields are attributes, too.
+
+    Attributes:
+        score: a number from 0 to 1, a boolean, a category, or None when there is only an explanation.
+        passed: the verdict; computed from `threshold` when there is one, else the evaluator's own; None when it has
+            none.
+        reasoning: never empty; a sentence is made when none is given.
+        metric_name: such as `bleu`; `result["bleu"]` is the score.
+        threshold: the threshold that decides `passed`; None when it does not depend on one.
+        raw_score: the score on its own scale, where that is not 0..1.
+        evaluation_steps: the steps a judge followed.
+        metadata: further scores and facts, JSON values only; `result["rouge1"]` reads them.
+        polarity: whether high or low scores are good.
+        confidence: how sure a judge says it is, 0..1; None when it says nothing.
+
+    Raises:
+        EvaluationError: the number is not a finite one from 0 to 1 (code `invalid_score`), or `passed` contradicts
+            score and threshold or the confidence is no number from 0 to 1 (code `invalid_result`).
+    """
+
+    score: Score
+    passed: bool | None = None
+    reasoning: str = ""
+    metric_name: str = "score"
+    threshold: float | None = None
+    raw_score: float | None = None
+    evaluation_steps: tuple[str, ...] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    polarity: Polarity = "maximize"
+    confidence: float | None = None
+
+    def __post_init__(self) -> None:
+        score = self.score
+        if isinstance(score, int | float) and not isinstance(score, bool):
+            check_score(score, self.metric_name)
+            if self.threshold is not None:
+                self._settle(score, self.threshold)
+        if self.confidence is not None:
+            self._check_confidence(self.confidence)
+        if not self.reasoning.strip():
+            object.__setattr__(self, "reasoning", self._default_reasoning())
+        self.update(self._items())
+
+    def _items(self) -> dict[str, Any]:
+        """Return what the dict holds; where names are equal, a field goes first, then the score by metric name."""
+        steps = None if self.evaluation_steps is None else list(self.evaluation_steps)
+        own = {name: getattr(self, name) for name in _FIELDS}
+        own |= {"evaluation_steps": steps, "metadata": dict(self.metadata)}
+        return {**own, **self.metadata, self.metric_name: self.score, **own}
+
+    def _settle(self, score: float, threshold: float) -> None:
+        passed = score <= threshold if self.polarity == "minimize" else score >= threshold
+        if self.passed not in (None, passed):
+            raise EvaluationError(
+                f"{self.metric_name} says passed={self.passed}, but its score {score:g} and threshold {threshold:g} "
+                f"say {passed}",
+                code="invalid_result",
+            )
+        object.__setattr__(self, "passed", passed)
+
+    def _check_confidence(self, confidence: object) -> None:
+        number = isinstance(confidence, int | float) and not isinstance(confidence, bool)
+        if not number or not 0.0 <= confidence <= 1.0:  # type: ignore[operator]
+            shown = cut(repr(confidence), 80)
+            raise EvaluationError(
+                f"{self.metric_name} gave the confidence {shown}, which is not a number from 0 to 1",
+                code="invalid_result",
+            )
+
+    def _default_reasoning(self) -> str:
+        if self.score is None:
+            return f"{self.metric_name} gave neither a score nor an explanation"
+        return f"{self.metric_name} gave {self.score!r} without an explanation"
+
+
+_FIELDS = tuple(item.name for item in fields(EvaluationResult))
+
+
+def check_score(score: float, metric_name: str) -> None:
+    """Refuse a number that is not a score.
+
+    Raises:
+        EvaluationError: NaN, infinite, or outside 0..1; code `invalid_score`.
+    """
+    if not 0.0 <= score <= 1.0:
+        try:
+            shown = repr(float(score))
+        except OverflowError:
+            shown = "a number too large to show"
+        raise EvaluationError(
+            f"{metric_name} gave the score {shown}, which is not a number from 0 to 1",
+            code="invalid_score",
+            context={"score": shown},
+        )
+
+
+def check_threshold(threshold: float | None) -> float | None:
+    """Return a threshold that a score from 0 to 1 can meet.
+
+    Raises:
+        ValueError: it is NaN or outside 0..1.
+    """
+    if threshold is None or 0.0 <= threshold <= 1.0:
+        return threshold
+    raise ValueError(f"threshold must be a number from 0 to 1, not {threshold!r}")

@@ -1,0 +1,242 @@
+"""Classical retrieval metrics: a ranking of chunk ids against the relevant ones (evaluators reference §7).
+
+All metrics take the same three things: `ranked_ids`, best first, where an id that comes again counts only at its
+first rank; `gains`, id → gain, where an id with a positive gain is relevant (1.0 where relevance is yes or no; only
+NDCG looks at the size); `k`, the cut-off rank, at least 1. They return a score from 0 to 1, and raise `EvaluationError`
+(code `invalid_input`) when no id is relevant, a gain is negative, NaN or infinite, or `k` is below 1. |rel| is the
+number of relevant ids.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, get_args
+
+from holodeck_action.metrics.base import DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.matchers import is_number
+from holodeck_action.metrics.options import one_of
+from holodeck_action.metrics.result import check_threshold
+from holodeck_action.metrics.tool_wording import listed, shown_text, shown_value
+from holodeck_action.metrics.wording import count, excerpt
+from holodeck_action.results.record import RetrievedChunk
+from holodeck_action.suite.metrics import RetrievalName
+from holodeck_action.text.cuts import cut
+
+RetrievalMetric = Callable[[Sequence[str], Mapping[str, float], int], float]
+
+_LISTED = 50
+
+
+def precision_at_k(ranked_ids: Sequence[str], gains: Mapping[str, float], k: int) -> float:
+    """Relevant ids among the first k, divided by k, also when fewer were retrieved."""
+    return _Ranking(ranked_ids, gains, k).found / k
+
+
+def recall_at_k(ranked_ids: Sequence[str], gains: Mapping[str, float], k: int) -> float:
+    """Relevant ids among the first k, divided by |rel|."""
+    ranking = _Ranking(ranked_ids, gains, k)
+    return ranking.found / ranking.relevant
+
+
+def hit_rate_at_k(ranked_ids: Sequence[str], gains: Mapping[str, float], k: int) -> float:
+    """1.0 when any of the first k is relevant, else 0.0."""
+    return 1.0 if _Ranking(ranked_ids, gains, k).found else 0.0
+
+
+def mrr_at_k(ranked_ids: Sequence[str], gains: Mapping[str, float], k: int) -> float:
+    """Reciprocal rank of the first relevant id among the first k, 0.0 without one (the mean is taken over cases)."""
+    return next((1 / rank for rank in _Ranking(ranked_ids, gains, k).hit_ranks), 0.0)
+
+
+def map_at_k(ranked_ids: Sequence[str], gains: Mapping[str, float], k: int) -> float:
+    """Average precision at k: precision@i summed over the ranks i ≤ k of relevant ids, divided by min(|rel|, k).
+
+    The mean is taken over cases. trec_eval's `map_cut` divides by |rel| instead, so that a perfect ranking of more than
+    k relevant ids stays below 1.
+    """
+    ranking = _Ranking(ranked_ids, gains, k)
+    return sum(found / rank for found, rank in enumerate(ranking.hit_ranks, 1)) / min(ranking.relevant, k)
+
+
+def ndcg_at_k(ranked_ids: Sequence[str], gains: Mapping[str, float], k: int) -> float:
+    """Discounted cumulative gain Σ gain / log2(rank + 1) over the first k, divided by that of the ideal ranking.
+
+    Source: Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20 (2002), with linear
+    gain and the logarithm of rank + 1, as in trec_eval.
+    """
+    ideal = sorted(gains, key=lambda chunk_id: -gains[chunk_id])
+    share = _Ranking(ranked_ids, gains, k).discounted_gain / _Ranking(ideal, gains, k).discounted_gain
+    # Rounding may put a ranking of nearly equal gains a hair above the ideal one.
+    return min(share, 1.0)
+
+
+class _Ranking:
+    """The first k distinct ids against the relevant ones.
+
+    Attributes:
+        relevant: |rel|.
+        hit_ranks: ranks of the relevant ids, ascending.
+        found: their number.
+        discounted_gain: Σ gain / log2(rank + 1), gains as shares of the largest one.
+    """
+
+    def __init__(self, ranked_ids: Sequence[str], gains: Mapping[str, float], k: int) -> None:
+        if k < 1:
+            raise EvaluationError(f"k must be a rank of at least 1, not {k}", code="invalid_input")
+        largest = _largest(gains)
+        ranked = [gains.get(chunk_id, 0.0) for chunk_id in _first_ids(ranked_ids, k)]
+        self.relevant = sum(1 for gain in gains.values() if gain)
+        self.hit_ranks = [rank for rank, gain in enumerate(ranked, 1) if gain]
+        self.found = len(self.hit_ranks)
+        self.discounted_gain = sum(gain / largest / math.log2(rank + 1) for rank, gain in enumerate(ranked, 1))
+
+
+def _first_ids(ranked_ids: Sequence[str], k: int) -> list[str]:
+    return list(dict.fromkeys(ranked_ids))[:k]
+
+
+def _largest(gains: Mapping[str, float]) -> float:
+    for chunk_id, gain in gains.items():
+        if not 0.0 <= gain < math.inf:
+            raise EvaluationError(
+                f"the gain of chunk {excerpt(chunk_id)} is {cut(repr(gain), 80)}, not a finite number of at least 0",
+                code="invalid_input",
+            )
+    largest = max(gains.values(), default=0.0)
+    if not largest:
+        raise EvaluationError(
+            "no chunk is marked as relevant, so nothing could be found: list ground_truth_chunk_ids",
+            code="invalid_input",
+        )
+    return largest
+
+
+METRICS: Mapping[RetrievalName, RetrievalMetric] = {
+    "precision_at_k": precision_at_k,
+    "recall_at_k": recall_at_k,
+    "hit_rate_at_k": hit_rate_at_k,
+    "mrr_at_k": mrr_at_k,
+    "map_at_k": map_at_k,
+    "ndcg_at_k": ndcg_at_k,
+}
+
+
+class RetrievalEvaluator(DeterministicEvaluator):
+    """One retrieval metric at one cut-off rank.
+
+    Args:
+        metric: which of `METRICS`.
+        k: cut-off rank, at least 1.
+        threshold: lowest passing score, 0..1; None for no verdict.
+        timeout: seconds; None for no limit.
+        **kwargs: see `BaseEvaluator`.
+
+    Raises:
+        ValueError: an argument is not one of the allowed values.
+    """
+
+    PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RETRIEVED_CHUNKS, EvalParam.GROUND_TRUTH_CHUNK_IDS}))
+
+    def __init__(
+        self,
+        metric: RetrievalName,
+        k: int = 20,
+        threshold: float | None = None,
+        timeout: float | None = 60.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(timeout=timeout, **kwargs)
+        self.metric: RetrievalName = one_of("metric", metric, get_args(RetrievalName))
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise ValueError(f"k must be a whole number of at least 1, not {k!r}")
+        self.k = k
+        self.threshold = check_threshold(threshold)
+
+    @property
+    def metric_name(self) -> str:
+        """The metric's name in a suite."""
+        return self.metric
+
+    def compute(self, **kwargs: Any) -> EvaluationResult:
+        """Score `retrieved_chunks` against `ground_truth_chunk_ids`.
+
+        `retrieved_chunks` is a sequence of `RetrievedChunk` or of ids, in rank order as listed, whatever scores the
+        chunks carry; or a mapping id → score, which is sorted by score, highest first, equal scores by id (trec_eval
+        sorts those the other way round). `ground_truth_chunk_ids` is a sequence of ids or a mapping id → gain.
+
+        Raises:
+            EvaluationError: code `invalid_input`: nothing is relevant, an id is not a text, or a gain or score is not a
+                number of its kind.
+        """
+        ranked = ids_by_rank(kwargs["retrieved_chunks"])
+        gains = relevant_gains(kwargs["ground_truth_chunk_ids"])
+        score = METRICS[self.metric](ranked, gains, self.k)
+        found = dict.fromkeys(chunk_id for chunk_id in ranked[: self.k] if chunk_id in gains)
+        missed = [chunk_id for chunk_id in gains if chunk_id not in found]
+        return EvaluationResult(
+            score=score,
+            reasoning=(
+                f"{len(found)} of {count(len(gains), 'relevant chunks')} among the first {self.k} of "
+                f"{len(ranked)} retrieved: {self.metric.removesuffix('_at_k')} at {self.k} is {score:.4g}"
+                f"{'; missed: ' if missed else ''}{listed(map(shown_text, missed))}"
+            ),
+            metric_name=self.metric_name,
+            threshold=self.threshold,
+            metadata={
+                "k": self.k,
+                "retrieved": len(ranked),
+                "relevant": len(gains),
+                "found_at_k": len(found),
+                "found": list(found)[:_LISTED],
+                "missed": missed[:_LISTED],
+            },
+        )
+
+
+def ids_by_rank(retrieved: Mapping[str, float] | Sequence[str | RetrievedChunk]) -> list[str]:
+    """Return the retrieved ids, best first, each once.
+
+    Raises:
+        EvaluationError: an id is not a text, or a score is not a number (code `invalid_input`).
+    """
+    if isinstance(retrieved, Mapping):
+        scores = _numbers(retrieved, "retrieved_chunks")
+        return sorted(scores, key=lambda chunk_id: (-scores[chunk_id], chunk_id))
+    return list(dict.fromkeys(_ids(retrieved, "retrieved_chunks")))
+
+
+def relevant_gains(relevant: Mapping[str, float] | Sequence[str]) -> dict[str, float]:
+    """Return the relevant ids with their gains, 1.0 each for a plain list; ids of gain 0 are not relevant.
+
+    Raises:
+        EvaluationError: an id is not a text, or a gain is not a number (code `invalid_input`).
+    """
+    if isinstance(relevant, Mapping):
+        return {chunk_id: gain for chunk_id, gain in _numbers(relevant, "ground_truth_chunk_ids").items() if gain}
+    return dict.fromkeys(_ids(relevant, "ground_truth_chunk_ids"), 1.0)
+
+
+def _numbers(values: Mapping[str, float], name: str) -> Mapping[str, float]:
+    for chunk_id in _ids(values, name):
+        value = values[chunk_id]
+        if not is_number(value) or math.isnan(value):
+            raise EvaluationError(
+                f"{name} gives chunk {excerpt(chunk_id)} the value {shown_value(value)}, which is not a number",
+                code="invalid_input",
+            )
+    return values
+
+
+def _ids(chunks: Collection[Any], name: str) -> list[str]:
+    if isinstance(chunks, str):
+        raise EvaluationError(f"{name} must be a list of chunk ids, not one text", code="invalid_input")
+    ids = [chunk.id if isinstance(chunk, RetrievedChunk) else chunk for chunk in chunks]
+    for chunk_id in ids:
+        if not isinstance(chunk_id, str):
+            raise EvaluationError(
+                f'{name} must hold texts as ids, not {shown_value(chunk_id)}: 1 and "1" are not the same id',
+                code="invalid_input",
+            )
+    return ids

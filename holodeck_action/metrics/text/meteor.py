@@ -1,0 +1,93 @@
+"""METEOR, equal to NLTK's `meteor_score` with WordNet 3.0."""
+
+from __future__ import annotations
+
+from holodeck_action.metrics.text.porter import stems
+from holodeck_action.metrics.text.synonyms import synonyms
+from holodeck_action.metrics.text.tokens import treebank_tokens
+
+_ALPHA, _BETA, _GAMMA = 0.9, 3.0, 0.5
+
+
+def _free_places(words: list[str]) -> dict[str, list[int]]:
+    """The positions of each word, ascending."""
+    places: dict[str, list[int]] = {}
+    for position, word in enumerate(words):
+        places.setdefault(word, []).append(position)
+    return places
+
+
+def _free_places_by_stem(places: dict[str, list[int]]) -> dict[str, list[int]]:
+    """The positions still free, ascending, of each stem."""
+    by_stem: dict[str, list[int]] = {}
+    for word, positions in places.items():
+        if positions:
+            by_stem.setdefault(stems[word], []).extend(positions)
+    for positions in by_stem.values():
+        positions.sort()
+    return by_stem
+
+
+def align(hypothesis: list[str], reference: list[str]) -> list[int]:
+    """For each word of `hypothesis` the position of its partner in `reference`, or -1.
+
+    Three passes (same word, same stem, synonym), each from the last word to the first and taking the last free partner,
+    as NLTK does. Its third pass looks up the *stems* left over by the second; that is kept, scores depend on it.
+    """
+    partners = [-1] * len(hypothesis)
+    places = _free_places(reference)
+    unmatched: list[int] = []
+    for position in range(len(hypothesis) - 1, -1, -1):
+        if free := places.get(hypothesis[position]):
+            partners[position] = free.pop()
+        else:
+            unmatched.append(position)
+    places = _free_places_by_stem(places)
+    without_stem: list[tuple[int, str]] = []
+    for position in unmatched if places else ():
+        stem = stems[hypothesis[position]]
+        if free := places.get(stem):
+            partners[position] = free.pop()
+        else:
+            without_stem.append((position, stem))
+    places = {stem: free for stem, free in places.items() if free}
+    for position, stem in without_stem:
+        # Asked first because it walks the smaller side, and most words share nothing.
+        if places.keys().isdisjoint(synonyms[stem]):
+            continue
+        last, nearest = max((places[name][-1], name) for name in places.keys() & synonyms[stem])
+        partners[position] = last
+        places[nearest].pop()
+        if not places[nearest]:
+            del places[nearest]
+    return partners
+
+
+def _chunks(partners: list[int]) -> int:
+    """The number of runs of words whose partners are neighbours in the same order."""
+    chunks, expected = 0, -1
+    for partner in partners:
+        if partner not in (-1, expected):
+            chunks += 1
+        expected = partner + 1 if partner >= 0 else -1
+    return chunks
+
+
+def meteor(response: str, reference: str) -> float:
+    """METEOR of `response` against `reference`, in 0..1 (α = 0.9, β = 3, γ = 0.5).
+
+    NLTK's `meteor_score([tokens(reference)], tokens(response))` with WordNet 3.0, bit for bit (A. Lavie and A. Agarwal,
+    "METEOR: an automatic metric for MT evaluation with high levels of correlation with human judgments", 2007), where
+    `tokens` is NLTK's `word_tokenize(text, preserve_line=True)`: see `treebank_tokens`. Nothing in common, or an empty
+    response or reference, is 0.0.
+    """
+    ours = [token.lower() for token in treebank_tokens(response)]
+    theirs = [token.lower() for token in treebank_tokens(reference)]
+    partners = align(ours, theirs)
+    matched = len(partners) - partners.count(-1)
+    if not matched:
+        return 0.0
+    precision, recall = matched / len(ours), matched / len(theirs)
+    f_mean = (precision * recall) / (_ALPHA * precision + (1 - _ALPHA) * recall)
+    penalty: float = _GAMMA * (_chunks(partners) / matched) ** _BETA
+    return (1 - penalty) * f_mean

@@ -1,0 +1,195 @@
+"""The tokenisers behind BLEU and METEOR, token for token those of the prescribed libraries.
+
+Both tokenisers look at most one character to either side of a token boundary, so the pieces between white space can be
+treated one by one and remembered; words repeat, and no text is scanned by more than a handful of patterns. What depends
+on the whole text (its first quote, its final full stop) is treated apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from itertools import chain
+from typing import Any, NamedTuple
+
+from holodeck_action.metrics.text.memo import Memo
+
+_SYMBOL_13A = re.compile(r"([!-&(-+:-@\[-`{-~/])")
+_POINT_AFTER_NON_DIGIT = re.compile(r"([^0-9])([.,])")
+_POINT_BEFORE_NON_DIGIT = re.compile(r"([.,])([^0-9])")
+_DASH_AFTER_DIGIT = re.compile(r"([0-9])(-)")
+
+
+def _piece_13a(piece: str) -> tuple[str, ...]:
+    if piece.isalnum():
+        return (piece,)
+    if piece[-1] in ".,;:?!" and piece[:-1].isalpha():
+        return piece[:-1], piece[-1]
+    spaced = _SYMBOL_13A.sub(r" \1 ", f" {piece} ")
+    spaced = _POINT_AFTER_NON_DIGIT.sub(r"\1 \2 ", spaced)
+    spaced = _POINT_BEFORE_NON_DIGIT.sub(r" \1 \2", spaced)
+    return tuple(_DASH_AFTER_DIGIT.sub(r"\1 \2 ", spaced).split())
+
+
+_pieces_13a = Memo(_piece_13a)
+
+
+def tokens_13a(text: str) -> list[str]:
+    """The tokens of mteval-v13a, as sacreBLEU's tokeniser `13a` gives them (case kept)."""
+    text = text.rstrip().replace("<skipped>", "").replace("-\n", "")
+    if "&" in text:
+        for entity, character in (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">")):
+            text = text.replace(entity, character)
+    return list(chain.from_iterable(map(_pieces_13a.__getitem__, text.split())))
+
+
+class _Rule(NamedTuple):
+    """One substitution, to be tried where one of the `needed` strings occurs."""
+
+    needed: tuple[str, ...]
+    substitute: Callable[[str, str], str]
+    replacement: str
+
+
+def _rule(needed: str, pattern: str, replacement: str, engine: Any = re) -> _Rule:
+    return _Rule(tuple(needed.split(" ")), engine.compile(pattern).sub, replacement)
+
+
+# Spelled out because `re` counts U+001C to U+001F as white space and NLTK's engine does not.
+_SPACE = "[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+
+
+@cache
+def _opening_rules(ascii_only: bool) -> tuple[_Rule, ...]:
+    """The first half of NLTK's `NLTKWordTokenizer`, in its order.
+
+    Two patterns read Unicode tables (word characters, digits); unless the text is ASCII they run on the `regex`
+    library as NLTK's do, because its tables are newer than the interpreter's.
+    """
+    engine: Any = re
+    if not ascii_only:
+        import regex
+
+        engine = regex
+    return (
+        _rule("« “ ‘ „ `", "([«“‘„]|`+)", r" \1 "),
+        _rule('"', '^"', "``"),
+        _rule("``", "(``)", r" \1 "),
+        _rule("\" ''", """([ (\\[{<])("|'{2})""", r"\1 `` "),
+        _rule("'", r"(?i)(?<!\w)(')(?!(?:re|ve|ll|m|t|s|d|n)\b)(?=\w)", r"\1 ", engine),
+        _rule(".", rf"""([^.])(\.)([\])}}>"'»”’ ]*+){_SPACE}*$""", r"\1 \2 \3 "),
+        _rule(": ,", r"([:,])([^\d])", r" \1 \2", engine),
+        _rule(": ,", "([:,])$", r" \1 "),
+        _rule("..", r"\.{2,}", r" \g<0> "),
+        _rule("; @ # $ % &", "[;@#$%&]", r" \g<0> "),
+        _rule("\u2012 \u2013 \u2014 \u2015", "[\u2012-\u2015]", r" \g<0> "),
+        _rule(".", rf"""([^.])(\.)([\])}}>"']*+){_SPACE}*$""", r"\1 \2\3 "),
+        _rule("? !", "[?!]", r" \g<0> "),
+        _rule("'", "([^'])' ", r"\1 ' "),
+        _rule("*", r"\*", r" \g<0> "),
+        _rule("] [ ( ) { } < >", r"[\]\[(){}<>]", r" \g<0> "),
+        _rule("--", "--", r" -- "),
+    )
+
+
+_CLOSING_RULES = (
+    _rule("» ” ’", "([»”’])", r" \1 "),
+    _rule("''", "''", " '' "),
+    _rule('"', '"', " '' "),
+    # Only the rules with an apostrophe look at the kind of white space.
+    _rule("'", f"{_SPACE}+", " "),
+    _rule("'", "([^' ])('[sS]|'[mM]|'[dD]|') ", r"\1 \2 "),
+    _rule("'", "([^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) ", r"\1 \2 "),
+)
+
+_CONTRACTIONS = tuple(
+    (joined, re.compile(f"(?i){pattern}").sub)
+    for joined, pattern in (
+        ("cannot", r"\b(can)(not)\b"),
+        ("d'ye", r"\b(d)('ye)\b"),
+        ("gimme", r"\b(gim)(me)\b"),
+        ("gonna", r"\b(gon)(na)\b"),
+        ("gotta", r"\b(got)(ta)\b"),
+        ("lemme", r"\b(lem)(me)\b"),
+        ("more'n", r"\b(more)('n)\b"),
+        ("wanna", r"\b(wan)(na)(?=\s)"),
+        ("'tis", r" ('t)(is)\b"),
+        ("'twas", r" ('t)(was)\b"),
+    )
+)
+
+
+def _applied(rules: tuple[_Rule, ...], text: str) -> str:
+    for needed, substitute, replacement in rules:
+        for part in needed:
+            if part in text:
+                text = substitute(replacement, text)
+                break
+    return text
+
+
+def _treebank_whole(text: str) -> list[str]:
+    """The tokens of a whole text, by the library's sequence of substitutions."""
+    plain = text.isascii()
+    text = _applied(_CLOSING_RULES, f" {_applied(_opening_rules(plain), text)} ")
+    lower = text.lower()
+    for joined, substitute in _CONTRACTIONS:
+        # Outside ASCII other letters fold to these (a dotted I, a long s), so there the pattern decides.
+        if joined in lower or not plain:
+            text = substitute(r" \1 \2 ", text)
+    return text.split()
+
+
+_CONTRACTED = frozenset(joined for joined, _ in _CONTRACTIONS)
+
+
+def _treebank_piece(piece: str) -> tuple[str, ...]:
+    """The tokens of a piece that stands after a space and is not the end of its text."""
+    if piece.isascii() and piece.lower() not in _CONTRACTED:
+        if piece.isalpha():
+            return (piece,)
+        if piece[-1] in ",;:?!" and piece[:-1].isalpha() and piece[:-1].lower() not in _CONTRACTED:
+            return piece[:-1], piece[-1]
+    # The word after it keeps the rules for the end of a text away.
+    return tuple(_treebank_whole(f" {piece} x")[:-1])
+
+
+_treebank_pieces = Memo(_treebank_piece)
+
+# A quote beside white space other than a space; separators on which the engines disagree.
+_NEEDS_WHOLE = re.compile("""[^\\S ](?:"|'')|'[^\\S ]|[\x1c-\x1f]""")
+
+
+def _end_length(pieces: list[str]) -> int:
+    """How many of the last pieces the rules for a final full stop or apostrophe can reach.
+
+    None when there is neither; else back to the last piece that holds a letter or digit.
+    """
+    sensitive = False
+    for length, piece in enumerate(reversed(pieces), start=1):
+        sensitive = sensitive or "." in piece or "'" in piece
+        if any(map(str.isalnum, piece)):
+            return length if sensitive else 0
+    return len(pieces)
+
+
+def treebank_tokens(text: str) -> list[str]:
+    """The tokens of NLTK's `word_tokenize(text, preserve_line=True)`.
+
+    That is `word_tokenize` without the sentence splitter, whose trained model is not part of any package: a full stop
+    inside the text stays with its word ("end. Next" gives `end.`), the last one is a token of its own.
+    """
+    # Printable text has no white space but spaces.
+    if text[:1] in ("'", '"') or (not text.isprintable() and _NEEDS_WHOLE.search(text)):
+        return _treebank_whole(text)
+    pieces = text.split()
+    end = _end_length(pieces)
+    tokens = list(chain.from_iterable(map(_treebank_pieces.__getitem__, pieces[: len(pieces) - end])))
+    if not end:
+        return tokens
+    word = pieces[-1]
+    if end == 1 and word[-1] == "." and word[:-1].isalpha() and word.isascii():
+        return [*tokens, *_treebank_pieces[word[:-1]], "."]
+    head = text.rsplit(None, end)[0] if end < len(pieces) else ""
+    return tokens + _treebank_whole(f" {text[len(head) :].lstrip()}")

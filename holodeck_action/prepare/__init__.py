@@ -1,0 +1,1 @@
+"""From files, flags and the environment to what can run: suites, settings, checks, the plan and its price."""

@@ -1,0 +1,322 @@
+"""Labelled answers judged now, by a metric of a suite: the labels bring the answers, nobody but judges is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TextIO
+
+from holodeck_action import __version__
+from holodeck_action.calibration.card import NO_THRESHOLD
+from holodeck_action.calibration.labels import LabelError, LabelledAnswer, Labels
+from holodeck_action.calibration.matching import Compared, Matched
+from holodeck_action.prepare.opening import Opened, model_environment, open_all
+from holodeck_action.prepare.preflight import Loaded, Prepared, Surroundings, judge_problems, shown_folder, suite_place
+from holodeck_action.prepare.settings import Flags, SettingsError, merge
+from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.judge_card import Configuration
+from holodeck_action.results.record import (
+    SCHEMA_VERSION,
+    Provenance,
+    Record,
+    RunInfo,
+    SuiteIdentity,
+    TrialRecord,
+    TurnRecord,
+)
+from holodeck_action.runner.schedule import TrialKey
+from holodeck_action.runner.stored import StoredRun, StoredTrials
+from holodeck_action.runner.trial import Clock
+from holodeck_action.scoring.scoring import TurnScorer
+from holodeck_action.suite.applicability import (
+    asserts,
+    effective_threshold,
+    judges_tool_calls,
+    missing_static_inputs,
+    needs_judge,
+    required_inputs,
+)
+from holodeck_action.suite.cases import FileInput
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.targets import RecordedTarget
+from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
+from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import one_line
+from holodeck_action.tracing.traces import FlushTime, traced_run
+from holodeck_action.workers.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from holodeck_action.llm.budget import Budget
+
+_FILE = FileInput(path="labels", type="text")
+"""Stands for the files whose texts the labels hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What came of judging: what there is to compare, and why judging ended early (None: it did not).
+
+    `configuration` is what decided the scores; None where no model grades.
+    """
+
+    matched: Matched
+    stopped: str | None
+    configuration: Configuration | None
+
+
+def prepare_labelled(
+    labels: Labels, metric: str | None, threshold: float | None, loaded: Loaded, flags: Flags, around: Surroundings
+) -> tuple[Prepared, str]:
+    """Make labelled answers ready to be judged.
+
+    Args:
+        labels: what humans say, with the answers.
+        metric: the metric's name; None for the suite's only judged one.
+        threshold: lowest passing score in place of the metric's own; None for its own.
+        loaded: the suite.
+        flags: the command line.
+        around: the outside world.
+
+    Returns:
+        What can be opened, one case for each label in the order of the file, and the metric's name.
+
+    Raises:
+        ConfigurationError: there is no such metric, nobody can grade by it, or a label lacks what it looks at.
+    """
+    suite = loaded.suite
+    place = suite_place(suite, around.cwd)
+    shown = shown_folder(suite.folder, around.cwd)
+    try:
+        specs = _specs_of(suite, metric, place)
+        if threshold is None:
+            _check_thresholds(labels, specs, shown)
+        cases = _cases(labels, suite, specs)
+        settings = merge(suite, flags, loaded.environ)
+    except LabelError as error:
+        raise ConfigurationError(error.problems) from error
+    except SettingsError as error:
+        raise ConfigurationError([f"{place}: {error}"]) from error
+    asked = replace(suite, cases=tuple(case for case, _ in cases))
+    problems = judge_problems(asked, asked.cases, settings, loaded.environ, shown)
+    if problems:
+        raise ConfigurationError(problems)
+    trials: Mapping[TrialKey, TrialRecord] = {(case.id, 0): trial for case, trial in cases}
+    record = Record(
+        schema_version=SCHEMA_VERSION,
+        suite=SuiteIdentity(suite.name, suite.file, suite.digest),
+        provenance=Provenance(__version__, f"labels:{labels.file}"),
+        gates=settings.gates,
+        quarantine=(),
+        stop_when_decided=False,
+        cases=(),
+        run=RunInfo("", "", "", 0.0, ""),
+    )
+    prepared = Prepared(
+        suite=asked,
+        environ=loaded.environ,
+        shown=shown,
+        settings=settings,
+        cases=asked.cases,
+        target=RecordedTarget(path=labels.file),
+        target_files=Checkout.anywhere(around.cwd),
+        stored=StoredRun(record, labels.digest, asked.cases, trials, ()),
+    )
+    return prepared, specs[0].label
+
+
+def judge_labelled(
+    labels: Labels, metric: str, prepared: Prepared, budget: Budget | None, clock: Clock, stderr: TextIO
+) -> Answered:
+    """Ask the judge for its verdict on every labelled answer.
+
+    Args:
+        labels: what `prepared` was made of.
+        metric: the metric's name.
+        prepared: from `prepare_labelled`.
+        budget: limits its calls beside the suite's own budget; None for no further limit.
+        clock: the time.
+        stderr: where notes go.
+
+    Raises:
+        ConfigurationError: the wire cannot be set up.
+    """
+    (opened,) = open_all([prepared], [None], budget, resume=False)
+
+    def tell(sentence: str) -> None:
+        stderr.write(f"note: {one_line(sentence, 1000)}\n")
+
+    with traced_run(prepared.suite, prepared.environ, opened.redactor, stderr, FlushTime(), tell):
+        trials = asyncio.run(_judge(opened, clock))
+    for notice in opened.notices:
+        tell(opened.redactor.text(notice))
+    stopped = next((budget.refusal for budget in opened.budgets if budget.refusal is not None), None)
+    compared = []
+    for row, case, trial in zip(labels.rows, prepared.cases, trials, strict=True):
+        (turn,) = trial.turns
+        (evaluation,) = turn.evaluations
+        compared.append(Compared(row, row.case or case.id, evaluation))
+    evaluations = tuple(item.evaluation for item in compared)
+    return Answered(Matched(metric, tuple(compared), evaluations), stopped, _configuration(opened, evaluations))
+
+
+def _configuration(opened: Opened, evaluations: Sequence[Evaluation]) -> Configuration | None:
+    if opened.judges is None:
+        return None
+    from holodeck_action.scoring.configurations import configuration_of, version_of
+
+    (spec,) = opened.item.cases[0].turns[0].metrics
+    environ = model_environment(opened.item)
+    return configuration_of(opened.item.suite, spec, version_of(evaluations), environ, opened.redactor)
+
+
+async def _judge(opened: Opened, clock: Clock) -> list[TrialRecord]:
+    item = opened.item
+    assert item.stored is not None
+    pool = WorkerPool(item.suite.folder, environ=item.environ, size=item.settings.workers)
+    if opened.judges is not None and opened.reuse is None:
+        opened.judges.prepare()
+    scorer = TurnScorer(
+        item.suite,
+        pool=pool,
+        clock=clock.now,
+        new_id=lambda: str(uuid.uuid4()),
+        judges=opened.judges,
+        reuse=opened.reuse,
+    )
+    trials = StoredTrials(item.stored, scorer, clock, opened.redactor)
+    slots = asyncio.Semaphore(item.settings.concurrency)
+    try:
+        return await asyncio.gather(*(trials.run(case, 0, slots) for case in item.cases))
+    finally:
+        if opened.wire is not None:
+            await opened.wire.close()
+        await opened.target_pool.close()
+        await pool.close()
+
+
+def _specs_of(suite: Suite, metric: str | None, place: str) -> list[MetricSpec]:
+    """Return the entries of the metric, in the order of the cases; at least one."""
+    entries: dict[str, dict[int, MetricSpec]] = {}
+    for case in suite.cases:
+        for turn in case.turns:
+            for spec in turn.metrics:
+                if spec.config.enabled:
+                    entries.setdefault(spec.label, {})[id(spec)] = spec
+    names = [name for name, specs in entries.items() if any(needs_judge(spec.config) for spec in specs.values())]
+    if metric is None and len(names) == 1:
+        return list(entries[names[0]].values())
+    if metric is not None and metric in entries:
+        return list(entries[metric].values())
+    there = ", ".join(sorted(entries)) or "none"
+    if metric is None:
+        raise LabelError([f"{place}: say with --metric which one the labels are about (there are: {there})"])
+    raise LabelError([f"{place}: no case has a metric called {metric!r} (there are: {there})"])
+
+
+def _check_thresholds(labels: Labels, specs: Sequence[MetricSpec], shown: str) -> None:
+    """Refuse what gives no verdict before anything is paid for it."""
+    for spec in specs:
+        if not asserts(spec.config) or (labels.scores and effective_threshold(spec.config) is None):
+            where = f"{shown}/{spec.mark}" if shown else str(spec.mark)
+            raise LabelError([f"{where}: {spec.label} {NO_THRESHOLD}"])
+
+
+def _cases(labels: Labels, suite: Suite, specs: Sequence[MetricSpec]) -> list[tuple[Case, TrialRecord]]:
+    """Make a case with one turn, and a trial with its answer, of every label."""
+    found: list[tuple[Case, TrialRecord]] = []
+    problems: list[str] = []
+    for row in labels.rows:
+        mark = SourceMark(labels.file, row.line, 1)
+        where = f"{labels.file}:{row.line}"
+        try:
+            turn = _text_turn(row, mark, specs) if row.case is None else _case_turn(row, suite, specs[0].label)
+        except LabelError as error:
+            problems += [f"{where}: {problem}" for problem in error.problems]
+            continue
+        turn = replace(
+            turn,
+            index=0,
+            mark=mark,
+            retrieval_context=turn.retrieval_context if row.retrieval_context is None else row.retrieval_context,
+            files=() if row.context is None else (_FILE,),
+        )
+        lacking = [*_lacking(turn, turn.metrics[0])]
+        if lacking:
+            problems.append(f"{where}: {specs[0].label} needs {' and '.join(lacking)}, which the row does not give")
+            continue
+        found.append(_case(row, turn, mark))
+    if problems:
+        raise LabelError(problems)
+    return found
+
+
+def _case(row: LabelledAnswer, turn: Turn, mark: SourceMark) -> tuple[Case, TrialRecord]:
+    name = f"line {row.line}"
+    digest = hashlib.sha256(repr((turn.input, row.response)).encode("utf-8", "surrogatepass")).hexdigest()
+    case = Case(id=f"line-{row.line}", name=name, content_hash=digest, mark=mark, turns=(turn,), multi_turn=False)
+    answered = TurnRecord(
+        index=0,
+        input=turn.input,
+        source=mark,
+        ground_truth=turn.ground_truth,
+        response=row.response,
+        retrieval_context=turn.retrieval_context,
+        context=row.context,
+    )
+    return case, TrialRecord(0, (answered,))
+
+
+def _text_turn(row: LabelledAnswer, mark: SourceMark, specs: Sequence[MetricSpec]) -> Turn:
+    """Return the turn of a row that holds the texts itself."""
+    if any(spec.config != specs[0].config for spec in specs):
+        raise LabelError(
+            [f"column case: cases configure {specs[0].label} differently: name the case whose configuration counts"]
+        )
+    assert row.input is not None
+    return Turn(0, row.input, mark, row.ground_truth, metrics=(replace(specs[0], inherited=False),))
+
+
+def _case_turn(row: LabelledAnswer, suite: Suite, label: str) -> Turn:
+    """Return the turn of the suite that a row names, with the one metric."""
+    cases = [case for case in suite.cases if case.id == row.case]
+    cases = cases or [case for case in suite.cases if case.name == row.case]
+    if len(cases) != 1:
+        raise LabelError(
+            [f"column case: {len(cases) or 'no'} cases of the suite are called {cut(str(row.case), 80)!r}"]
+        )
+    turns = [
+        (turn, spec)
+        for turn in cases[0].turns
+        for spec in turn.metrics
+        if spec.label == label and spec.config.enabled and row.turn in (None, turn.index)
+    ]
+    if len(turns) != 1:
+        how_many = f"{len(turns)} turns have" if turns else "no such turn has"
+        raise LabelError([f"column {'turn' if turns or row.turn is not None else 'case'}: {how_many} metric {label}"])
+    if row.response is None:
+        raise LabelError(["column response: give the answer that is labelled, or a record of it with --results"])
+    if row.trial is not None:
+        raise LabelError(["column trial: only the answers of a record (--results) have trials"])
+    ((turn, spec),) = turns
+    for column, own in (("input", turn.input), ("ground_truth", turn.ground_truth)):
+        given = getattr(row, column)
+        if given is not None and given != own:
+            raise LabelError([f"column {column}: the case has another text; leave out the case, or the column"])
+    return replace(turn, metrics=(replace(spec, inherited=False),), expected_tools=None)
+
+
+def _lacking(turn: Turn, spec: MetricSpec) -> Iterator[str]:
+    """Name what a metric looks at that a label does not bring."""
+    yield from missing_static_inputs(spec, turn)
+    required = required_inputs(spec.config)
+    if "retrieval_context" in required and turn.retrieval_context is None:
+        yield "retrieval_context"
+    if "retrieved_chunks" in required:
+        yield "retrieved_chunks"
+    if judges_tool_calls(spec.config):
+        yield "tool_invocations"

@@ -1,0 +1,283 @@
+"""Suites opened: what they need is built and what an interrupted run left is read, before anything runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holodeck_action.prepare.preflight import Prepared
+from holodeck_action.results.agent_errors import TargetError
+from holodeck_action.results.consumption import reused_of
+from holodeck_action.results.record import Record
+from holodeck_action.runner.conditions import silence_on_tools
+from holodeck_action.runner.identity import named_modules, run_identity
+from holodeck_action.runner.imports import ImportedFiles
+from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
+from holodeck_action.suite.applicability import judged_metrics
+from holodeck_action.suite.configuration_errors import ConfigurationError, Located, target_problem, through
+from holodeck_action.suite.targets import AnyTarget, HttpTarget, ModelTarget
+from holodeck_action.suite.values import Suite
+from holodeck_action.targets.attachments.files import CaseFiles
+from holodeck_action.targets.base import Agent
+from holodeck_action.targets.registry import build_agent
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import credentials_in, environment_secrets
+from holodeck_action.tools.mcp_settings import server_secrets
+from holodeck_action.tracing.traces import secrets_of
+from holodeck_action.workers.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from holodeck_action.llm.budget import Budget
+    from holodeck_action.llm.wire import Wire
+    from holodeck_action.scoring.judges import Judges
+    from holodeck_action.scoring.reuse import Reuse
+    from holodeck_action.targets.own import OwnAgent
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A suite that can run: its agent is built, and what an interrupted run finished is read.
+
+    `folder` is where its files go, None for nowhere. `agent` is None where stored answers are graded; `own` is the
+    agent where it is the suite's own model. `budgets` limit its calls. `wire` carries the calls of models, None where
+    none is asked; `judges` are those that grade, `reuse` has the verdicts of earlier runs (None: all are asked for).
+    `files` reads the files of its cases, None where there are none. `imported` are the files of its code.
+    """
+
+    item: Prepared
+    folder: Path | None
+    agent: Agent | None
+    own: OwnAgent | None
+    budgets: tuple[Budget, ...]
+    wire: Wire | None
+    judges: Judges | None
+    reuse: Reuse | None
+    files: CaseFiles | None
+    target_pool: WorkerPool
+    imported: ImportedFiles
+    redactor: Redactor
+    identity: Mapping[str, Any]
+    resumed: Resumed
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the reader should know; more may come while the suite runs."""
+        return (
+            *(() if self.agent is None else self.agent.notices),
+            *(() if self.agent is None else silence_on_tools(self.agent, self.item.cases)),
+            *(() if self.wire is None else self.wire.notices),
+            *(() if self.reuse is None else self.reuse.notices),
+        )
+
+    def completed(self, record: Record) -> Record:
+        """Return a record with what the calls of models came to, how metrics were judged, and what judge cards tell."""
+        if self.wire is not None:
+            calls = replace(self.wire.model_calls, reused=reused_of(record))
+            record = replace(record, run=replace(record.run, model_calls=calls))
+        if self.judges is None:
+            return record
+        from holodeck_action.scoring.configurations import with_cards
+
+        return with_cards(record, self.item.suite, self.item.cards, model_environment(self.item), self.redactor)
+
+
+def budget_of(max_cost_usd: float | None, max_tokens: int | None) -> Budget | None:
+    """Return a budget with nothing spent; None where there is no limit."""
+    if max_cost_usd is None and max_tokens is None:
+        return None
+    from holodeck_action.llm.budget import Budget
+
+    return Budget(max_cost_usd=max_cost_usd, max_tokens=max_tokens)
+
+
+def open_all(
+    prepared: Sequence[Prepared], folders: Sequence[Path | None], shared: Budget | None, *, resume: bool
+) -> list[Opened]:
+    """Open what every suite needs before anything runs.
+
+    Args:
+        prepared: the suites.
+        folders: where the files of each go, None for nowhere.
+        shared: limits the calls of all of them together.
+        resume: whether to read what an interrupted run finished.
+
+    Raises:
+        ConfigurationError: the problems of all suites.
+    """
+    suites: list[Opened] = []
+    problems: list[str | Located] = []
+    for item, folder in zip(prepared, folders, strict=True):
+        redactor = redactor_of(item.suite, item.environ, item.target)
+        try:
+            suites.append(_open(item, redactor, shared))
+            if folder is not None:
+                suites[-1] = _in_folder(suites[-1], folder, resume=resume)
+        except TargetError as error:
+            problem = target_problem(item.suite, item.shown, str(error), written=item.written)
+            problems.append(through(problem, redactor.text))
+        except JournalError as error:
+            problems.append(redactor.text(str(error)))
+    if problems:
+        asyncio.run(close_all(suites))
+        raise ConfigurationError(problems)
+    return suites
+
+
+def redactor_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | None = None) -> Redactor:
+    """Return what takes the secrets of a suite out of everything that is kept or shown of its run."""
+    found = suite.secrets | environment_secrets(environ) | secrets_of(suite, environ)
+    if isinstance(target, HttpTarget):
+        found |= set(credentials_in(target.url))
+    return Redactor(found | server_secrets(suite.agent.tools or (), suite.checkout))
+
+
+def _open(item: Prepared, redactor: Redactor, shared: Budget | None) -> Opened:
+    # A turn's deadline runs while it waits for a process: there is one for every conversation.
+    imported = ImportedFiles(item.suite.checkout, named_modules(item.suite, item.target))
+    pool = WorkerPool(item.suite.folder, environ=item.environ, size=item.settings.concurrency, imported=imported)
+    settings = item.settings
+    budgets = tuple(
+        budget for budget in (budget_of(settings.max_cost_usd, settings.max_tokens), shared) if budget is not None
+    )
+    files = None if item.stored is not None else _files(item)
+    wire: Wire | None = None
+    judges: Judges | None = None
+    reuse: Reuse | None = None
+    judged = bool(judged_metrics(item.cases))
+    if judged or isinstance(item.target, ModelTarget):
+        wire = _wire(item, redactor, budgets)
+    if judged and wire is not None:
+        judges = _judges(item, wire)
+        reuse = _reuse(item, redactor, judges)
+    own: OwnAgent | None = None
+    agent: Agent | None = None
+    if isinstance(item.target, ModelTarget):
+        assert wire is not None
+        agent = own = _own_agent(item, redactor, wire, files, imported)
+    elif item.stored is None:
+        agent = build_agent(
+            item.suite,
+            item.target,
+            files=item.target_files,
+            environ=item.environ,
+            max_bytes=settings.max_response_bytes,
+            pool=pool,
+        )
+    nothing = Resumed({}, 0, ())
+    return Opened(item, None, agent, own, budgets, wire, judges, reuse, files, pool, imported, redactor, {}, nothing)
+
+
+def _in_folder(opened: Opened, folder: Path, *, resume: bool) -> Opened:
+    """Return a suite with the folder of its files, and with what an interrupted run left there.
+
+    Raises:
+        TargetError: a file of the target cannot be read.
+        JournalError: the journal there cannot be continued.
+    """
+    item = opened.item
+    try:
+        identity = opened.redactor.value(run_identity(item.suite, item.target, item.target_files))
+    except OSError as error:
+        raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
+    resumed = read_for_resume(folder / JOURNAL_FILE, identity, opened.imported.changed) if resume else opened.resumed
+    return replace(opened, folder=folder, identity=identity, resumed=resumed)
+
+
+def _files(item: Prepared) -> CaseFiles | None:
+    """Prepare what reads the files of the cases; None where there are none.
+
+    Raises:
+        TargetError: the suite's model is to be given files that cannot be read here.
+    """
+    if not any(turn.files for case in item.cases for turn in case.turns):
+        return None
+    from holodeck_action.targets.attachments.building import build_files
+    from holodeck_action.targets.attachments.files import check_packages
+
+    if isinstance(item.target, ModelTarget):
+        check_packages(item.cases)
+    settings = item.settings
+    return build_files(
+        item.suite.checkout,
+        file_timeout_s=settings.files.file_timeout_s,
+        download_timeout_s=settings.files.download_timeout_s,
+        cache=settings.files.cache,
+        online=settings.calls.mode != "replay",
+        environ=item.environ,
+    )
+
+
+def _wire(item: Prepared, redactor: Redactor, budgets: Sequence[Budget]) -> Wire:
+    from holodeck_action.llm.prices import list_price
+    from holodeck_action.llm.wire import Wire, WireSettings
+
+    calls = item.settings.calls
+    settings = WireSettings(
+        calls.mode,
+        calls.folder,
+        calls.cache,
+        calls.ttl_s,
+        max_in_flight=item.settings.concurrency,
+        rate_limit_wait_s=item.settings.rate_limit_wait_s,
+    )
+    return Wire(settings, redactor=redactor, price=list_price, budgets=budgets)
+
+
+def model_environment(item: Prepared) -> Mapping[str, str]:
+    """Return where keys and addresses are that model references leave out; what is only replayed needs no key."""
+    from holodeck_action.targets.own import environment_of
+
+    return environment_of(item.environ, replayed=item.settings.calls.mode == "replay")
+
+
+def _own_agent(
+    item: Prepared, redactor: Redactor, wire: Wire, files: CaseFiles | None, imported: ImportedFiles
+) -> OwnAgent:
+    from holodeck_action.targets.own import Limits, build_own
+
+    limits = Limits(item.settings.turn_timeout_s, item.settings.max_response_bytes)
+    return build_own(item.suite, model_environment(item), limits, wire, redactor, files, imported)
+
+
+def _judges(item: Prepared, wire: Wire) -> Judges:
+    """Find the judges.
+
+    Raises:
+        TargetError: a budget in US dollars is to hold for a judge whose price is not known.
+    """
+    # What `completed` needs, too: when a run is stopped, DeepEval's import may be under way, and would be waited for.
+    import holodeck_action.scoring.configurations  # noqa: F401
+    from holodeck_action.scoring.judges import Judges, plans_of
+    from holodeck_action.targets.own import check_price
+
+    environ = model_environment(item)
+    if wire.limits_cost:
+        for config in judged_metrics(item.cases).values():
+            for plan in plans_of(item.suite, config, environ):
+                check_price(plan)
+    return Judges(item.suite, environ, wire)
+
+
+def _reuse(item: Prepared, redactor: Redactor, judges: Judges) -> Reuse | None:
+    """Prepare what keeps verdicts, beside the calls that the wire keeps; a recording is to prove the judges' calls."""
+    calls = item.settings.calls
+    if calls.mode != "live" or calls.cache is None:
+        return None
+    from holodeck_action.scoring.reuse import Reuse
+    from holodeck_action.scoring.verdict_cache import VerdictCache
+
+    cache = VerdictCache(calls.cache / "verdicts", redactor, calls.ttl_s, lambda: datetime.now(UTC))
+    return Reuse(item.suite, model_environment(item), cache, redactor, judges.prepare)
+
+
+async def close_all(suites: Sequence[Opened]) -> None:
+    """Release what suites hold that were opened and did not run."""
+    for opened in suites:
+        if opened.agent is not None:
+            await opened.agent.close()
+        if opened.wire is not None:
+            await opened.wire.close()

@@ -1,0 +1,85 @@
+"""What one call of the program asks for: flags over inputs (DESIGN §6), checked before anything is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from holodeck_action.prepare.preflight import Allowed, failed_cases
+from holodeck_action.prepare.settings import Flags
+from holodeck_action.results.verdict import EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_VIOLATED
+from holodeck_action.suite.configuration_errors import ConfigurationError
+
+FailOn = Literal["violation", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A run that is asked for.
+
+    Paths and suites are as they were given. `fail_on` says which verdicts the exit code of the process tells:
+    `violation` every one, `never` none (configuration errors always fail). `dry_run` asks for the plan alone.
+    """
+
+    suites: tuple[str, ...]
+    flags: Flags
+    output_dir: Path | None
+    resume: bool
+    allow_empty: bool
+    env_file: Path | None
+    allowed: Allowed
+    template: Path | None
+    fail_on: FailOn
+    dry_run: bool = False
+
+    def process_exit_code(self, verdict_code: int) -> int:
+        """Return the exit code of the process for the exit code of a verdict."""
+        tolerated = self.fail_on == "never" and verdict_code in (EXIT_VIOLATED, EXIT_INCOMPLETE, EXIT_STOPPED)
+        return EXIT_PASSED if tolerated else verdict_code
+
+
+def request_from(*layers: Mapping[str, Any]) -> Request:
+    """Merge what is asked for, the highest layer first, and check that it fits together.
+
+    Args:
+        layers: value by setting; None, False and the empty tuple say nothing. Settings that no run has are passed over.
+
+    Raises:
+        ConfigurationError: values contradict each other, or the results to take failed cases from cannot be read.
+    """
+    given: dict[str, Any] = {}
+    for layer in reversed(layers):
+        given.update({name: value for name, value in layer.items() if not _silent(value)})
+    output_dir, resume = given.get("output_dir"), given.get("resume", False)
+    if resume and output_dir is None:
+        raise ConfigurationError(["--resume needs the --output-dir of the interrupted run"])
+    if given.get("replay") is not None and (given.get("record") or given.get("cache")) is not None:
+        raise ConfigurationError(["--replay answers from its folder alone: leave out --record and --cache"])
+    repeat, min_pass = given.get("repeat"), given.get("min_pass")
+    if repeat is not None and min_pass is not None and min_pass > repeat:
+        raise ConfigurationError([f"min-pass {min_pass} is more than repeat {repeat}: no case could pass"])
+    for name in ("turn_timeout", "case_timeout", "run_timeout"):
+        given[f"{name}_s"] = given.get(name)
+    failed_from = given.pop("failed_from", None)
+    flags = {item.name: given[item.name] for item in fields(Flags) if given.get(item.name) is not None}
+    if failed_from is not None:
+        flags["failed_from"] = failed_cases(failed_from)
+    return Request(
+        suites=given.get("suites") or ("agent.yaml",),
+        flags=Flags(**flags),
+        output_dir=output_dir,
+        resume=resume,
+        allow_empty=given.get("allow_empty", False),
+        env_file=given.get("env_file"),
+        allowed=Allowed(tuple(given.get("allow_paths", ())), given.get("allow_plain_http", False)),
+        template=given.get("template"),
+        fail_on=given.get("fail_on", "violation"),
+        dry_run=given.get("dry_run", False),
+    )
+
+
+def _silent(value: Any) -> bool:
+    # 0 says something, and equals False.
+    return value is None or value is False or value == ()

@@ -1,0 +1,1 @@
+"""Metrics run over answers: judges, panels, reuse of earlier verdicts, evaluations."""

@@ -1,0 +1,118 @@
+"""Computations of one turn, one after the other in one daemon thread, each under its own time limit."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from holodeck_action.results.record import Usage
+from holodeck_action.workers.threads import DaemonThreads
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[T]):
+    """A computation and the seconds it may take."""
+
+    compute: Callable[[], T]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[T]):
+    """What came of a job: its result, or the error it raised.
+
+    `duration_ms` is its wall time; None when it never ran. `usage` is what its model calls took; None without any.
+    `cached`: it was done by an earlier run, and both are of then.
+    """
+
+    result: T | None
+    error: Exception | None
+    duration_ms: float | None
+    usage: Usage | None = None
+    cached: bool = False
+
+
+class _Batch(Generic[T]):
+    """Jobs on their way through a thread: what is done, and since when the current one runs (0.0: not begun)."""
+
+    def __init__(self, jobs: Sequence[Job[T]]) -> None:
+        self.jobs = jobs
+        self.done: list[Done[T]] = []
+        self.started = 0.0
+        self._abandoned = False
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        self.started = time.perf_counter()
+        for job in self.jobs:
+            result: T | None = None
+            failure: Exception | None = None
+            try:
+                result = job.compute()
+            except Exception as error:  # noqa: BLE001 - one metric's trouble is nobody else's
+                failure = error
+            ended = time.perf_counter()
+            with self._lock:
+                if self._abandoned:
+                    return
+                self.done.append(Done(result, failure, 1000 * (ended - self.started)))
+                self.started = ended
+
+    def abandon(self) -> None:
+        with self._lock:
+            self._abandoned = True
+
+    def check(self) -> tuple[Job[T] | None, float]:
+        """Abandon the batch if its current job has exceeded its time; return that job, or None.
+
+        The second value is in how many seconds to check again.
+        """
+        with self._lock:
+            waiting = self.jobs[len(self.done) :]
+            shortest = min((job.timeout_s for job in waiting), default=1.0)
+            if not self.started or not waiting:
+                return None, shortest
+            left = waiting[0].timeout_s - (time.perf_counter() - self.started)
+            if left > 0:
+                return None, min(left, shortest)
+            self._abandoned = True
+            return waiting[0], 0.0
+
+
+async def compute_all(threads: DaemonThreads, jobs: Sequence[Job[T]]) -> list[Done[T]]:
+    """Run jobs in order, in one thread as long as none exceeds its time.
+
+    A job that does is left behind in its thread with a `TimeoutError` as its outcome, and the rest goes on in another.
+    """
+    finished: list[Done[T]] = []
+    while len(finished) < len(jobs):
+        batch = _Batch(jobs[len(finished) :])
+        future = asyncio.wrap_future(threads.submit(batch.run))
+        try:
+            hung = await _watch(future, batch)
+        finally:
+            batch.abandon()
+            future.cancel()
+        finished += batch.done
+        if hung is not None:
+            threads.replace_hung()
+            late = TimeoutError(f"the evaluation took longer than {hung.timeout_s:g} s")
+            finished.append(Done(None, late, 1000 * hung.timeout_s))
+    return finished
+
+
+async def _watch(future: asyncio.Future[None], batch: _Batch[T]) -> Job[T] | None:
+    """Wait until the batch is through; return the job that exceeded its time, if one did."""
+    hung, wait = batch.check()
+    while hung is None:
+        done, _ = await asyncio.wait({future}, timeout=wait)
+        if done:
+            return None
+        hung, wait = batch.check()
+    return hung

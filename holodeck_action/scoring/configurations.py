@@ -1,0 +1,107 @@
+"""What decides the scores of judged metrics, kept with a run so that judge cards can be held against it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from holodeck_action.llm.errors import ModelConfigError
+from holodeck_action.results.cards import summarise_card
+from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.judge_card import Configuration, JudgeCard
+from holodeck_action.results.record import Record
+from holodeck_action.scoring.judges import plans_of
+from holodeck_action.scoring.reuse import digest_of, judge_identity, library_of
+from holodeck_action.suite.applicability import judged_parts
+from holodeck_action.suite.panels import panel_of
+from holodeck_action.suite.values import MetricSpec, Suite
+from holodeck_action.text.redaction import Redactor
+
+_OUTSIDE = {"enabled", "fail_on_error", "timeout_ms", "retry_on_failure", "threshold", "model", "judges"}
+"""Fields of a metric that change no score, that are compared by themselves, or that its judges stand for."""
+
+
+def configuration_of(
+    suite: Suite, spec: MetricSpec, version: str | None, environ: Mapping[str, str], redactor: Redactor
+) -> Configuration | None:
+    """Return what decides the scores of a metric; None where no model grades, or none that can be found.
+
+    Args:
+        suite: the suite.
+        spec: an entry of the metric; entries of one name differ in nothing but the threshold.
+        version: of the metric's formula; None where it is not known.
+        environ: where keys and addresses are that model references leave out.
+        redactor: masks secrets before a digest is made.
+    """
+    try:
+        parts = [(name, part, plans_of(suite, part, environ)) for name, part in judged_parts(spec.config)]
+    except ModelConfigError:
+        return None
+    if not parts:
+        return None
+    judges = [judge_identity(plan) for _, _, plans in parts for plan in plans]
+    panels = []
+    for name, part, plans in parts:
+        panel = panel_of(suite.policy.judges, part)
+        how = None if panel is None else [len(panel.models), panel.aggregation, panel.min_successful]
+        panels.append([name, len(plans), how])
+    config = spec.config
+
+    def digest(value: object) -> str:
+        return digest_of(redactor.value(value))
+
+    return Configuration(
+        judges=tuple(redactor.text(f"{judge['provider']}/{judge['model']}") for judge in judges),
+        addresses=digest([[judge["endpoint"], judge["api_version"]] for judge in judges]),
+        model_settings=digest([[judge["settings"], judge["reasoning"]] for judge in judges]),
+        panel=digest(panels),
+        metric=digest({"type": config.type, "config": config.model_dump(mode="json", exclude=_OUTSIDE)}),
+        version=f"{version or 'unknown'}, {library_of(config)}",
+    )
+
+
+def with_cards(
+    record: Record, suite: Suite, cards: Mapping[str, JudgeCard], environ: Mapping[str, str], redactor: Redactor
+) -> Record:
+    """Keep with a run what decided the scores of its judged metrics, and what their judge cards tell.
+
+    Where the suite has cards, a notice names the judged metrics that have none.
+
+    Args:
+        record: the whole run.
+        suite: the suite.
+        cards: its judge cards by metric.
+        environ: where keys and addresses are that model references leave out.
+        redactor: masks secrets.
+    """
+    evaluations: dict[str, list[Evaluation]] = {}
+    for case in record.cases:
+        for turn in (turn for trial in case.trials for turn in trial.turns):
+            for evaluation in turn.evaluations:
+                evaluations.setdefault(evaluation.evaluator_name, []).append(evaluation)
+    specs = {spec.label: spec for case in suite.cases for turn in case.turns for spec in turn.metrics}
+    configurations: dict[str, Configuration] = {}
+    summaries = []
+    without = []
+    for label in sorted(specs):
+        name = redactor.text(label)
+        found = [evaluation for evaluation in evaluations.get(name, ()) if evaluation.status != "skipped"]
+        if not found:
+            continue
+        configuration = configuration_of(suite, specs[label], version_of(found), environ, redactor)
+        if configuration is None:
+            continue
+        configurations[name] = configuration
+        if label in cards:
+            summaries.append(redactor.value(summarise_card(cards[label], name, configuration, found)))
+        else:
+            without.append(name)
+    notices = record.notices
+    if cards and without:
+        notices = (*notices, f"no judge card says what the judges of these metrics are worth: {', '.join(without)}")
+    return replace(record, configurations=configurations, cards=tuple(summaries), notices=notices)
+
+
+def version_of(evaluations: Sequence[Evaluation]) -> str | None:
+    """Return the version of the formula that gave evaluations of one metric; None where none of them names it."""
+    return next((found.evaluator_version for found in evaluations if found.evaluator_version is not None), None)

@@ -1,0 +1,90 @@
+"""What came of a metric as an `Evaluation`: done, failed, skipped or never begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, describe
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.results.evaluation import ErrorInfo, Evaluation, Status
+from holodeck_action.results.record import Usage
+from holodeck_action.scoring.computing import Done
+from holodeck_action.scoring.planning import PlannedMetric
+
+
+class EvaluationWriter:
+    """Writes the evaluations of one turn; they share its event id and their time."""
+
+    def __init__(self, clock: Callable[[], datetime], new_id: Callable[[], str]) -> None:
+        self._new_id = new_id
+        self._timestamp = clock().isoformat()
+        self._target = f"evt_{new_id()}"
+
+    def skipped(self, metric: PlannedMetric, reason: str) -> Evaluation:
+        """Return the evaluation of a metric that does not apply."""
+        return self._write(metric, "skipped", reason)
+
+    def pending(self, metric: PlannedMetric, reason: str) -> Evaluation:
+        """Return the evaluation of a metric that was planned and did not happen."""
+        return self._write(metric, "pending", reason)
+
+    def done(self, metric: PlannedMetric, done: Done[EvaluationResult]) -> Evaluation:
+        """Return the evaluation of a metric that was tried."""
+        if done.result is None:
+            error = error_info(done.error or EvaluationError("nothing came of the evaluation"))
+            return self._write(metric, "failed", error.message, None, done, error)
+        return self._write(metric, "completed", done.result.reasoning, done.result, done)
+
+    def _write(
+        self,
+        metric: PlannedMetric,
+        status: Status,
+        explanation: str,
+        result: EvaluationResult | None = None,
+        done: Done[EvaluationResult] | None = None,
+        error: ErrorInfo | None = None,
+    ) -> Evaluation:
+        usage = None if done is None else done.usage
+        return Evaluation(
+            evaluation_id=f"eval_{self._new_id()}",
+            target_event_id=self._target,
+            evaluator_name=metric.spec.label,
+            evaluator_version=metric.evaluator.version if isinstance(metric.evaluator, BaseEvaluator) else None,
+            score=None if result is None else result.score,
+            explanation=explanation,
+            criteria=metric.criteria,
+            metadata={} if result is None else _metadata(result, usage),
+            timestamp=self._timestamp,
+            duration_ms=None if done is None else done.duration_ms,
+            status=status,
+            confidence=None if result is None else result.confidence,
+            cost_usd=None if usage is None else usage.cost_usd,
+            error=error,
+            cached=done is not None and done.cached,
+        )
+
+
+def error_info(error: Exception) -> ErrorInfo:
+    """Return why an evaluation failed."""
+    if isinstance(error, EvaluationError):
+        kind = type(error.__cause__ or error).__name__
+        return ErrorInfo(kind, error.message or describe(error), error.code, error.context)
+    if isinstance(error, TimeoutError):
+        return ErrorInfo("TimeoutError", str(error), "timeout")
+    return ErrorInfo(type(error).__name__, describe(error), "evaluator_error")
+
+
+def _metadata(result: EvaluationResult, usage: Usage | None) -> dict[str, Any]:
+    metadata = dict(result.metadata)
+    if usage is not None:
+        metadata["usage"] = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
+    if result.raw_score is not None:
+        metadata["raw_score"] = result.raw_score
+    if result.evaluation_steps is not None:
+        metadata["evaluation_steps"] = list(result.evaluation_steps)
+    # A verdict that follows from a threshold is left to whoever judges the record: the threshold may change.
+    if result.threshold is None and result.passed is not None:
+        metadata["passed"] = result.passed
+    return metadata

@@ -1,0 +1,289 @@
+"""Who grades: the models of a suite's judged metrics, each built once."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+
+from holodeck_action.llm.calls import Account
+from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.errors import ModelConfigError
+from holodeck_action.llm.judge import JudgeModel, judge_plan
+from holodeck_action.llm.providers import Keyless, ModelPlan
+from holodeck_action.metrics.azure import library as azure
+from holodeck_action.metrics.azure.base import SUPPORTED_PROVIDERS
+from holodeck_action.metrics.azure.metrics import EVALUATORS
+from holodeck_action.metrics.deepeval import library as deepeval
+from holodeck_action.metrics.importing import in_background
+from holodeck_action.suite.applicability import AZURE_TOP, by_deepeval, judged_metrics, model_of
+from holodeck_action.suite.errors import Problem
+from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.metric_base import MetricModel
+from holodeck_action.suite.metrics import DeepEvalToolCorrectnessMetric, GEvalMetric, RagMetric, StandardMetric
+from holodeck_action.suite.notices import MIGRATION
+from holodeck_action.suite.panels import Panel, panel_of
+from holodeck_action.suite.preset_metrics import GradedPart
+from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.suite.values import Suite
+
+_MOMENT_S = 0.05
+"""Seconds after the first turn in which its request leaves; who imports something new later waits for the other."""
+
+
+class Judges:
+    """The judges of a suite; equal references share one."""
+
+    def __init__(self, suite: Suite, environ: Mapping[str, str], clients: Clients) -> None:
+        """Prepare; nothing is imported or opened.
+
+        Args:
+            suite: the suite.
+            environ: where keys and addresses are that the references leave out.
+            clients: the wire.
+        """
+        self._suite = suite
+        self._environ = environ
+        self._clients = clients
+        self._models: dict[tuple[Account, str, str | None, str], JudgeModel] = {}
+        self._prepared = False
+        self._importing: Future[None] | None = None
+
+    def prepare(self) -> None:
+        """Begin to import what grades, in a moment: once the agent's first requests have left.
+
+        Until then the agent's own packages are imported, and nobody imports beside that.
+        """
+        if not self._prepared:
+            self._prepared = True
+            asyncio.get_running_loop().call_later(_MOMENT_S, self._begin)
+
+    async def ready(self) -> None:
+        """Wait until what grades is imported, before anybody's deadline runs; begin where nobody has.
+
+        What cannot be imported is the trouble of who needs it: nothing is raised.
+        """
+        importing = self._begin()
+        if not importing.done():
+            await asyncio.wrap_future(importing)
+
+    def _begin(self) -> Future[None]:
+        if self._importing is None:
+            cases = self._suite.cases
+            metrics = [*judged_metrics(cases).values(), *by_deepeval(cases).values()]
+            self._importing = in_background(_libraries(metrics))
+        return self._importing
+
+    def of(self, model: LLMProvider | None) -> JudgeModel:
+        """Return the judge of a metric.
+
+        Args:
+            model: the metric's own reference; None for the suite's.
+
+        Raises:
+            ModelConfigError: no key, or an address that is none.
+        """
+        plan = plan_of(self._suite, model, self._environ)
+        return self._of(plan)
+
+    def panel(self, config: MetricModel) -> tuple[Panel, list[JudgeModel], list[JudgeModel]] | None:
+        """Return a metric's panel with its judges and those that stand in for them; None where one model grades.
+
+        Raises:
+            ModelConfigError: no key, or an address that is none.
+        """
+        panel = panel_of(self._suite.policy.judges, config)
+        if panel is None:
+            return None
+        judges, others = _panel_plans(self._suite, panel, self._environ)
+        return panel, [self._of(plan) for plan in judges], [self._of(plan) for plan in others]
+
+    def _of(self, plan: ModelPlan) -> JudgeModel:
+        key = (plan.account, plan.name, plan.api_version, json.dumps(dict(plan.settings), sort_keys=True, default=str))
+        judge = self._models.get(key)
+        if judge is None:
+            judge = self._models[key] = JudgeModel(plan, self._clients)
+        return judge
+
+
+def _libraries(metrics: Collection[MetricModel]) -> list[Callable[[], object]]:
+    """Return what imports the libraries that metrics are graded with, each once."""
+    found: list[Callable[[], object]] = []
+    if any(map(_by_deepeval, metrics)):
+        found.append(deepeval.import_for_run)
+    if any(isinstance(config, StandardMetric) for config in metrics):
+        found.append(azure.package)
+    return found
+
+
+def _by_deepeval(config: MetricModel) -> bool:
+    if isinstance(config, GEvalMetric | RagMetric | DeepEvalToolCorrectnessMetric):
+        return True
+    return isinstance(config, GradedPart) and config.scored
+
+
+Judged = Mapping[tuple[SourceMark, str], MetricModel]
+"""Metrics by place and label, from `judged_metrics` and `by_deepeval`."""
+
+
+def problems_of(suite: Suite, metrics: Judged, environ: Mapping[str, str]) -> list[Problem]:
+    """Name every metric that nobody can grade, or DeepEval cannot compute, with these packages and this environment."""
+    return _problems(metrics, lambda config: packages_missing(config) or settings_problem(suite, config, environ))
+
+
+def check_judges(suite: Suite, metrics: Judged, environ: Mapping[str, str]) -> tuple[list[Problem], list[Problem]]:
+    """Check the judges of metrics without asking them.
+
+    Returns:
+        What is wrong wherever the suite is run; and where nothing is, what is missing here: one problem for each
+        package and key, at the first metric that needs it.
+    """
+    keyless = Keyless(environ)
+    wrong = _problems(metrics, lambda config: settings_problem(suite, config, keyless))
+    if wrong:
+        return wrong, []
+    first: dict[str, Problem] = {}
+    for problem in problems_of(suite, metrics, environ):
+        first.setdefault(problem.message, problem)
+    return [], [*first.values()]
+
+
+def _problems(metrics: Judged, problem_of: Callable[[MetricModel], str | None]) -> list[Problem]:
+    found = ((mark, label, problem_of(config)) for (mark, label), config in sorted(metrics.items()))
+    return [
+        Problem(mark, label, f"{problem}; or set enabled: false to go without")
+        for mark, label, problem in found
+        if problem is not None
+    ]
+
+
+def packages_missing(config: MetricModel) -> str | None:
+    """Return which packages a metric needs that are not installed here; None when all are."""
+    if isinstance(config, DeepEvalToolCorrectnessMetric):
+        needed, extras = ["deepeval"], "judges"
+    elif isinstance(config, StandardMetric):
+        needed, extras = ["azure.ai.evaluation", "pydantic_ai"], "agents,azure"
+    elif _by_deepeval(config):
+        needed, extras = ["deepeval", "pydantic_ai"], "agents,judges"
+    else:
+        needed, extras = ["pydantic_ai"], "agents"
+    if all(map(_installed, needed)):
+        return None
+    return f"needs packages that are not installed (pip install 'holodeck-action[{extras}]')"
+
+
+def settings_problem(suite: Suite, config: MetricModel, environ: Mapping[str, str]) -> str | None:
+    """Return why nobody can grade a judged metric, wherever it is run: its settings, or those of its judges."""
+    if isinstance(config, DeepEvalToolCorrectnessMetric):
+        return None
+    if isinstance(config, StandardMetric):
+        return _azure_problem(suite, config, environ)
+    try:
+        plans_of(suite, config, environ)
+    except ModelConfigError as error:
+        return str(error)
+    return None
+
+
+def _azure_problem(suite: Suite, config: StandardMetric, environ: Mapping[str, str]) -> str | None:
+    if config.scale == AZURE_TOP and config.threshold is not None and config.threshold < 1:
+        return (
+            f"has a threshold of {config.threshold:g} on scale 5, where the lowest score is 1: every answer would pass"
+        )
+    if config.custom_prompt is not None:
+        problem = EVALUATORS[config.metric].prompt_problem(config.custom_prompt)
+        if problem is not None:
+            return problem
+    try:
+        # The provider first: nobody shall look for a key that is of no use.
+        plans = plans_of(suite, config, Keyless(environ))
+        other = next((plan for plan in plans if plan.provider not in SUPPORTED_PROVIDERS), None)
+        if other is None:
+            plans_of(suite, config, environ)
+            return None
+    except ModelConfigError as error:
+        return str(error)
+    return (
+        f"is graded by models of provider azure_openai alone, and {other.shown} is none: give it a `model` of that "
+        f"provider, or migrate to {MIGRATION[config.metric]}"
+    )
+
+
+def _installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def plans_of(suite: Suite, config: MetricModel, environ: Mapping[str, str]) -> tuple[ModelPlan, ...]:
+    """Decide how all the models are reached that may grade a metric.
+
+    Raises:
+        ModelConfigError: no key, or an address that is none; a panel that could never give a verdict; or the model
+            under test among the fallbacks.
+    """
+    panel = panel_of(suite.policy.judges, config)
+    if panel is None:
+        return (plan_of(suite, model_of(config), environ),)
+    if panel.min_successful > len(panel.models):
+        raise ModelConfigError(
+            f"min_successful_judges is {panel.min_successful}, but {panel.origin} name {len(panel.models)} "
+            f"judge{'s' if len(panel.models) > 1 else ''}: name more models, or ask for fewer"
+        )
+    judges, fallbacks = _panel_plans(suite, panel, environ)
+    if fallbacks:
+        # Its key may be nowhere where another target answers.
+        tested = judge_plan(suite.agent.model, Keyless(environ), where="model")
+        for plan in fallbacks:
+            if _same_model(plan, tested):
+                raise ModelConfigError(
+                    f"fallback_models of {panel.origin} name the model under test ({plan.shown}), which must not "
+                    "stand in as its own judge: name another one"
+                )
+    return (*judges, *fallbacks)
+
+
+def _panel_plans(
+    suite: Suite, panel: Panel, environ: Mapping[str, str]
+) -> tuple[tuple[ModelPlan, ...], tuple[ModelPlan, ...]]:
+    judges = tuple(
+        plan_of(suite, model, environ, where=f"models[{at}] of {panel.origin}") for at, model in enumerate(panel.models)
+    )
+    fallbacks = tuple(
+        judge_plan(model, environ, where=f"fallback_models[{at}] of {panel.origin}")
+        for at, model in enumerate(panel.fallbacks)
+    )
+    return judges, fallbacks
+
+
+def _same_model(one: ModelPlan, other: ModelPlan) -> bool:
+    return (one.provider, one.name, one.account.base_url.rstrip("/")) == (
+        other.provider,
+        other.name,
+        other.account.base_url.rstrip("/"),
+    )
+
+
+def plan_of(
+    suite: Suite, model: LLMProvider | None, environ: Mapping[str, str], *, where: str = "the metric's `model`"
+) -> ModelPlan:
+    """Decide how the judge of a metric is reached: its own model, else that of `evaluations`, else the agent's.
+
+    Args:
+        suite: the suite.
+        model: the metric's own reference; None where it has none.
+        environ: where keys and addresses are that the references leave out.
+        where: what the metric's own reference is called in messages.
+
+    Raises:
+        ModelConfigError: no key, or an address that is none.
+    """
+    if model is not None:
+        return judge_plan(model, environ, where=where)
+    evaluations = suite.agent.evaluations
+    if evaluations is not None and evaluations.model is not None:
+        return judge_plan(evaluations.model, environ, where="evaluations.model")
+    return judge_plan(suite.agent.model, environ, where="model")

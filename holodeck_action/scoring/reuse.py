@@ -1,0 +1,286 @@
+"""Verdict reuse: an evaluation whose every input is unchanged is not asked for again (evaluators reference §13)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from enum import Enum
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from holodeck_action import __version__
+from holodeck_action.llm.errors import ModelConfigError
+from holodeck_action.metrics.base import BaseEvaluator
+from holodeck_action.metrics.params import declared_names
+from holodeck_action.metrics.result import EvaluationResult
+from holodeck_action.results.record import ToolInvocation, Usage
+from holodeck_action.scoring.judges import plans_of
+from holodeck_action.scoring.verdict_cache import FORMAT, KeptVerdict, VerdictCache
+from holodeck_action.suite.applicability import effective_threshold, judged_parts, needs_judge
+from holodeck_action.suite.dimension_metrics import DimensionMetric
+from holodeck_action.suite.hosts import is_loopback
+from holodeck_action.suite.metric_base import MetricModel
+from holodeck_action.suite.metrics import AnyMetric, CompositeMetric, GEvalMetric, RagMetric, StandardMetric
+from holodeck_action.suite.panels import panel_of
+from holodeck_action.text.redaction import Redactor
+
+if TYPE_CHECKING:
+    from holodeck_action.llm.providers import ModelPlan
+    from holodeck_action.suite.values import Suite
+
+_OUTSIDE = {"enabled", "fail_on_error", "timeout_ms", "retry_on_failure", "model", "judges"}
+"""Fields of a metric that change no verdict, or that the plans of its judges stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reusable:
+    """A metric whose verdicts can be kept.
+
+    Attributes:
+        identity: digest of everything about the metric but the answer: version, configuration, judges.
+        evaluator: grades where nothing is kept.
+        threshold: what decides whether a score passes; used where the verdict depends on it in no other way (`plain`).
+        plain: whether one judge gives the score of one metric, which does not depend on the threshold.
+        written_steps: whether the judge writes the steps itself.
+    """
+
+    identity: str
+    evaluator: BaseEvaluator
+    threshold: float | None
+    plain: bool
+    written_steps: bool
+
+
+class Reuse:
+    """Finds and keeps the verdicts of a suite's judged metrics.
+
+    A single judge's verdict does not depend on the threshold, so that a new one finds what was kept; a panel's vote
+    and that of a preset do. Kept are completed evaluations alone: neither errors nor refusals nor verdicts with an
+    error in them. Of a composite its judged parts are kept, since graders of the suite may be among the others. What
+    follows steps that several judges write is always evaluated anew.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        environ: Mapping[str, str],
+        cache: VerdictCache,
+        redactor: Redactor,
+        on_miss: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare; nothing is read.
+
+        Args:
+            suite: the suite.
+            environ: where keys and addresses are that model references leave out.
+            cache: what is kept.
+            redactor: masks secrets before a key is made of them.
+            on_miss: called once, before the first evaluation for which a judge must be asked.
+        """
+        self._suite = suite
+        self._environ = environ
+        self._cache = cache
+        self._redactor = redactor
+        self._on_miss: Callable[[], None] | None = on_miss
+        self._metrics: dict[tuple[int, int], tuple[AnyMetric, BaseEvaluator, Reusable | None]] = {}
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the reader should know, each one sentence."""
+        trouble = self._cache.trouble
+        return () if trouble is None else (f"the cache of verdicts could not be used: {trouble}",)
+
+    def find(
+        self, config: AnyMetric, evaluator: BaseEvaluator, inputs: Mapping[str, Any], trial: int
+    ) -> KeptVerdict | None:
+        """Return the verdict on these inputs, None when a judge must be asked, and for every composite.
+
+        Args:
+            config: the metric, or a part of a composite.
+            evaluator: what grades by it.
+            inputs: what its evaluator is given, under the names that it declares.
+            trial: index of the trial: every trial is judged anew.
+        """
+        if isinstance(config, CompositeMetric):
+            return None
+        reusable = self._reusable(config, evaluator)
+        found = None
+        if reusable is not None:
+            key = self._key(reusable, inputs, trial)
+            found = None if key is None else self._cache.read(key)
+            if found is not None and reusable.plain:
+                found = replace(found, result=replace(found.result, threshold=reusable.threshold, passed=None))
+        if found is None and needs_judge(config) and self._on_miss is not None:
+            told, self._on_miss = self._on_miss, None
+            told()
+        return found
+
+    def keep(
+        self,
+        config: AnyMetric,
+        evaluator: BaseEvaluator,
+        inputs: Mapping[str, Any],
+        trial: int,
+        result: EvaluationResult,
+        duration_ms: float,
+        usage: Usage | None,
+    ) -> None:
+        """Keep a verdict; one for which nobody was asked costs nothing, and one with an error in it is asked anew."""
+        reusable = self._reusable(config, evaluator)
+        if reusable is None or usage is None or _flawed(result.metadata):
+            return
+        if reusable.written_steps and (result.evaluation_steps is None or not self._same_steps(reusable, result)):
+            return
+        key = self._key(reusable, inputs, trial)
+        if key is not None:
+            self._cache.write(key, KeptVerdict(result, duration_ms, usage))
+
+    def _same_steps(self, reusable: Reusable, result: EvaluationResult) -> bool:
+        """Keep the steps that a judge has just written; tell whether they are those that the result followed."""
+        steps = self._steps(reusable)
+        if steps is None or steps != result.evaluation_steps:
+            return False
+        if self._cache.read_steps(reusable.identity) != steps:
+            self._cache.write_steps(reusable.identity, steps)
+        return True
+
+    def _steps(self, reusable: Reusable) -> tuple[str, ...] | None:
+        """Return the steps of a G-Eval whose judge writes them; those of an earlier run are taken up."""
+        from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
+
+        evaluator = reusable.evaluator
+        assert isinstance(evaluator, GEvalEvaluator)
+        if evaluator.steps is None:
+            kept = self._cache.read_steps(reusable.identity)
+            if kept is not None:
+                evaluator.follow(kept)
+        return evaluator.steps
+
+    def _key(self, reusable: Reusable, inputs: Mapping[str, Any], trial: int) -> str | None:
+        """Return the key of an evaluation; None as long as the steps that it follows are not written."""
+        steps = self._steps(reusable) if reusable.written_steps else None
+        if reusable.written_steps and steps is None:
+            return None
+        declared = declared_names(reusable.evaluator.PARAM_SPEC)
+        # The parts of a preset read more than one kind of input: all of them count.
+        read = {name: _plain(value) for name, value in inputs.items() if name in declared or not reusable.plain}
+        return digest_of(
+            {
+                "metric": reusable.identity,
+                "inputs": self._redactor.value(read),
+                "steps": self._redactor.value(steps),
+                "trial": trial,
+            }
+        )
+
+    def _reusable(self, config: AnyMetric, evaluator: BaseEvaluator) -> Reusable | None:
+        # By identity: entries hold mappings, and what is kept here keeps them alive.
+        key = id(config), id(evaluator)
+        known = self._metrics.get(key)
+        if known is None:
+            known = self._metrics[key] = (config, evaluator, self._describe(config, evaluator))
+        return known[2]
+
+    def _describe(self, config: AnyMetric, evaluator: BaseEvaluator) -> Reusable | None:
+        if isinstance(config, CompositeMetric) or not needs_judge(config):
+            return None
+        try:
+            parts = [self._part(name, part) for name, part in judged_parts(config)]
+        except ModelConfigError:
+            return None
+        single = isinstance(config, GEvalMetric | RagMetric | StandardMetric | DimensionMetric)
+        plain = single and all(part["panel"] is None for part in parts)
+        dumped = config.model_dump(mode="json", exclude=_OUTSIDE | ({"threshold"} if plain else set()))
+        written_steps = _writes_steps(dumped)
+        if written_steps and not plain:
+            # Which steps they are is not known before the judges are asked.
+            return None
+        described = {
+            "format": FORMAT,
+            "program": __version__,
+            "library": library_of(config),
+            "metric_version": evaluator.version,
+            "config": dumped,
+            "parts": parts,
+        }
+        threshold = effective_threshold(config)
+        return Reusable(digest_of(self._redactor.value(described)), evaluator, threshold, plain, written_steps)
+
+    def _part(self, name: str, config: MetricModel) -> dict[str, Any]:
+        """Return who grades a metric, or a part of it.
+
+        Raises:
+            ModelConfigError: nobody can.
+        """
+        panel = panel_of(self._suite.policy.judges, config)
+        return {
+            "name": name,
+            "judges": [judge_identity(plan) for plan in plans_of(self._suite, config, self._environ)],
+            "panel": None if panel is None else [len(panel.models), panel.aggregation, panel.min_successful],
+        }
+
+
+def judge_identity(plan: ModelPlan) -> dict[str, Any]:
+    """Return what tells two judges apart, as the wire's keys do: port and scheme change no answer."""
+    address = urlsplit(plan.account.base_url)
+    host = address.hostname or ""
+    return {
+        "provider": plan.provider,
+        "endpoint": ("localhost" if is_loopback(host) else host) + address.path,
+        "model": plan.name,
+        "api_version": plan.api_version,
+        "settings": dict(plan.settings),
+        "reasoning": asdict(plan.reasoning),
+    }
+
+
+@cache
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def library_of(config: AnyMetric) -> str:
+    """Return name and version of the library whose prompts the judges are asked."""
+    package = "azure-ai-evaluation" if isinstance(config, StandardMetric) else "deepeval"
+    return f"{package} {_version(package)}"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON holds it; how long a tool took is no input."""
+    if isinstance(value, ToolInvocation):
+        return {"name": value.name, "args": _plain(value.args), "result": _plain(value.result), "error": value.error}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_plain(item) for item in value]
+    return value.value if isinstance(value, Enum) else value
+
+
+def _writes_steps(dumped: Any) -> bool:
+    """Tell whether somewhere in a configuration criteria have no steps: a judge writes them."""
+    if isinstance(dumped, Mapping):
+        criteria_alone = isinstance(dumped.get("criteria"), str) and dumped.get("evaluation_steps") is None
+        return criteria_alone or any(map(_writes_steps, dumped.values()))
+    return isinstance(dumped, list) and any(map(_writes_steps, dumped))
+
+
+def digest_of(value: Any) -> str:
+    """Return the SHA-256 of a value as JSON, in hex."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _flawed(found: Any) -> bool:
+    """Tell whether something in a verdict could not be done: a judge of a panel, say, that gave none."""
+    if isinstance(found, Mapping):
+        return found.get("error") is not None or any(map(_flawed, found.values()))
+    return isinstance(found, list | tuple) and any(map(_flawed, found))

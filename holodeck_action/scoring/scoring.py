@@ -1,0 +1,334 @@
+"""Scoring a turn: every metric of the turn becomes one `Evaluation`, whatever goes wrong (DESIGN §3, §4)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.llm.pauses import Deadline, stopped_by_calls
+from holodeck_action.metrics.base import BaseEvaluator, DeterministicEvaluator, EvaluationResult
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.params import CONVERSATION, UNKNOWN, UNREPORTED, EvalParam
+from holodeck_action.metrics.response_path import ResponsePathError, extract
+from holodeck_action.metrics.tool_assertions import check_tools
+from holodeck_action.metrics.traced import EvaluationSpans, tools_checked
+from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
+from holodeck_action.scoring.computing import Done, Job, compute_all
+from holodeck_action.scoring.evaluations import EvaluationWriter
+from holodeck_action.scoring.planning import PlannedMetric, Planner
+from holodeck_action.scoring.registry import DEFAULT_TIMEOUT_S, EvaluatorRegistry
+from holodeck_action.suite.applicability import computed_by_deepeval, missing_static_inputs, needs_judge, skip_reason
+from holodeck_action.suite.metrics import (
+    CodeMetric,
+    CompositeMetric,
+    DeepEvalToolCorrectnessMetric,
+    ToolCorrectnessMetric,
+    TrajectoryMetric,
+)
+from holodeck_action.suite.preset_metrics import AgentMetric, TrajectoryAccuracyMetric
+from holodeck_action.suite.values import Suite, Turn
+from holodeck_action.tracing.spans import Scope, Span, span
+from holodeck_action.workers.threads import DaemonThreads
+
+if TYPE_CHECKING:
+    from holodeck_action.scoring.judges import Judges
+    from holodeck_action.scoring.reuse import Reuse
+    from holodeck_action.workers.pool import WorkerPool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An agent's answer to one turn, with what the metrics may look at.
+
+    Attributes:
+        turn: what was asked and expected.
+        case_name: the case's name; None when it has none.
+        multi_turn: the case has several turns.
+        response: the answer.
+        tool_invocations: the tool calls of this turn; None when the agent said nothing about them.
+        conversation_invocations: all tool calls of the conversation so far, this turn's included; None when the agent
+            said nothing about those of one of its turns.
+        retrieval_context: the retrieved texts that count for this turn; None when there is no retrieval.
+        retrieved_chunks: all chunks of the conversation so far; None when the agent said nothing about them.
+        context: the texts of the turn's files; None when it has none.
+        trial: the trial's index: every trial is judged anew.
+    """
+
+    turn: Turn
+    case_name: str | None
+    multi_turn: bool
+    response: str
+    tool_invocations: tuple[ToolInvocation, ...] | None = None
+    conversation_invocations: tuple[ToolInvocation, ...] | None = None
+    retrieval_context: tuple[str, ...] | None = None
+    retrieved_chunks: tuple[RetrievedChunk, ...] | None = None
+    context: tuple[str, ...] | None = None
+    trial: int = 0
+
+
+class TurnScorer:
+    """Grades answers; one for a whole run.
+
+    Args:
+        suite: the suite whose metrics are planned.
+        pool: the workers in which the suite's own code runs.
+        clock: the time, aware and in UTC.
+        new_id: a fresh UUID 4 as text.
+        judges: the models that grade; None where no metric needs one.
+        threads: where metrics are computed.
+        reuse: verdicts of earlier runs; None for asking always.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        *,
+        pool: WorkerPool,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], str],
+        judges: Judges | None = None,
+        threads: DaemonThreads | None = None,
+        reuse: Reuse | None = None,
+    ) -> None:
+        self._judges = judges
+        self._reuse = reuse
+        self._clock = clock
+        self._new_id = new_id
+        self._threads = threads or DaemonThreads()
+        self._importing: Future[None] | None = None
+        self._planner = Planner(EvaluatorRegistry(pool, judges, reuse))
+        for case in suite.cases:
+            for turn in case.turns:
+                for spec in turn.metrics:
+                    self._planner.plan(spec)
+
+    async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
+        """Evaluate every metric of the turn, in the turn's order; nothing but cancellation is raised.
+
+        What only computes is computed in one thread, one metric after the other; judges and the suite's own code run
+        beside it, concurrently.
+        """
+        turn = answer.turn
+        planned = [self._planner.plan(spec) for spec in turn.metrics]
+        skipped = [skip_reason(spec, turn) for spec in turn.metrics]
+        done: dict[int, Done[EvaluationResult]] = {}
+        jobs: dict[int, Job[EvaluationResult]] = {}
+        traced = EvaluationSpans()
+        async with asyncio.TaskGroup() as group:
+            calls: dict[int, asyncio.Task[Done[EvaluationResult]]] = {}
+            for at, metric in enumerate(planned):
+                if skipped[at] is not None:
+                    continue
+                try:
+                    evaluator, arguments = _ready(metric, answer)
+                except EvaluationError as error:
+                    done[at] = Done(None, error, None)
+                    continue
+                if isinstance(evaluator, DeterministicEvaluator):
+                    if computed_by_deepeval(metric.spec.config):
+                        await self._imported()
+                    jobs[at] = Job(partial(_compute, evaluator, arguments, metric.response_path), metric.timeout_s)
+                else:
+                    calls[at] = group.create_task(
+                        self._verdict(metric, evaluator, arguments, answer.trial, traced.start(at, metric.spec.label))
+                    )
+            computed = dict(zip(jobs, await compute_all(self._threads, [*jobs.values()]), strict=True))
+            traced.computed(computed)
+        done.update(computed)
+        done.update((at, task.result()) for at, task in calls.items())
+        writer = EvaluationWriter(self._clock, self._new_id)
+        evaluations = tuple(
+            writer.done(metric, done[at]) if reason is None else writer.skipped(metric, reason)
+            for at, (metric, reason) in enumerate(zip(planned, skipped, strict=True))
+        )
+        traced.end((at, evaluations[at], done[at]) for at in sorted(done))
+        return evaluations
+
+    async def _verdict(
+        self, metric: PlannedMetric, evaluator: BaseEvaluator, arguments: dict[str, Any], trial: int, traced: Span
+    ) -> Done[EvaluationResult]:
+        """Take the verdict of an earlier run, else ask and keep."""
+        config = metric.spec.config
+        kept = None if self._reuse is None else self._reuse.find(config, evaluator, arguments, trial)
+        if kept is not None:
+            return Done(kept.result, None, kept.duration_ms, kept.usage, cached=True)
+        known = isinstance(config, CompositeMetric) and _all_kept(evaluator, arguments, trial)
+        if self._judges is not None and needs_judge(config) and not known:
+            await self._judges.ready()
+        if computed_by_deepeval(config):
+            await self._imported()
+        done = await _call(metric, evaluator, arguments, trial, traced)
+        if self._reuse is not None and done.result is not None and done.duration_ms is not None:
+            self._reuse.keep(config, evaluator, arguments, trial, done.result, done.duration_ms, done.usage)
+        return done
+
+    async def _imported(self) -> None:
+        """Wait until DeepEval is imported, before anybody's deadline runs; what goes wrong is told by its metrics."""
+        if self._judges is not None:
+            await self._judges.ready()
+            return
+        if self._importing is None:
+            from holodeck_action.metrics.deepeval import library
+            from holodeck_action.metrics.importing import in_background
+
+            self._importing = in_background([library.import_for_run])
+        if not self._importing.done():
+            await asyncio.wrap_future(self._importing)
+
+    def uses_context(self, turn: Turn) -> bool:
+        """Tell whether a metric of the turn looks at the texts of its files."""
+        return any(
+            _looks_at_files(self._planner.plan(spec)) for spec in turn.metrics if skip_reason(spec, turn) is None
+        )
+
+    def pending(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
+        """Return the evaluations of a turn that got no answer: planned work that did not happen, for `reason`."""
+        writer = EvaluationWriter(self._clock, self._new_id)
+        evaluations = []
+        for metric in map(self._planner.plan, turn.metrics):
+            skipped = skip_reason(metric.spec, turn)
+            evaluations.append(writer.pending(metric, reason) if skipped is None else writer.skipped(metric, skipped))
+        return tuple(evaluations)
+
+    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...] | None) -> tuple[ToolAssertion, ...]:
+        """Check the turn's `expected_tools` against its calls, None for unknown; empty when it has none."""
+        if turn.expected_tools is None:
+            return ()
+        # In a thread: a pattern may take its whole time limit.
+        job = Job(partial(check_tools, turn.expected_tools, calls), DEFAULT_TIMEOUT_S)
+        with span("evaluate expected_tools", {"gen_ai.evaluation.name": "expected_tools"}) as traced:
+            (done,) = await compute_all(self._threads, [job])
+            if done.result is None:
+                reason = f"could not be checked: {done.error}"
+                return (ToolAssertion("expected_tools", matched=False, matched_call_index=-1, reason=reason),)
+            tools_checked(traced, done.result)
+        return done.result
+
+
+def _ready(metric: PlannedMetric, answer: Answer) -> tuple[BaseEvaluator, dict[str, Any]]:
+    """Return the metric's evaluator and its arguments.
+
+    Raises:
+        EvaluationError: there is no evaluator, or an input is missing (code `missing_input`).
+    """
+    if isinstance(metric.evaluator, EvaluationError):
+        raise metric.evaluator.with_traceback(None)
+    missing = missing_static_inputs(metric.spec, answer.turn)
+    if missing:
+        raise _missing(missing, f"which the {'turn' if answer.multi_turn else 'case'} does not give")
+    try:
+        return metric.evaluator, metric.evaluator.resolve(_inputs(metric, answer))
+    except EvaluationError as error:
+        if error.code != "missing_input":
+            raise
+        name = error.context["parameter"]
+        if name == EvalParam.TOOL_INVOCATIONS:
+            raise EvaluationError(UNREPORTED, code="missing_input", context={"parameter": name}) from None
+        where = "and the turn has no file with text" if name == "context" else "which the agent did not report"
+        raise _missing((name,), where) from None
+
+
+def _looks_at_files(metric: PlannedMetric) -> bool:
+    if isinstance(metric.evaluator, EvaluationError):
+        return False
+    spec = metric.evaluator.PARAM_SPEC
+    return spec.uses_context or EvalParam.CONTEXT in spec.required | spec.optional
+
+
+def _missing(names: Sequence[str], where: str) -> EvaluationError:
+    return EvaluationError(
+        f"it needs {' and '.join(names)}, {where}", code="missing_input", context={"parameter": names[0]}
+    )
+
+
+_OF_CONVERSATION = (
+    ToolCorrectnessMetric,
+    DeepEvalToolCorrectnessMetric,
+    TrajectoryMetric,
+    TrajectoryAccuracyMetric,
+    AgentMetric,
+)
+
+
+def _inputs(metric: PlannedMetric, answer: Answer) -> dict[str, Any]:
+    turn, config = answer.turn, metric.spec.config
+    calls = answer.tool_invocations
+    # A trajectory is expected of the whole conversation.
+    if isinstance(config, _OF_CONVERSATION) and turn.expected_trajectory is not None:
+        calls = answer.conversation_invocations
+    inputs: dict[str, Any] = {
+        EvalParam.RESPONSE.value: answer.response,
+        EvalParam.QUERY.value: turn.input,
+        EvalParam.GROUND_TRUTH.value: turn.ground_truth,
+        EvalParam.TOOL_INVOCATIONS.value: calls,
+        EvalParam.EXPECTED_TOOLS.value: turn.expected_tools,
+        EvalParam.EXPECTED_TRAJECTORY.value: turn.expected_trajectory,
+        EvalParam.RETRIEVAL_CONTEXT.value: answer.retrieval_context,
+        EvalParam.RETRIEVED_CHUNKS.value: answer.retrieved_chunks,
+        EvalParam.GROUND_TRUTH_CHUNK_IDS.value: turn.ground_truth_chunk_ids,
+    }
+    if _looks_at_files(metric):
+        inputs[EvalParam.CONTEXT.value] = answer.context
+    if isinstance(config, CompositeMetric):
+        inputs[CONVERSATION] = answer.conversation_invocations
+        if answer.conversation_invocations is None:
+            inputs[CONVERSATION] = UNKNOWN
+    if isinstance(config, CodeMetric | CompositeMetric):
+        inputs |= {"turn_index": turn.index, "test_case_name": answer.case_name, "turn_config": turn.turn_config}
+    return inputs
+
+
+def _part(evaluator: BaseEvaluator, arguments: dict[str, Any], path: str | None) -> dict[str, Any] | EvaluationResult:
+    """Return the arguments with the part of the answer that is evaluated; a result where there is no such part."""
+    if path is None:
+        return arguments
+    try:
+        return {**arguments, "response": extract(arguments["response"], path)}
+    except ResponsePathError as error:
+        return EvaluationResult(
+            score=0.0,
+            passed=False,
+            reasoning=f"response_path {path}: {error.message}",
+            metric_name=evaluator.metric_name,
+        )
+
+
+def _compute(evaluator: DeterministicEvaluator, arguments: dict[str, Any], path: str | None) -> EvaluationResult:
+    part = _part(evaluator, arguments, path)
+    return part if isinstance(part, EvaluationResult) else evaluator.compute(**part)
+
+
+def _all_kept(composite: BaseEvaluator, arguments: dict[str, Any], trial: int) -> bool:
+    from holodeck_action.metrics.presets.composite import CompositeEvaluator
+
+    return isinstance(composite, CompositeEvaluator) and composite.knows(arguments, trial)
+
+
+async def _call(
+    metric: PlannedMetric, evaluator: BaseEvaluator, arguments: dict[str, Any], trial: int, traced: Span
+) -> Done[EvaluationResult]:
+    started = time.perf_counter()
+    meter = Meter()
+    # The task's own context: nobody else reads it.
+    deadline = Deadline(metric.timeout_s)
+    CALL.set(CallContext("judge", trial, deadline, meter))
+    result: EvaluationResult | None = None
+    failure: Exception | None = None
+    try:
+        with Scope(traced, ends=False), stopped_by_calls(deadline):
+            part = _part(evaluator, arguments, metric.response_path)
+            result = part if isinstance(part, EvaluationResult) else await evaluator.evaluate(**part)
+    except Exception as error:  # noqa: BLE001 - one metric's trouble is nobody else's
+        failure = error
+    took = max(1000 * (time.perf_counter() - started), meter.kept_ms or 0.0)
+    # Parts of a composite may be those of an earlier run.
+    cached = result is not None and meter.kept_ms is not None and not meter.asked
+    return Done(result, failure, took, meter.usage(), cached=cached)

@@ -1,0 +1,158 @@
+"""Verdicts kept between runs: one JSON file each, written in one step, free of secrets (evaluators reference §13)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.result import EvaluationResult
+from holodeck_action.results.disk import write_atomically
+from holodeck_action.results.record import Usage
+from holodeck_action.text.redaction import Redactor
+
+FORMAT = 2
+"""Of the files, and part of every key: another one finds nothing that was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptVerdict:
+    """A completed evaluation as it was: its result, its wall time in milliseconds, and what its calls took."""
+
+    result: EvaluationResult
+    duration_ms: float
+    usage: Usage
+
+
+class VerdictCache:
+    """The verdicts of one folder. What cannot be read or written is asked for: a cache is a saving, not a proof."""
+
+    def __init__(self, folder: Path, redactor: Redactor, ttl_s: float | None, now: Callable[[], datetime]) -> None:
+        """Prepare; nothing is read or made.
+
+        Args:
+            folder: where the files are.
+            redactor: masks secrets in what is kept.
+            ttl_s: seconds for which a verdict is used; None for ever.
+            now: the time, aware and in UTC.
+        """
+        self._folder = folder
+        self._redactor = redactor
+        self._ttl = None if ttl_s is None else timedelta(seconds=ttl_s)
+        self._now = now
+        self.trouble: str | None = None
+
+    def read(self, key: str) -> KeptVerdict | None:
+        """Return a verdict, None when there is none that is of use."""
+        content = self._content(key)
+        if content is None:
+            return None
+        try:
+            return _verdict(content)
+        except (EvaluationError, ValueError, KeyError, TypeError, AttributeError):
+            self.trouble = f"{self._path(key)} is no verdict of this version; delete it"
+            return None
+
+    def write(self, key: str, verdict: KeptVerdict) -> None:
+        """Keep a verdict."""
+        result, usage = verdict.result, verdict.usage
+        self._write(
+            key,
+            {
+                "result": {
+                    "score": result.score,
+                    "passed": result.passed,
+                    "threshold": result.threshold,
+                    "reasoning": result.reasoning,
+                    "metric_name": result.metric_name,
+                    "raw_score": result.raw_score,
+                    "evaluation_steps": None if result.evaluation_steps is None else list(result.evaluation_steps),
+                    "polarity": result.polarity,
+                    "confidence": result.confidence,
+                    "metadata": dict(result.metadata),
+                },
+                "duration_ms": round(verdict.duration_ms, 1),
+                "usage": {
+                    "prompt_tokens": usage.prompt_tokens,
+                    "completion_tokens": usage.completion_tokens,
+                    "cost_usd": usage.cost_usd,
+                },
+            },
+        )
+
+    def read_steps(self, key: str) -> tuple[str, ...] | None:
+        """Return the steps that a judge wrote for a G-Eval, None when they are not known."""
+        content = self._content(key)
+        steps = None if content is None else content.get("steps")
+        if not isinstance(steps, list) or not steps or not all(isinstance(step, str) for step in steps):
+            return None
+        return tuple(steps)
+
+    def write_steps(self, key: str, steps: tuple[str, ...]) -> None:
+        """Keep the steps that a judge wrote."""
+        self._write(key, {"steps": list(steps)})
+
+    def _content(self, key: str) -> dict[str, Any] | None:
+        path = self._path(key)
+        try:
+            document = json.loads(path.read_bytes())
+            if document["format"] != FORMAT:
+                return None
+            at = datetime.fromisoformat(document["kept_at"])
+            fresh = self._ttl is None or self._now() - at < self._ttl
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self.trouble = f"{path} cannot be read: {error.strerror or type(error).__name__}"
+            return None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            self.trouble = f"{path} is no verdict of this version; delete it"
+            return None
+        return document if fresh else None
+
+    def _write(self, key: str, content: dict[str, Any]) -> None:
+        document = {
+            "format": FORMAT,
+            "kept_at": self._now().isoformat(timespec="seconds"),
+            **self._redactor.value(content),
+        }
+        path = self._path(key)
+        try:
+            text = json.dumps(document, ensure_ascii=False, allow_nan=False)
+        except (ValueError, TypeError):
+            # What JSON cannot hold would come back as something else.
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, [text.encode("utf-8", "surrogatepass"), b"\n"], lasting=False)
+        except OSError as error:
+            self.trouble = f"{path} cannot be written: {error.strerror or type(error).__name__}"
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}.json"
+
+
+def _verdict(content: Mapping[str, Any]) -> KeptVerdict:
+    kept, usage = content["result"], content["usage"]
+    steps = kept["evaluation_steps"]
+    duration = float(content["duration_ms"])
+    if not math.isfinite(duration):
+        raise ValueError
+    result = EvaluationResult(
+        score=kept["score"],
+        passed=kept["passed"],
+        reasoning=str(kept["reasoning"]),
+        metric_name=str(kept["metric_name"]),
+        threshold=kept["threshold"],
+        raw_score=kept["raw_score"],
+        evaluation_steps=None if steps is None else tuple(map(str, steps)),
+        metadata=dict(kept["metadata"]),
+        polarity=kept["polarity"],
+        confidence=kept["confidence"],
+    )
+    return KeptVerdict(result, duration, Usage(usage["prompt_tokens"], usage["completion_tokens"], usage["cost_usd"]))

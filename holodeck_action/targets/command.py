@@ -1,0 +1,138 @@
+"""Agents that are a command: one process per conversation, speaking JSON lines on its standard streams."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from holodeck_action.results.agent_errors import AgentError, TargetError
+from holodeck_action.suite.values import Case, Turn
+from holodeck_action.targets.base import Reply, Session
+from holodeck_action.targets.conversation import Conversation
+from holodeck_action.targets.reply import reply_from_mapping
+from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
+from holodeck_action.text.plain import excerpt
+from holodeck_action.workers.environment import job_environment
+from holodeck_action.workers.lines import LineProcess
+
+
+class CommandAgent:
+    """Asks a command that reads one JSON line per turn and answers each with one JSON line.
+
+    The request is `{case, name, trial, turn, input, messages, files, turn_config}` (see `Conversation.request`), the
+    answer is the reply mapping or a JSON text. The process starts in the suite's folder without a shell; its end of
+    input is the end of the conversation.
+    """
+
+    notices: tuple[str, ...] = ()
+    silent_on_tools: str | None = None
+
+    def __init__(self, command: str, folder: Path, environ: Mapping[str, str], max_bytes: int) -> None:
+        """Check that the command can be started.
+
+        Args:
+            command: program and arguments, quoted as for a POSIX shell.
+            folder: the suite's folder, where the process starts and a relative program path is looked up.
+            environ: the job's environment; the process sees it without the job's tokens.
+            max_bytes: most bytes of UTF-8 in one reply.
+
+        Raises:
+            TargetError: the command is empty, wrongly quoted, or names no program.
+        """
+        try:
+            self._arguments = shlex.split(command)
+        except ValueError as error:
+            raise TargetError(f"the command is wrongly quoted: {str(error).lower()}") from None
+        if not self._arguments:
+            raise TargetError("the command is empty; write the program and its arguments")
+        self._folder = folder
+        # Python holds back what it prints into a pipe; an agent waiting for its own output would look hung.
+        self._environ = {"PYTHONUNBUFFERED": "1", **job_environment(environ)}
+        self._max_bytes = max_bytes
+        self._check_program(self._arguments[0])
+
+    async def open(self, case: Case, trial: int) -> CommandSession:
+        """Start the process of one conversation."""
+        try:
+            process = await LineProcess.start(
+                self._arguments,
+                folder=self._folder,
+                environ=self._environ,
+                max_line=self._max_bytes * JSON_EXPANSION,
+            )
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise AgentError(
+                f"the command {excerpt(self._arguments[0])} cannot be started: {reason}", "cannot_start"
+            ) from None
+        return CommandSession(process, Conversation(case, trial), self._max_bytes)
+
+    async def close(self) -> None:
+        """Conversations share nothing."""
+
+    def _check_program(self, program: str) -> None:
+        if "/" in program:
+            found = shutil.which(str(self._folder / program))
+            place = "the path, relative to the suite's folder, is no executable file"
+        else:
+            found = shutil.which(program, path=self._environ.get("PATH"))
+            place = "it is not on the PATH"
+        if found is None:
+            raise TargetError(f"command not found: {excerpt(program)} ({place})")
+
+
+class CommandSession(Session):
+    """One conversation with one process; the first failure ends it for good."""
+
+    def __init__(self, process: LineProcess, conversation: Conversation, max_bytes: int) -> None:
+        self._process = process
+        self._conversation = conversation
+        self._max_bytes = max_bytes
+        self._failed = False
+
+    async def send(self, turn: Turn) -> Reply:
+        """Write the request, read the answer."""
+        if self._failed:
+            raise AgentError("the command was stopped after an earlier turn failed", "session_ended")
+        self._failed = True
+        try:
+            reply = await self._exchange(turn)
+        except AgentError as error:
+            try:
+                await self._process.stop()
+            finally:
+                self._process.kill()
+            stderr = self._process.stderr
+            context = {**error.context, "stderr": stderr} if stderr else error.context
+            raise AgentError(error.message, error.code, context) from None
+        except BaseException:
+            self._process.kill()
+            raise
+        self._failed = False
+        return reply
+
+    async def close(self) -> None:
+        """End the process and its descendants."""
+        await self._process.close()
+
+    async def _exchange(self, turn: Turn) -> Reply:
+        # Only after an answer: what comes before the first request is read as its answer.
+        early = bool(self._conversation.history()) and self._process.has_output
+        if not early:
+            self._process.write_line(json.dumps(self._conversation.request(turn)).encode())
+        line = (await self._process.read_line()).decode("utf-8", "replace")
+        try:
+            value = parse_json(line)
+        except ValueError as error:
+            raise AgentError(
+                f"the command wrote a line that is not JSON ({error}): {excerpt(line)} (logs belong on stderr)",
+                "bad_reply",
+            ) from None
+        if early:
+            raise AgentError("the command answered the turn before with more than one line", "bad_reply")
+        reply = reply_from_mapping(value, max_bytes=self._max_bytes)
+        self._conversation.add(turn, reply.response)
+        return reply

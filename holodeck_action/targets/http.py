@@ -1,0 +1,294 @@
+"""Agents that are an HTTP service: one POST of JSON per turn."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import uuid
+import zlib
+from collections.abc import Mapping
+from contextlib import aclosing
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from holodeck_action import __version__
+from holodeck_action.llm.headers import check_header
+from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.suite.hosts import is_loopback, shown_url
+from holodeck_action.suite.targets import HttpTarget
+from holodeck_action.suite.values import Case, Turn
+from holodeck_action.targets.base import Reply, Session
+from holodeck_action.targets.conversation import Conversation
+from holodeck_action.targets.reply import known_only, reply_from_mapping
+from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
+from holodeck_action.text.plain import excerpt
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.tools.computing import Computing
+from holodeck_action.tools.paths import ReplyPaths
+from holodeck_action.tools.templates import RequestTemplate
+
+if TYPE_CHECKING:
+    import httpx2
+
+_FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
+
+_ERROR_BODY = 8192
+"""Bytes of an error's body that are read for its excerpt."""
+
+_ERROR_BODY_S = 2.0
+"""How long an error's body is waited for: its status says the most."""
+
+
+class HttpAgent:
+    """Asks a service by POST, once per turn.
+
+    Without a `request` mapping the body is `{case, name, trial, turn, input, messages, files, turn_config, session}`
+    (see `Conversation.request`), without a `response` mapping the answer is the reply mapping or a JSON text. Every
+    conversation has an id of its own and its own cookies. Redirects are not followed and nothing is tried twice.
+    Proxies come from the environment, never for a loopback address. There is no time limit here but the caller's.
+    """
+
+    notices: tuple[str, ...] = ()
+
+    def __init__(self, target: HttpTarget, max_bytes: int, environ: Mapping[str, str]) -> None:
+        """Compile the mappings and check the headers.
+
+        Args:
+            target: the validated target; its header values are secrets and appear in no message.
+            max_bytes: most bytes of UTF-8 in one reply; a body may take what JSON needs to write so much.
+            environ: the job's environment, for the process that computes requests and replies.
+
+        Raises:
+            TargetError: a header, a template or a path cannot be used.
+        """
+        self._url = target.url
+        self._shown = shown_url(target.url)
+        self._headers = {name: value.get_secret_value() for name, value in target.headers.items()}
+        for name, value in self._headers.items():
+            check_header(name, value, reserved=_FRAMING)
+        self._redactor = Redactor(_secrets(target.url, self._headers))
+        # Both are only compiled here: whatever they compute, they compute in a process with limits.
+        if target.request is not None:
+            RequestTemplate(target.request)
+        response = None if target.response is None else target.response.model_dump()
+        if response is not None:
+            ReplyPaths(response)
+        self._request = None if target.request is None else json.dumps(target.request)
+        self._response = None if response is None else json.dumps(response)
+        self._computing = Computing(environ)
+        self.silent_on_tools: str | None = None
+        if target.response is not None and target.response.tool_invocations is None:
+            self.silent_on_tools = "the target's response maps no tool_invocations"
+        self._max_bytes = max_bytes
+        self._client: httpx2.AsyncClient | None = None
+
+    async def open(self, case: Case, trial: int) -> HttpSession:
+        """Start a conversation; nothing is sent yet."""
+        import httpx2
+
+        if self._client is None:
+            self._client = httpx2.AsyncClient(
+                headers={
+                    "accept": "application/json",
+                    "accept-encoding": "identity",
+                    "content-type": "application/json",
+                    "user-agent": f"holodeck-action/{__version__}",
+                    **{name.lower(): value for name, value in self._headers.items()},
+                },
+                # Cookies belong to one conversation: the client that all share keeps none.
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+                timeout=None,
+                follow_redirects=False,
+                limits=httpx2.Limits(max_connections=None),
+                trust_env=not is_loopback((urlsplit(self._url).hostname or "").rstrip(".")),
+            )
+        return HttpSession(self, Conversation(case, trial), httpx2.Cookies())
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+        await self._computing.close()
+
+    async def prepare(self) -> None:
+        """Start the process that computes requests and replies, where they are mapped.
+
+        Raises:
+            AgentError: `cannot_start`.
+        """
+        for function, mapping in (("request", self._request), ("reply", self._response)):
+            if mapping is not None:
+                await self._computing.start(function)
+
+    async def body(self, conversation: Conversation, turn: Turn, session_id: str) -> bytes:
+        """Return the request body of one turn.
+
+        Raises:
+            AgentError: `bad_request`, a template has no value for this turn, or takes too much to render.
+        """
+        request = conversation.request(turn)
+        if self._request is None:
+            return json.dumps({**request, "session": session_id}).encode()
+        variables = {
+            "turn": {key: request[key] for key in ("input", "files", "turn_config")} | {"index": turn.index},
+            "case": {"id": request["case"], "name": request["name"], "tags": list(conversation.case.tags)},
+            "session": {"id": session_id, "trial": conversation.trial},
+            "history": conversation.history(),
+        }
+        args = {"mapping": self._request, "variables": variables}
+        body: str = await self._computing.call("request", args, what="target request", code="bad_request")
+        return body.encode()
+
+    async def post(self, body: bytes, cookies: httpx2.Cookies) -> Reply:
+        """Send one request and read its reply.
+
+        Raises:
+            AgentError: `connect`, `disconnected`, `http_status`, `bad_reply`, `too_large`.
+        """
+        import httpx2
+
+        assert self._client is not None
+        try:
+            request = self._client.build_request("POST", self._url, content=body)
+            cookies.set_cookie_header(request)
+            response = await self._client.send(request, stream=True)
+            try:
+                cookies.extract_cookies(response)
+                text = await self._text(response)
+            finally:
+                await response.aclose()
+        except httpx2.ConnectError as error:
+            raise self._error(f"cannot be reached: {self._without_secrets(str(error))}", "connect") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            # Texts of protocol errors may quote what was sent, header values too.
+            raise self._error(f"broke off the exchange ({type(error).__name__})", "disconnected") from None
+        return await self._reply(text)
+
+    async def _text(self, response: httpx2.Response) -> str:
+        if not response.is_success:
+            raise await self._status_error(response)
+        data = await self._read(response)
+        text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").strip()
+        if not text:
+            raise self._error(f"answered {response.status_code} without a body", "bad_reply")
+        if text.startswith("<"):
+            raise self._error(f"answered HTML or XML instead of JSON: {self._without_secrets(text)}", "bad_reply")
+        return text
+
+    async def _read(self, response: httpx2.Response) -> bytes:
+        """Read a body up to the bound, before and after it is unpacked."""
+        limit = self._max_bytes * JSON_EXPANSION
+        unpacker = self._unpacker(response.headers.get("content-encoding", "identity").strip().lower())
+        data = bytearray()
+        received = 0
+        async with aclosing(response.aiter_raw()) as chunks:
+            async for chunk in chunks:
+                received += len(chunk)
+                try:
+                    data += chunk if unpacker is None else unpacker.decompress(chunk, limit + 1 - len(data))
+                except zlib.error:
+                    raise self._error("answered with a broken compressed body", "bad_reply") from None
+                if len(data) > limit or received > limit:
+                    raise self._error(
+                        f"answered with more than {limit} bytes (see limits.max_response_bytes); "
+                        "the connection was closed",
+                        "too_large",
+                    )
+        if unpacker is not None and not unpacker.eof:
+            raise self._error("answered with a compressed body that breaks off", "bad_reply")
+        return bytes(data)
+
+    def _unpacker(self, encoding: str) -> zlib._Decompress | None:
+        if encoding in ("", "identity"):
+            return None
+        if encoding in ("gzip", "x-gzip", "deflate"):
+            return zlib.decompressobj(zlib.MAX_WBITS | 32)
+        raise self._error(
+            f"answered with content-encoding {excerpt(encoding, 40)}, which was not asked for", "bad_reply"
+        )
+
+    async def _status_error(self, response: httpx2.Response) -> AgentError:
+        status = response.status_code
+        data = bytearray()
+        try:
+            async with asyncio.timeout(_ERROR_BODY_S), aclosing(response.aiter_raw()) as chunks:
+                async for chunk in chunks:
+                    data += chunk[:_ERROR_BODY]
+                    if len(data) >= _ERROR_BODY:
+                        break
+        except TimeoutError:
+            pass
+        sentence = f"answered with status {status}"
+        if response.has_redirect_location:
+            sentence += " (redirects are not followed: give the final URL as target)"
+        body = self._without_secrets(data[:_ERROR_BODY].decode("utf-8", "replace"))
+        context: dict[str, object] = {"status": status}
+        if body:
+            sentence += f": {body}"
+            context["body"] = body
+        return self._error(sentence, "http_status", context)
+
+    async def _reply(self, text: str) -> Reply:
+        try:
+            value: Any = parse_json(text)
+        except ValueError as error:
+            raise self._error(
+                f"answered with a body that is not JSON ({error}): {self._without_secrets(text)}", "bad_reply"
+            ) from None
+        try:
+            if self._response is not None:
+                args = {"mapping": self._response, "body": text}
+                found = await self._computing.call(
+                    "reply", args, what="the target's response mapping", code="bad_reply"
+                )
+                value = known_only(found)
+            return reply_from_mapping(value, max_bytes=self._max_bytes)
+        except AgentError as error:
+            raise self._error(f"gave no usable answer: {error.message}", error.code, error.context) from None
+
+    def _without_secrets(self, text: str) -> str:
+        """Return an excerpt of a body, which may repeat what was sent to it."""
+        return excerpt(self._redactor.text(text))
+
+    def _error(self, sentence: str, code: str, context: Mapping[str, object] | None = None) -> AgentError:
+        return AgentError(self._redactor.text(f"{self._shown} {sentence}"), code, dict(context or {}))
+
+
+class HttpSession(Session):
+    """One conversation with the service."""
+
+    def __init__(self, agent: HttpAgent, conversation: Conversation, cookies: httpx2.Cookies) -> None:
+        self._agent = agent
+        self._conversation = conversation
+        self._cookies = cookies
+        # Not derived from the case: a service that remembers sessions must not mix two runs.
+        self._id = str(uuid.uuid4())
+
+    async def prepare(self) -> None:
+        """Have a process ready that computes request and reply."""
+        await self._agent.prepare()
+
+    async def send(self, turn: Turn) -> Reply:
+        """Ask one turn."""
+        body = await self._agent.body(self._conversation, turn, self._id)
+        reply = await self._agent.post(body, self._cookies)
+        self._conversation.add(turn, reply.response)
+        return reply
+
+    async def close(self) -> None:
+        """Connections belong to the agent."""
+
+
+def _secrets(url: str, headers: Mapping[str, str]) -> set[str]:
+    """What a service may repeat and no message may: header values, user and password, query values."""
+    secrets = {value for _, value in parse_qsl(urlsplit(url).query)}
+    for value in headers.values():
+        _, _, credential = value.strip().partition(" ")
+        secrets |= {value.strip(), credential.strip()}
+    user, password = unquote(urlsplit(url).username or ""), unquote(urlsplit(url).password or "")
+    if user or password:
+        secrets |= {password, base64.b64encode(f"{user}:{password}".encode()).decode()}
+    return secrets

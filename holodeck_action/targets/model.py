@@ -1,0 +1,292 @@
+"""The suite's own agent: its model, its instructions, its conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+from holodeck_action.llm.calls import CALL, CallContext, Meter, Tokens
+from holodeck_action.llm.chat import ChatAnswer, ChatModel
+from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.errors import ModelCallError, ModelConfigError
+from holodeck_action.llm.pauses import Deadline, stopped_by_calls
+from holodeck_action.llm.prices import list_price
+from holodeck_action.llm.providers import ModelPlan
+from holodeck_action.results.agent_errors import AgentError, TargetError
+from holodeck_action.results.record import Usage
+from holodeck_action.suite.values import Case, Turn
+from holodeck_action.targets.attachments.files import CaseFiles
+from holodeck_action.targets.attachments.prompt import prompt
+from holodeck_action.targets.base import Attempt, Reply, Session
+from holodeck_action.targets.reply import reply_from_mapping
+from holodeck_action.targets.runner_block import RunnerSettings
+from holodeck_action.targets.structured import AnswerFormat
+from holodeck_action.tools.box import ToolBox, ToolSet
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+
+_TOOL_SHARE = 0.5
+"""Of the time of a turn, what one call of a tool may take: the model can still answer when a tool hangs."""
+
+_STAND_IN = frozenset(("overloaded", "server_error", "rate_limited", "model_not_found"))
+"""Codes of calls that another model may be able to answer."""
+
+
+@dataclass(slots=True)
+class Spending:
+    """What a conversation has cost: `before` in the turns that are over, `meter` counts the present one's calls."""
+
+    before: float = 0.0
+    meter: Meter = field(default_factory=Meter)
+
+    def known(self) -> float:
+        """Return US dollars at list price, as far as prices are known."""
+        costs = (record.cost_usd for record in self.meter.records)
+        return math.fsum((self.before, *(cost for cost in costs if cost is not None)))
+
+    def next_turn(self) -> Meter:
+        """Begin to count anew; return the meter of the turn that is over."""
+        over = self.meter
+        self.before, self.meter = self.known(), Meter()
+        return over
+
+
+class ModelAgent:
+    """Asks the suite's model, and gives it the results of the tools it calls until it answers.
+
+    Every turn sends the instructions, the conversation so far and the turn's input; a turn that failed leaves nothing
+    in the conversation. An empty answer and a refusal are answers, and so is one cut off at `max_tokens`, unless an
+    answer must fit a schema.
+    """
+
+    def __init__(
+        self,
+        plan: ModelPlan,
+        clients: Clients,
+        instructions: str,
+        *,
+        max_bytes: int,
+        turn_s: float | None,
+        monotonic: Callable[[], float],
+        tools: ToolSet | None = None,
+        ended: Callable[[str], Awaitable[None]] | None = None,
+        settings: RunnerSettings | None = None,
+        answers: AnswerFormat | None = None,
+        fallback: ModelPlan | None = None,
+        files: CaseFiles | None = None,
+    ) -> None:
+        """Build the model's client.
+
+        Args:
+            plan: the model, from `holodeck_action.llm.providers.resolve_model`.
+            clients: the wire; it is closed by who made it.
+            instructions: the whole text of the suite's instructions.
+            max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
+            turn_s: seconds a turn may take, after which the wire tries nothing again, and half of which one call of a
+                tool may take; None without a limit.
+            monotonic: clock of the deadlines, in seconds.
+            tools: what the model may call; None for nothing.
+            ended: told the name of every conversation that is over, so that its tools end, too.
+            settings: limits of a turn and of a conversation; None for the defaults.
+            answers: the schema that answers must fit; None for free text.
+            fallback: the model that is asked where `plan` cannot answer; None for none.
+            files: reads the files of turns; None where no turn has any.
+
+        Raises:
+            TargetError: the packages of the `agents` extra are not installed.
+        """
+        try:
+            definitions = () if tools is None else tools.definitions
+            schema = None if answers is None else answers.schema
+            self._model = ChatModel(plan, clients, definitions, schema)
+            self._fallback = None if fallback is None else ChatModel(fallback, clients, definitions, schema)
+        except ModelConfigError as error:
+            raise TargetError(str(error)) from None
+        self._settings = settings or RunnerSettings()
+        of_fallback = () if self._fallback is None else self._fallback.notices
+        plans = (plan,) if fallback is None else (plan, fallback)
+        self.notices: tuple[str, ...] = tuple(
+            dict.fromkeys((*self._model.notices, *of_fallback, *_unlimited(self._settings, plans)))
+        )
+        self._answers = answers
+        self._max_tokens: int | None = plan.settings.get("max_tokens")
+        self._instructions = instructions
+        self._max_bytes = max_bytes
+        self._turn_s = turn_s
+        self._monotonic = monotonic
+        self._tools = tools
+        self._ended = ended
+        self.silent_on_tools: str | None = None
+        self._files = files
+        self._opened = count(1)
+
+    async def open(self, case: Case, trial: int) -> ModelSession:
+        """Start a conversation; nothing is sent yet.
+
+        Raises:
+            AgentError: `unsupported`, a turn of the case has files, and nothing that reads them was given.
+        """
+        if self._files is None and any(turn.files for turn in case.turns):
+            raise AgentError("nothing reads the files of this case", "unsupported")
+        name = f"{case.id} {trial} {next(self._opened)}"
+        box = None
+        if self._tools is not None:
+            tool_s = None if self._turn_s is None else _TOOL_SHARE * self._turn_s
+            box = ToolBox(self._tools, max_bytes=self._max_bytes, timeout_s=tool_s, clock=self._monotonic, session=name)
+        return ModelSession(self, trial, name, box)
+
+    async def close(self) -> None:
+        """Connections belong to the wire."""
+
+    async def end(self, session: str) -> None:
+        """End what a conversation held."""
+        if self._ended is not None:
+            await self._ended(session)
+
+    async def answer(
+        self, history: list[ModelMessage], turn: Turn, trial: int, tools: ToolBox | None, spending: Spending
+    ) -> Reply:
+        """Ask one turn, and extend the history by its messages once it is answered.
+
+        Raises:
+            AgentError: `bad_file` before anything is asked, no answer came (the codes of `ModelCallError`),
+                `too_large`, `too_many_calls` where the model goes on calling tools, `session_budget` where the
+                conversation has cost what it may, or the codes of `AnswerFormat.read`.
+        """
+        from pydantic_ai.messages import ModelRequest, UserPromptPart
+
+        asked = turn.input if self._files is None else prompt(await self._files.read(turn), turn.input)
+        request = ModelRequest(parts=[UserPromptPart(asked)], instructions=self._instructions)
+        deadline = None if self._turn_s is None else Deadline(self._turn_s, self._monotonic)
+        spare = self._fallback is not None
+        context = CallContext(kind="agent", repeat=trial, deadline=deadline, meter=spending.meter, stand_in=spare)
+        token = CALL.set(context)
+        try:
+            with stopped_by_calls(deadline):
+                messages, answer, stand_in = await self._converse([*history, request], tools, spending)
+        except ModelCallError as error:
+            raise AgentError(error.message, error.code, error.context) from error
+        finally:
+            CALL.reset(token)
+        reply = reply_from_mapping(answer.text, max_bytes=self._max_bytes)
+        if self._answers is not None:
+            text = self._answers.read(answer, max_tokens=self._max_tokens)
+            reply = reply_from_mapping(text, max_bytes=self._max_bytes)
+        history[:] = messages
+        called = tools.take() if tools is not None else None
+        if called is None:
+            # A model without tools calls none.
+            reply = replace(reply, tool_invocations=())
+        else:
+            reply = replace(
+                reply,
+                tool_invocations=called.invocations,
+                retrieval_context=called.retrieval_context,
+                retrieved_chunks=called.retrieved_chunks,
+            )
+        meter = spending.next_turn()
+        return replace(
+            reply,
+            usage=meter.usage(),
+            finish_reason="length" if answer.truncated else "refusal" if answer.refused else "stop",
+            fallback_model=stand_in,
+            model_ms=meter.working_ms(),
+        )
+
+    async def _converse(
+        self, messages: list[ModelMessage], tools: ToolBox | None, spending: Spending
+    ) -> tuple[list[ModelMessage], ChatAnswer, str | None]:
+        """Ask until the model answers; return the conversation, the answer, and which model stood in for it, if any."""
+        from pydantic_ai.messages import ModelRequest, ToolReturnPart
+
+        stand_in: str | None = None
+        for _ in range(self._settings.max_calls):
+            self._check_budget(spending)
+            answer, model = await self._ask(messages)
+            if model is not self._model:
+                stand_in = model.plan.name
+            messages = [*messages, answer.message]
+            if not answer.calls or tools is None:
+                return messages, answer, stand_in
+            results = await asyncio.gather(*(tools.call(call.name, call.args) for call in answer.calls))
+            parts = [
+                ToolReturnPart(tool_name=call.name, content=result, tool_call_id=call.id)
+                for call, result in zip(answer.calls, results, strict=True)
+            ]
+            messages = [*messages, ModelRequest(parts=parts, instructions=self._instructions)]
+        raise AgentError(
+            f"the model asked for tools {self._settings.max_calls} times in one turn and gave no answer",
+            "too_many_calls",
+        )
+
+    async def _ask(self, messages: list[ModelMessage]) -> tuple[ChatAnswer, ChatModel]:
+        """Ask the model, and its stand-in where it cannot answer; return the answer and who gave it."""
+        try:
+            return await self._model.ask(messages), self._model
+        except ModelCallError as error:
+            # Errors are not recorded: in a replay the call that failed is missing, and its stand-in's answer is there.
+            missed = error.code == "cassette_miss"
+            if self._fallback is None or not (missed or error.code in _STAND_IN):
+                raise
+            try:
+                return await self._fallback.ask(messages), self._fallback
+            except ModelCallError as second:
+                if missed and second.code == "cassette_miss":
+                    raise error from None
+                message = f"{error.message}; and the fallback: {second.message}"
+                raise ModelCallError(message, second.code, second.context) from second
+
+    def _check_budget(self, spending: Spending) -> None:
+        limit, known = self._settings.budget_usd, spending.known()
+        if limit is not None and known >= limit:
+            raise AgentError(
+                f"the conversation has cost ${known:.4f}, and may cost ${limit:g}; "
+                f"raise {self._settings.block}.max_budget_usd, or ask less in one case",
+                "session_budget",
+            )
+
+
+def _unlimited(settings: RunnerSettings, plans: Sequence[ModelPlan]) -> Iterator[str]:
+    """Yield a sentence for every model that the budget of a conversation does not limit."""
+    if settings.budget_usd is None:
+        return
+    for plan in plans:
+        # Azure's answers say which model stands behind a deployment.
+        if plan.provider != "azure_openai" and list_price(plan.account, plan.name, Tokens(1000, 1000)) is None:
+            yield (
+                f"{settings.block}.max_budget_usd does not limit {plan.shown}, whose price is not known; "
+                "budget.max_tokens would"
+            )
+
+
+class ModelSession(Session):
+    """One conversation with the model."""
+
+    def __init__(self, agent: ModelAgent, trial: int, name: str, tools: ToolBox | None) -> None:
+        self._agent = agent
+        self._trial = trial
+        self._name = name
+        self._tools = tools
+        self._history: list[ModelMessage] = []
+        self._spending = Spending()
+
+    async def send(self, turn: Turn) -> Reply:
+        """Ask one turn."""
+        return await self._agent.answer(self._history, turn, self._trial, self._tools, self._spending)
+
+    def attempt(self) -> Attempt:
+        """Tell what the last turn did; calls still under way count as broken off, and nobody knows what those cost."""
+        called = () if self._tools is None else self._tools.take().invocations
+        meter = self._spending.meter
+        usage = meter.usage()
+        unknown = usage == Usage() or any(record.status is None for record in meter.records)
+        return Attempt(called, None if unknown else usage)
+
+    async def close(self) -> None:
+        """End the processes of the tools; connections belong to the wire."""
+        await self._agent.end(self._name)

@@ -1,0 +1,359 @@
+"""The suite's own agent put together: model, instructions, tools, and the wire they are asked over."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from holodeck_action.llm.calls import Tokens
+from holodeck_action.llm.errors import MissingKeyError, ModelConfigError
+from holodeck_action.llm.pauses import apart, uncharged
+from holodeck_action.llm.prices import list_price
+from holodeck_action.llm.providers import Keyless, ModelPlan, resolve_model
+from holodeck_action.llm.wire import Wire, WireSettings
+from holodeck_action.results.agent_errors import AgentError, TargetError
+from holodeck_action.suite.errors import SuiteError
+from holodeck_action.suite.targets import ModelTarget
+from holodeck_action.suite.tools import FunctionTool, HierarchicalDocumentTool, MCPTool, PromptTool, VectorstoreTool
+from holodeck_action.suite.values import Case, Suite
+from holodeck_action.targets.attachments.files import CaseFiles
+from holodeck_action.targets.model import ModelAgent, ModelSession
+from holodeck_action.targets.runner_block import RunnerSettings, runner_settings
+from holodeck_action.targets.structured import answer_format
+from holodeck_action.text.cuts import cut
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.tools.base import Tool, Toolkit
+from holodeck_action.tools.box import ToolSet
+from holodeck_action.tools.function import load_functions
+from holodeck_action.tools.knowledge.planned import PlannedCalls, PlansCalls
+from holodeck_action.tools.prompt import PromptTools, template_text
+from holodeck_action.workers.process import Imported
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one answer may take: seconds of a turn, and bytes of a reply."""
+
+    turn_s: float
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What tools are built from: the suite, its model, the wire, the job's environment and what masks its secrets.
+
+    `imported` is told which files of the checkout the tools' processes have imported.
+    """
+
+    suite: Suite
+    plan: ModelPlan
+    wire: Wire
+    environ: Mapping[str, str]
+    redactor: Redactor
+    imported: Imported
+
+
+class OwnAgent:
+    """The model agent with the tools that it holds.
+
+    Servers are started and documents indexed when the first conversation opens, once for all of them; trouble with
+    that is the trouble of every conversation.
+    """
+
+    silent_on_tools: str | None = None
+
+    def __init__(
+        self, build: Callable[[ToolSet | None], ModelAgent], toolkits: Sequence[Toolkit], settings: RunnerSettings
+    ) -> None:
+        """Prepare; nothing is started yet.
+
+        Args:
+            build: builds the model agent for its tools, None for no tools.
+            toolkits: the suite's tools, by kind.
+            settings: say which tools the model is given.
+        """
+        self._build = build
+        self._settings = settings
+        self._toolkits = toolkits
+        self._preparation: asyncio.Task[ModelAgent] | None = None
+        self._model_notices: tuple[str, ...] = ()
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the reader should know; more may come while the agent works."""
+        of_tools = (notice for toolkit in self._toolkits for notice in toolkit.notices)
+        return (*of_tools, *self._model_notices)
+
+    async def open(self, case: Case, trial: int) -> ModelSession:
+        """Start a conversation.
+
+        Raises:
+            AgentError: `tool_unavailable`, what the tools need could not be started.
+        """
+        if self._preparation is None:
+            self._preparation = asyncio.create_task(self._prepare())
+        # One conversation's deadline does not end what all of them wait for, and none is charged for it.
+        with uncharged():
+            agent = await asyncio.shield(self._preparation)
+        return await agent.open(case, trial)
+
+    @property
+    def searches(self) -> bool:
+        """Whether a tool searches documents."""
+        return any(isinstance(toolkit, PlansCalls) for toolkit in self._toolkits)
+
+    async def planned(self) -> tuple[PlannedCalls, ...]:
+        """Return the calls that searching documents takes; the documents are read now, and not again.
+
+        Raises:
+            AgentError: `tool_unavailable`, a document cannot be read.
+        """
+        found: list[PlannedCalls] = []
+        for toolkit in self._toolkits:
+            if isinstance(toolkit, PlansCalls):
+                found += await toolkit.planned()
+        return tuple(found)
+
+    async def end(self, session: str) -> None:
+        """Release what the tools held for a conversation."""
+        for toolkit in self._toolkits:
+            await toolkit.end(session)
+
+    async def close(self) -> None:
+        """End the tools."""
+        if self._preparation is not None:
+            self._preparation.cancel()
+            await asyncio.gather(self._preparation, return_exceptions=True)
+        await asyncio.gather(*(toolkit.close() for toolkit in self._toolkits))
+
+    async def _prepare(self) -> ModelAgent:
+        apart()
+        # Importing the provider's client takes about a second, in which servers can start.
+        opening = [asyncio.create_task(_opened(toolkit)) for toolkit in self._toolkits]
+        try:
+            tools = [tool for found in await asyncio.gather(*opening) for tool in found]
+        finally:
+            for task in opening:
+                task.cancel()
+        permitted = self._settings.permitted(tools)
+        try:
+            agent = self._build(ToolSet(permitted) if permitted else None)
+        except (TargetError, ValueError) as error:
+            raise AgentError(str(error), "tool_unavailable") from error
+        self._model_notices = (*self._settings.notices(tools), *agent.notices)
+        return agent
+
+
+def environment_of(environ: Mapping[str, str], *, replayed: bool) -> Mapping[str, str]:
+    """Return the environment in which models are looked up: what is only replayed needs no key."""
+    return Keyless(environ) if replayed else environ
+
+
+def own_target(suite: Suite) -> ModelTarget:
+    """Return the target that a suite is when it names none.
+
+    Raises:
+        TargetError: a file of the suite cannot be read.
+    """
+    model, answers = suite.agent.model, answer_format(suite.agent, suite.checkout)
+    told = f"{model.model_dump_json(exclude={'api_key'})} {instructions_of(suite)}"
+    if answers is not None:
+        told += f" {json.dumps(answers.schema, sort_keys=True)}"
+    told += "".join(f" {template_text(tool, suite.checkout)}" for tool in _prompts(suite))
+    digest = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    return ModelTarget(model=f"{model.provider}/{model.name}", digest=digest)
+
+
+def instructions_of(suite: Suite) -> str:
+    """Return the text of the suite's instructions.
+
+    Raises:
+        TargetError: their file cannot be read.
+    """
+    instructions = suite.agent.instructions
+    if instructions.inline is not None:
+        return instructions.inline
+    try:
+        return suite.checkout.read(str(instructions.file)).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TargetError(f"instructions.file {instructions.file}: cannot be read as UTF-8 text: {error}") from error
+
+
+def build_own(
+    suite: Suite,
+    environ: Mapping[str, str],
+    limits: Limits,
+    wire: Wire,
+    redactor: Redactor,
+    files: CaseFiles | None = None,
+    imported: Imported = lambda files: None,
+) -> OwnAgent:
+    """Build the suite's own agent; its functions are imported, nothing is asked or started.
+
+    Args:
+        suite: the suite.
+        environ: the job's environment: keys and addresses (see `environment_of`); tools see it without the job's
+            tokens.
+        limits: what one answer may take.
+        wire: carries the model calls; closed by who made it.
+        redactor: masks secrets in what is recorded.
+        files: reads the files of cases; closed by who made it. None where no case has any.
+        imported: told which files of the checkout its functions have imported.
+
+    Raises:
+        TargetError: a key or a package is missing, an address is none, a tool cannot be used, or a budget in US dollars
+            is to hold for a model whose price is not known.
+    """
+    if importlib.util.find_spec("pydantic_ai") is None:
+        raise TargetError(
+            "the suite's model needs packages that are not installed; "
+            "install them with: pip install 'holodeck-action[agents]'"
+        )
+    instructions, answers = instructions_of(suite), answer_format(suite.agent, suite.checkout)
+    settings = runner_settings(suite.agent)
+    try:
+        plan, fallback = _plans(suite, settings, environ)
+        if wire.limits_cost:
+            check_price(plan)
+        toolkits = list(_toolkits(Means(suite, plan, wire, environ, redactor, imported)))
+    except ModelConfigError as error:
+        raise TargetError(str(error)) from error
+    except SuiteError as error:
+        raise TargetError("; ".join(str(problem) for problem in error.problems)) from error
+
+    def build(tools: ToolSet | None) -> ModelAgent:
+        return ModelAgent(
+            plan,
+            wire,
+            instructions,
+            max_bytes=limits.max_bytes,
+            turn_s=limits.turn_s,
+            monotonic=time.monotonic,
+            tools=tools,
+            ended=agent.end,
+            settings=settings,
+            answers=answers,
+            fallback=fallback,
+            files=files,
+        )
+
+    agent = OwnAgent(build, toolkits, settings)
+    return agent
+
+
+def check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Build the suite's own agent as a run would, and drop it; nothing is asked or started.
+
+    Returns:
+        Why a run would be refused on this machine, each one sentence: keys and packages, which need not be here.
+
+    Raises:
+        TargetError: see `build_own`, apart from what is returned.
+    """
+    if importlib.util.find_spec("pydantic_ai") is None:
+        return ("the model needs packages: pip install 'holodeck-action[agents]'",)
+    missing: tuple[str, ...] = ()
+    try:
+        _plans(suite, runner_settings(suite.agent), environ)
+    except MissingKeyError as error:
+        missing = (str(error),)
+    except ModelConfigError as error:
+        raise TargetError(str(error)) from error
+    redactor = Redactor(())
+    wire = Wire(WireSettings(), redactor=redactor)
+
+    async def close(agent: OwnAgent) -> None:
+        await agent.close()
+        await wire.close()
+
+    asyncio.run(close(build_own(suite, Keyless(environ), Limits(1.0, 1), wire, redactor)))
+    return missing
+
+
+def _plans(suite: Suite, settings: RunnerSettings, environ: Mapping[str, str]) -> tuple[ModelPlan, ModelPlan | None]:
+    """Return the suite's model, and the one that stands in for it on the same account.
+
+    Raises:
+        ModelConfigError: see `resolve_model`.
+    """
+    config = suite.agent.model
+    plan = replace(resolve_model(config, environ), reasoning=settings.reasoning)
+    if settings.fallback is None:
+        return plan, None
+    other = resolve_model(config.model_copy(update={"name": settings.fallback}), environ)
+    return plan, replace(other, reasoning=settings.reasoning)
+
+
+def _prompts(suite: Suite) -> Iterator[PromptTool]:
+    return (tool for tool in suite.agent.tools or () if isinstance(tool, PromptTool))
+
+
+def _toolkits(means: Means) -> Iterator[Toolkit]:
+    """Yield the suite's tools by kind; each kind's module is imported only where it is used.
+
+    Raises:
+        SuiteError, TargetError, ModelConfigError: tools that cannot be used.
+    """
+    suite = means.suite
+    tools = suite.agent.tools or ()
+    if any(isinstance(tool, FunctionTool) for tool in tools):
+        yield asyncio.run(
+            load_functions(
+                tools,
+                folder=suite.folder,
+                environ=means.environ,
+                clock=time.monotonic,
+                marks=suite.tool_marks,
+                imported=means.imported,
+            )
+        )
+    if any(isinstance(tool, MCPTool) for tool in tools):
+        from holodeck_action.tools.mcp import McpServers
+
+        yield McpServers(tools, checkout=suite.checkout, environ=means.environ, redactor=means.redactor)
+    if any(isinstance(tool, VectorstoreTool) for tool in tools):
+        from holodeck_action.tools.vectorstore import VectorStores
+
+        yield VectorStores(suite, means.environ, means.wire)
+    if any(isinstance(tool, HierarchicalDocumentTool) for tool in tools):
+        from holodeck_action.tools.hierarchical import HierarchicalDocuments
+
+        yield HierarchicalDocuments(suite, means.plan, means.environ, means.wire)
+    if any(_prompts(suite)):
+        yield PromptTools(
+            tools,
+            checkout=suite.checkout,
+            plan=means.plan,
+            environ=means.environ,
+            clients=means.wire,
+            marks=suite.tool_marks,
+        )
+
+
+async def _opened(toolkit: Toolkit) -> Sequence[Tool]:
+    try:
+        return await toolkit.open()
+    except AgentError:
+        raise
+    except Exception as error:
+        raise AgentError(
+            cut(f"the tools cannot be used: {type(error).__name__}: {error}", 1000), "tool_unavailable"
+        ) from error
+
+
+def check_price(plan: ModelPlan) -> None:
+    """Make sure that a budget in US dollars can hold for a model.
+
+    Raises:
+        TargetError: its price is not known, which is not zero.
+    """
+    if list_price(plan.account, plan.name, Tokens(1000, 1000)) is None:
+        raise TargetError(
+            f"the price of {plan.shown} is not known, so that a budget in US dollars cannot hold: give one in tokens "
+            "(--max-tokens, or budget.max_tokens), or leave max-cost-usd out"
+        )

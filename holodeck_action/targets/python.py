@@ -1,0 +1,93 @@
+"""Agents that are a Python callable of the repository, called in worker processes."""
+
+from __future__ import annotations
+
+from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.suite.values import Case, Turn
+from holodeck_action.targets.base import Reply, Session
+from holodeck_action.targets.conversation import Conversation
+from holodeck_action.targets.reply import reply_from_mapping
+from holodeck_action.text.cuts import cut_before
+from holodeck_action.workers.errors import UserCodeError
+from holodeck_action.workers.pool import WorkerPool
+
+_OUTPUT_SHOWN = 4096
+"""Characters of what a failed call printed that its error keeps: the last ones."""
+
+
+class PythonAgent:
+    """Asks `module.path:callable`, sync or async.
+
+    The callable gets the conversation, `[{role: user|assistant, content: text}]`, whose last message is the turn's
+    input, and returns a text or the reply mapping. Turns of one conversation may run in different processes: what has
+    been said is all a turn can rely on.
+    """
+
+    notices: tuple[str, ...] = ()
+    silent_on_tools: str | None = None
+
+    def __init__(self, reference: str, pool: WorkerPool, max_bytes: int) -> None:
+        """Prepare the agent; the callable is imported when a turn is about to be asked.
+
+        Args:
+            reference: `module.path:callable`, importable from the suite's folder or the current directory.
+            pool: the workers it runs in, one per turn under way; whoever made it closes it.
+            max_bytes: most bytes of UTF-8 in one reply.
+        """
+        self._reference = reference
+        self._pool = pool
+        self._max_bytes = max_bytes
+
+    async def open(self, case: Case, trial: int) -> PythonSession:
+        """Start a conversation."""
+        return PythonSession(self._reference, self._pool, Conversation(case, trial), self._max_bytes)
+
+    async def close(self) -> None:
+        """Conversations share nothing but the pool."""
+
+
+class PythonSession(Session):
+    """One conversation."""
+
+    def __init__(self, reference: str, pool: WorkerPool, conversation: Conversation, max_bytes: int) -> None:
+        self._reference = reference
+        self._pool = pool
+        self._conversation = conversation
+        self._max_bytes = max_bytes
+
+    async def prepare(self) -> None:
+        """Have a worker ready that has imported the callable."""
+        try:
+            await self._pool.check(self._reference)
+        except UserCodeError as error:
+            raise _agent_error(error) from None
+
+    async def send(self, turn: Turn) -> Reply:
+        """Call the callable; a cancelled call ends with its process."""
+        messages = self._conversation.request(turn)["messages"]
+        try:
+            # The reply's own reader knows the exact limit; this one only keeps a flood inside the worker.
+            outcome = await self._pool.call(
+                "ask", self._reference, {"messages": messages}, None, max_bytes=2 * self._max_bytes
+            )
+        except UserCodeError as error:
+            raise _agent_error(error) from None
+        try:
+            reply = reply_from_mapping(outcome.value, max_bytes=self._max_bytes)
+        except AgentError as error:
+            raise AgentError(
+                f"{self._reference}: {error.message}", error.code, _facts(error.context, outcome.output)
+            ) from None
+        self._conversation.add(turn, reply.response)
+        return reply
+
+    async def close(self) -> None:
+        """Nothing is held between turns."""
+
+
+def _agent_error(error: UserCodeError) -> AgentError:
+    return AgentError(error.message, error.code, _facts(error.context, error.output))
+
+
+def _facts(context: dict[str, object], output: str) -> dict[str, object]:
+    return {**context, "output": cut_before(output, _OUTPUT_SHOWN)} if output else context

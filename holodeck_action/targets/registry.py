@@ -1,0 +1,91 @@
+"""From a target to the agent that answers for it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.targets import (
+    AnyTarget,
+    CommandTarget,
+    HttpTarget,
+    ModelTarget,
+    PythonTarget,
+    RecordedTarget,
+    WrittenTarget,
+)
+from holodeck_action.suite.values import Suite
+from holodeck_action.targets.base import Agent
+from holodeck_action.workers.pool import WorkerPool
+
+
+def build_agent(
+    suite: Suite,
+    target: WrittenTarget,
+    *,
+    files: Checkout,
+    environ: Mapping[str, str],
+    max_bytes: int,
+    pool: WorkerPool,
+) -> Agent:
+    """Return the agent of a target that somebody wrote; each kind's module is imported only when it is used.
+
+    Args:
+        suite: the suite, with all its cases: an agent checks a transcript against them.
+        target: from the policy file or from `parse_target`.
+        files: where a relative transcript path starts, and what may be read: the suite's checkout for the policy file,
+            the current folder and everything for a flag.
+        environ: the job's environment; processes see it without the job's tokens.
+        max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
+        pool: where Python targets run.
+
+    Raises:
+        TargetError: the target cannot be used.
+    """
+    match target:
+        case RecordedTarget(path=path):
+            from holodeck_action.targets.recorded import RecordedAgent
+
+            return RecordedAgent(files.folder / path, path, suite.cases, max_bytes, files)
+        case PythonTarget(reference=reference):
+            from holodeck_action.targets.python import PythonAgent
+
+            return PythonAgent(reference, pool, max_bytes)
+        case CommandTarget(command=command):
+            from holodeck_action.targets.command import CommandAgent
+
+            return CommandAgent(command, suite.folder, environ, max_bytes)
+        case HttpTarget():
+            from holodeck_action.targets.http import HttpAgent
+
+            return HttpAgent(target, max_bytes, environ)
+
+
+def describe(target: AnyTarget) -> str:
+    """Name a target for the record: kind and address, without what may be secret.
+
+    A URL is shown without user, password, query and fragment; a command up to its first option or assignment.
+    """
+    match target:
+        case ModelTarget(model=model):
+            return f"model:{model}"
+        case RecordedTarget(path=path):
+            return f"recorded:{path}"
+        case PythonTarget(reference=reference):
+            return f"python:{reference}"
+        case CommandTarget(command=command):
+            return f"command:{_shown_command(command)}"
+        case HttpTarget(url=url):
+            from holodeck_action.suite.hosts import shown_url
+
+            return f"http:{shown_url(url)}"
+
+
+def _shown_command(command: str) -> str:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return "…"
+    cut = next((index for index, word in enumerate(words) if word.startswith("-") or "=" in word), len(words))
+    return " ".join([*words[:cut], *(["…"] if cut < len(words) else [])])

@@ -1,0 +1,54 @@
+"""PDF as Markdown (imported in the worker process only)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from markitdown import StreamInfo
+from markitdown.converters import PdfConverter
+from pypdfium2 import PdfDocument, PdfiumError
+
+from holodeck_action.tools.documents.content import UnreadableError, opened
+
+
+def pdf(path: str, roots: Sequence[str] | None, pages: Sequence[int] | None) -> str:
+    """Return the text of a PDF file.
+
+    Args:
+        path: the file.
+        roots: folders in one of which it must lie; None for anywhere.
+        pages: which pages, in their order, the first is 1; None for all.
+
+    Raises:
+        UnreadableError: it is no PDF file, is encrypted, has no such page, or has no text.
+    """
+    with opened(path, roots) as file:
+        data = file.read()
+    if b"%PDF-" not in data[:1024]:
+        raise UnreadableError("it is no PDF file")
+    data = _chosen(data, pages)
+    text = str(PdfConverter().convert(io.BytesIO(data), StreamInfo(extension=".pdf")).markdown)
+    text = text.replace("\f", "").strip()
+    if not text:
+        raise UnreadableError("it holds no text (a scan?); give it with its text, or as an image")
+    return text
+
+
+def _chosen(data: bytes, pages: Sequence[int] | None) -> bytes:
+    """Return the document with the chosen pages alone."""
+    try:
+        document = PdfDocument(data)
+    except PdfiumError as error:
+        raise UnreadableError(f"it cannot be read as a PDF file: {error}") from None
+    count = len(document)
+    if pages is None:
+        return data
+    for page in pages:
+        if page > count:
+            raise UnreadableError(f"there is no page {page}: it has {count} page{'' if count == 1 else 's'}")
+    chosen = PdfDocument.new()
+    chosen.import_pages(document, [page - 1 for page in pages])
+    target = io.BytesIO()
+    chosen.save(target)
+    return target.getvalue()

@@ -1,0 +1,214 @@
+"""Records of JSON, JSON Lines, CSV and TSV files: one searchable text each, with an id and further fields."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holodeck_action.suite.errors import quoted
+from holodeck_action.text.json_values import kind_of, parse_json
+from holodeck_action.text.plain import excerpt
+
+KINDS = frozenset((".json", ".jsonl", ".ndjson", ".csv", ".tsv"))
+"""Files that hold records."""
+
+_DELIMITERS = ",;\t|"
+
+
+class RecordError(ValueError):
+    """A file of records that cannot be used; the message names the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLayout:
+    """Where the parts of a record are. Names of fields may lead into nested objects: `details.title`.
+
+    Attributes:
+        vector_fields: fields whose texts are joined and embedded.
+        id_field: field with the record's id.
+        meta_fields: fields that are shown after the text, of the record or of an object around it; None for all other
+            fields of the record.
+        record_path: keys that lead to the list of records in JSON, joined by dots; None where the file is that list.
+        record_prefix: put before the names of the record's own fields where they are shown.
+        meta_prefix: put before the names of fields of an object around the record.
+        separator: put between the texts of several vector fields.
+        delimiter: between the cells of CSV; None to find it in the first line. TSV has tabs.
+    """
+
+    vector_fields: tuple[str, ...]
+    id_field: str
+    meta_fields: tuple[str, ...] | None = None
+    record_path: str | None = None
+    record_prefix: str = ""
+    meta_prefix: str = ""
+    separator: str = "\n"
+    delimiter: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record.
+
+    Attributes:
+        id: as the file has it.
+        text: what is embedded.
+        metadata: what is shown after it, by name.
+    """
+
+    id: str
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_records(text: str, suffix: str, layout: RecordLayout) -> list[Record]:
+    """Read the records of a file.
+
+    Args:
+        text: what the file holds.
+        suffix: the end of its name in lower case, one of `KINDS`.
+        layout: where their parts are.
+
+    Raises:
+        RecordError: the file is not of its kind, a record lacks an id or a text, or no record has one of `meta_fields`.
+    """
+    try:
+        rows = list(_rows(text, suffix, layout))
+    except RecursionError:
+        raise RecordError("it is nested too deeply") from None
+    records = [_record(number, row, around, layout) for number, (row, around) in enumerate(rows, 1)]
+    for name in layout.meta_fields or ():
+        if records and not any(_found(name, (row, *around)) for row, around in rows):
+            raise RecordError(f"no record has the field {quoted(name)} of meta_fields{_fields(rows[0][0])}")
+    return records
+
+
+_Row = tuple[Mapping[str, Any], tuple[Mapping[str, Any], ...]]
+"""A record and the objects around it, the nearest first."""
+
+
+def _rows(text: str, suffix: str, layout: RecordLayout) -> Iterator[_Row]:
+    if suffix in (".csv", ".tsv"):
+        for row in _table(text, "\t" if suffix == ".tsv" else layout.delimiter):
+            yield row, ()
+        return
+    path = layout.record_path.split(".") if layout.record_path else []
+    if suffix == ".json":
+        try:
+            yield from _objects(parse_json(text), path, ())
+        except ValueError as error:
+            raise error if isinstance(error, RecordError) else RecordError(f"it is no JSON: {error}") from None
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                yield from _objects(parse_json(line), path, ())
+            except ValueError as error:
+                raise RecordError(f"line {number}: {error}") from None
+
+
+def _objects(value: Any, path: Sequence[str], around: tuple[Mapping[str, Any], ...]) -> Iterator[_Row]:
+    """Yield the objects at the end of a path; lists on the way are gone through."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _objects(item, path, around)
+    elif not isinstance(value, dict):
+        raise RecordError(f"a record must be an object, not {kind_of(value)}")
+    elif not path:
+        yield value, around
+    elif path[0] not in value:
+        raise RecordError(f"record_path: there is no key {quoted(path[0])}{_fields(value)}")
+    else:
+        yield from _objects(value[path[0]], path[1:], (value, *around))
+
+
+def _table(text: str, delimiter: str | None) -> Iterator[dict[str, str]]:
+    if delimiter is None:
+        first = text.lstrip("\r\n").partition("\n")[0]
+        delimiter = max(_DELIMITERS, key=first.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    names: list[str] | None = None
+    try:
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue
+            if names is None:
+                names = [cell.strip() for cell in cells]
+                if len({*names}) < len(names):
+                    raise RecordError("two columns have one name")
+                continue
+            if len(cells) != len(names):
+                raise RecordError(f"line {reader.line_num} has {len(cells)} cells, the first line {len(names)}")
+            yield dict(zip(names, cells, strict=True))
+    except csv.Error as error:
+        raise RecordError(f"line {reader.line_num}: {error}") from None
+
+
+def _record(number: int, row: Mapping[str, Any], around: tuple[Mapping[str, Any], ...], layout: RecordLayout) -> Record:
+    texts = []
+    for name in layout.vector_fields:
+        found = _found(name, (row,))
+        if found is None:
+            raise RecordError(f"record {number} has no field {quoted(name)} (vector_field){_fields(row)}")
+        if shown := _shown(found[0]).strip():
+            texts.append(shown)
+    if not texts:
+        raise RecordError(f"record {number} has no text in {' and '.join(map(quoted, layout.vector_fields))}")
+    return Record(_identity(number, row, layout.id_field), layout.separator.join(texts), _metadata(row, around, layout))
+
+
+def _identity(number: int, row: Mapping[str, Any], name: str) -> str:
+    found = _found(name, (row,))
+    if found is None:
+        raise RecordError(f"record {number} has no field {quoted(name)} (id_field){_fields(row)}")
+    value = found[0]
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
+        raise RecordError(f"record {number}: its id must be a text or a number that is not blank")
+    return str(value).strip()
+
+
+def _metadata(row: Mapping[str, Any], around: tuple[Mapping[str, Any], ...], layout: RecordLayout) -> dict[str, Any]:
+    if layout.meta_fields is None:
+        taken = {*layout.vector_fields, layout.id_field}
+        return {f"{layout.record_prefix}{name}": row[name] for name in row if name not in taken}
+    metadata = {}
+    for name in layout.meta_fields:
+        if own := _found(name, (row,)):
+            metadata[f"{layout.record_prefix}{name}"] = own[0]
+        elif outer := _found(name, around):
+            metadata[f"{layout.meta_prefix}{name}"] = outer[0]
+    return metadata
+
+
+def _found(name: str, objects: Sequence[Mapping[str, Any]]) -> tuple[Any] | None:
+    """Return the value of a field in the first object that has it, in a tuple since it may be null."""
+    for value in objects:
+        if name in value:
+            return (value[name],)
+        inner: Any = value
+        for key in name.split("."):
+            if not isinstance(inner, Mapping) or key not in inner:
+                break
+            inner = inner[key]
+        else:
+            return (inner,)
+    return None
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def shown_fields(metadata: Mapping[str, Any]) -> str:
+    """Return fields as a model reads them, one `name: value` a line; those that are null or blank are left out."""
+    lines = ((name, _shown(value).strip()) for name, value in metadata.items())
+    return "\n".join(f"{name}: {text}" for name, text in lines if text)
+
+
+def _fields(row: Mapping[str, Any]) -> str:
+    return f" (it has {excerpt(', '.join(map(str, row)), 150)})" if row else " (it is empty)"

@@ -1,0 +1,183 @@
+"""Tools of MCP servers: started once for a suite, all at the same time, and shared by its conversations."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holodeck_action.llm.tools import ToolDefinition
+from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.errors import quoted
+from holodeck_action.suite.tools import HierarchicalDocumentTool, MCPTool, ToolModel, VectorstoreTool
+from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import excerpt
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.storable import storable
+from holodeck_action.tools.arguments import ArgumentSchema
+from holodeck_action.tools.base import Tool, ToolResult
+from holodeck_action.tools.mcp_results import read_result, visible_names
+from holodeck_action.tools.mcp_settings import entry_notices, read_entry
+from holodeck_action.workers.failures import CallError
+from holodeck_action.workers.plain import Plain
+
+if TYPE_CHECKING:
+    from mcp_types import Tool as ListedTool
+
+    from holodeck_action.tools.mcp_server import McpServer
+
+_LARGEST_SCHEMA = 1_000_000
+"""Bytes of a tool's schema and description."""
+
+
+class McpServers:
+    """The MCP servers of a suite (a `Toolkit`)."""
+
+    def __init__(
+        self, tools: Sequence[ToolModel], *, checkout: Checkout, environ: Mapping[str, str], redactor: Redactor
+    ) -> None:
+        """Check the entries; nothing is started.
+
+        Args:
+            tools: all tools of the suite; of those that are no MCP servers only the names count.
+            checkout: the suite's folder, and what may be read.
+            environ: the job's environment; the servers' processes see it without the job's tokens.
+            redactor: masks secrets in what servers say of their trouble.
+
+        Raises:
+            TargetError: an entry cannot work; names the tool and the field.
+        """
+        entries = [tool for tool in tools if isinstance(tool, MCPTool)]
+        self._plans = [read_entry(entry, checkout, environ) for entry in entries if entry.load_tools]
+        self._notices = [notice for entry in entries for notice in entry_notices(entry)]
+        self._taken = {
+            f"{tool.name}_search" if isinstance(tool, VectorstoreTool | HierarchicalDocumentTool) else tool.name
+            for tool in tools
+            if not isinstance(tool, MCPTool)
+        }
+        self._redactor = redactor
+        self._servers: list[McpServer] = []
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Fields without effect; once the servers are open, the tools that are seen by another name."""
+        return tuple(self._notices)
+
+    async def open(self) -> Sequence[Tool]:
+        """Start all servers, and list their tools in the suite's order.
+
+        Raises:
+            AgentError: `tool_unavailable`, naming every server that cannot be used.
+        """
+        from holodeck_action.tools.mcp_server import McpServer, silence
+
+        silence()
+        self._servers = [McpServer(plan, self._redactor) for plan in self._plans]
+        listings = await asyncio.gather(*(server.list_tools() for server in self._servers), return_exceptions=True)
+        try:
+            return self._named(listings)
+        except AgentError:
+            await self.close()
+            raise
+
+    async def end(self, session: str) -> None:
+        """Conversations hold nothing: they share the servers."""
+
+    async def close(self) -> None:
+        """End all servers, with every process they have started."""
+        await asyncio.gather(*(server.close() for server in self._servers))
+
+    def _named(self, listings: Sequence[list[ListedTool] | BaseException]) -> list[Tool]:
+        found: list[tuple[McpServer, ListedTool]] = []
+        troubles: list[AgentError] = []
+        for server, listing in zip(self._servers, listings, strict=True):
+            try:
+                if isinstance(listing, BaseException):
+                    raise listing
+                found += ((server, tool) for tool in _selected(server, listing))
+            except AgentError as error:
+                troubles.append(error)
+        names = visible_names([(server.plan.name, tool.name) for server, tool in found], self._taken)
+        tools: list[Tool] = []
+        for (server, listed), name in zip(found, names, strict=True):
+            try:
+                tools.append(McpTool(server, listed.name, _definition(server, listed, name)))
+            except AgentError as error:
+                troubles.append(error)
+            if name != listed.name:
+                self._notices.append(
+                    f"tools.{server.plan.name}: the model sees the tool {quoted(listed.name)} as {name}, "
+                    "because of its characters or because another tool has its name"
+                )
+        if troubles:
+            context = {key: value for error in troubles for key, value in error.context.items()}
+            raise AgentError(cut("; ".join(error.message for error in troubles), 2000), "tool_unavailable", context)
+        return tools
+
+
+class McpTool:
+    """One tool of a server."""
+
+    def __init__(self, server: McpServer, name: str, definition: ToolDefinition) -> None:
+        self.definition = definition
+        self.is_retrieval = server.plan.is_retrieval
+        self.other_names = (f"mcp__{server.plan.name}", f"mcp__{server.plan.name}__{name}")
+        self._server = server
+        self._name = name
+
+    async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
+        """Call it (see `Tool.call`); `request_timeout` bounds it, too."""
+        result = await self._server.call(self._name, args, timeout_s)
+        place = f"tools.{self._server.plan.name}.{excerpt(self._name, 80)}"
+        return read_result(result, place, max_bytes, is_retrieval=self.is_retrieval)
+
+
+def _selected(server: McpServer, listing: Sequence[ListedTool]) -> list[ListedTool]:
+    """Return the tools the model may see.
+
+    Raises:
+        AgentError: there are none, or `config.allowed_tools` names one that is not there.
+    """
+    place, allowed = f"tools.{server.plan.name}", server.plan.allowed
+    listed = {tool.name: tool for tool in listing}
+    shown = excerpt(", ".join(listed)) or "none"
+    missing = _missing(allowed or (), listed)
+    if missing:
+        raise AgentError(
+            f"{place}.config.allowed_tools: the server has no tool {quoted(missing[0])} (it has: {shown})",
+            "tool_unavailable",
+        )
+    if not listed:
+        raise AgentError(
+            f"{place}: the server lists no tools; with `load_tools: false` it is not started", "tool_unavailable"
+        )
+    return [tool for name, tool in listed.items() if allowed is None or name in allowed]
+
+
+def _missing(allowed: Collection[str], listed: Collection[str]) -> list[str]:
+    return [name for name in allowed if name not in listed]
+
+
+def _definition(server: McpServer, listed: ListedTool, name: str) -> ToolDefinition:
+    """Return a tool as the model sees it.
+
+    Raises:
+        AgentError: its schema is none; whoever writes the suite can leave the tool out.
+    """
+    place = f"tools.{server.plan.name}: the server's tool {quoted(listed.name)}"
+    try:
+        schema: dict[str, Any] = storable(Plain(_LARGEST_SCHEMA).convert(listed.input_schema, "its inputSchema"))
+        if schema.setdefault("type", "object") != "object":
+            raise ValueError("it must be of type object")
+        schema.setdefault("properties", {})
+        ArgumentSchema(schema)
+    except (CallError, ValueError) as error:
+        reason = error.message if isinstance(error, CallError) else str(error)
+        raise AgentError(
+            f"{place} has an inputSchema that is no JSON schema (draft 2020-12): {excerpt(reason)}; "
+            "leave the tool out by naming the others in config.allowed_tools",
+            "tool_unavailable",
+        ) from None
+    description = listed.description or listed.title or listed.name
+    return ToolDefinition(name, storable(description)[:_LARGEST_SCHEMA], schema)

@@ -1,0 +1,199 @@
+"""Tools that are a prompt of their own: a template is filled in, and a model asked once (format reference §1.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holodeck_action.llm.chat import ChatAnswer, ChatModel
+from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.errors import ModelCallError, ModelConfigError
+from holodeck_action.llm.pauses import TimeLimit
+from holodeck_action.llm.providers import ModelPlan, resolve_model
+from holodeck_action.llm.tools import ToolDefinition
+from holodeck_action.results.agent_errors import AgentError, TargetError
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.tools import PromptTool as PromptEntry
+from holodeck_action.suite.tools import ToolModel
+from holodeck_action.text.storable import storable, storable_text
+from holodeck_action.tools.arguments import ArgumentSchema, parameters_schema
+from holodeck_action.tools.base import ToolError, ToolResult
+from holodeck_action.tools.computing import Computing
+from holodeck_action.tools.prompts import PromptTemplate
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+
+_CUT_OFF = "\n[The answer stops here, at max_tokens.]"
+
+
+class PromptTools:
+    """The prompts of a suite. Each call is a model call of the conversation: it is recorded and counted with it."""
+
+    def __init__(
+        self,
+        tools: Sequence[ToolModel],
+        *,
+        checkout: Checkout,
+        plan: ModelPlan,
+        environ: Mapping[str, str],
+        clients: Clients,
+        marks: Mapping[str, SourceMark] | None = None,
+    ) -> None:
+        """Read the templates; nothing is asked.
+
+        Args:
+            tools: all tools of the suite, in its order; those that are no prompts are passed over.
+            checkout: the suite's folder, where the files of templates start, and what may be read.
+            plan: the suite's model, asked by prompts that name none.
+            environ: the job's environment, with the keys.
+            clients: the wire.
+            marks: where the tools stand, by name.
+
+        Raises:
+            TargetError: a template or a schema cannot be used, a model has no key or no address.
+        """
+        self._clients = clients
+        self._computing = Computing(environ)
+        self._found: list[tuple[PromptEntry, _Template, dict[str, Any], ModelPlan]] = []
+        notices: list[str] = []
+        for entry in tools:
+            if not isinstance(entry, PromptEntry):
+                continue
+            mark = (marks or {}).get(entry.name)
+            where = f"{mark}: tools.{entry.name}" if mark else f"tools.{entry.name}"
+            schema = _schema(entry, where)
+            names = [*schema.get("properties", {})]
+            text = template_text(entry, checkout)
+            template = _template(entry, text, names, where)
+            own = plan if entry.model is None else _plan(entry, environ, where)
+            self._found.append((entry, _Template(text, names, self._computing), schema, own))
+            notices += [
+                f"tools.{entry.name}: its template does not use the parameter {name}" for name in template.unused
+            ]
+        self.notices = tuple(notices)
+
+    async def open(self) -> Sequence[PromptTool]:
+        """Build the clients of the models.
+
+        Raises:
+            AgentError: `tool_unavailable`, a package is not installed.
+        """
+        if self._found:
+            # Its start is no part of a call.
+            await self._computing.start("prompt")
+        try:
+            return [
+                PromptTool(
+                    ToolDefinition(entry.name, entry.description, schema), template, ChatModel(plan, self._clients)
+                )
+                for entry, template, schema, plan in self._found
+            ]
+        except ModelConfigError as error:
+            raise AgentError(str(error), "tool_unavailable") from error
+
+    async def end(self, session: str) -> None:
+        """Nothing is kept for a conversation."""
+
+    async def close(self) -> None:
+        """End the processes that fill in templates; connections belong to the wire."""
+        await self._computing.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """A template that is filled in elsewhere: its text and the names that it may use."""
+
+    text: str
+    names: Sequence[str]
+    computing: Computing
+
+    async def render(self, values: Mapping[str, Any]) -> str:
+        """Fill in values.
+
+        Raises:
+            AgentError: an expression has no value, or takes more time or memory than it may.
+        """
+        args = {"template": self.text, "parameters": [*self.names], "values": values}
+        text: str = await self.computing.call("prompt", args, what="the template", code="bad_arguments")
+        return text
+
+
+class PromptTool:
+    """One prompt as a tool."""
+
+    is_retrieval = False
+
+    def __init__(self, definition: ToolDefinition, template: _Template, model: ChatModel) -> None:
+        self.definition = definition
+        self._template = template
+        self._model = model
+
+    async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
+        """Fill in the template and ask the model (see `Tool.call`)."""
+        try:
+            asked = await self._template.render(args)
+        except AgentError as error:
+            raise ToolError(f"the template cannot be filled in: {error.message}", "bad_arguments") from None
+        if len(asked.encode("utf-8", "replace")) > max_bytes:
+            raise ToolError(f"the prompt holds more than {max_bytes} bytes", "too_large")
+        answer = await self._ask(asked, timeout_s)
+        text = storable_text(answer.text) + (_CUT_OFF if answer.truncated else "")
+        encoded = text.encode()
+        cut = len(encoded) > max_bytes
+        return ToolResult(encoded[:max_bytes].decode("utf-8", "ignore") if cut else text, len(encoded), cut)
+
+    async def _ask(self, text: str, timeout_s: float | None) -> ChatAnswer:
+        from pydantic_ai.messages import ModelRequest, UserPromptPart
+
+        asked: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(text)])]
+        try:
+            async with TimeLimit(timeout_s):
+                return await self._model.ask(asked)
+        except TimeoutError:
+            raise ToolError(f"its model did not answer within {timeout_s:g} s", "timeout") from None
+        except ModelCallError as error:
+            # What the provider says is nothing to the model, and may hold addresses.
+            raise ToolError(error.message, error.code, shown=f"its model gave no answer ({error.code})") from None
+
+
+def template_text(entry: PromptEntry, checkout: Checkout) -> str:
+    """Return the text of a prompt's template.
+
+    Raises:
+        TargetError: its file cannot be read.
+    """
+    if entry.template is not None:
+        return entry.template
+    try:
+        return checkout.read(str(entry.file)).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise TargetError(f"tools.{entry.name}.file: {entry.file} cannot be read: {reason}") from None
+
+
+def _template(entry: PromptEntry, text: str, names: Sequence[str], where: str) -> PromptTemplate:
+    try:
+        return PromptTemplate(text, names)
+    except ValueError as error:
+        field = "file" if entry.template is None else "template"
+        raise TargetError(f"{where}.{field} is no template that can be used: {error}") from None
+
+
+def _schema(entry: PromptEntry, where: str) -> dict[str, Any]:
+    try:
+        schema: dict[str, Any] = storable(parameters_schema(entry.parameters))
+        ArgumentSchema(schema)
+    except ValueError as error:
+        raise TargetError(f"{where}.parameters: {error}") from None
+    return schema
+
+
+def _plan(entry: PromptEntry, environ: Mapping[str, str], where: str) -> ModelPlan:
+    assert entry.model is not None
+    try:
+        return resolve_model(entry.model, environ, where=f"tools.{entry.name}.model")
+    except ModelConfigError as error:
+        raise TargetError(str(error)) from error

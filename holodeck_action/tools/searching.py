@@ -1,0 +1,215 @@
+"""What all tools that search documents share: how the model sees them, and how their hits are handed over."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.llm.tools import ToolDefinition
+from holodeck_action.results.agent_errors import TargetError
+from holodeck_action.suite.errors import quoted
+from holodeck_action.suite.tools import Database, HierarchicalDocumentTool, VectorstoreTool
+from holodeck_action.suite.values import Suite
+from holodeck_action.tools.base import ToolError, ToolResult
+from holodeck_action.tools.knowledge.embedding import at_tool
+from holodeck_action.tools.knowledge.records import KINDS
+from holodeck_action.tools.knowledge.sources import SourceFile, left_out, source_files
+
+SearchEntry = VectorstoreTool | HierarchicalDocumentTool
+
+FILE_TIMEOUT_S = 30.0
+"""Seconds for reading one file where `execution.file_timeout` does not say."""
+
+_QUERY_FAULTS = ("bad_request", "context_length", "content_filter")
+"""What is wrong with a query itself: the model's to see. Other trouble with a model call is the turn's."""
+
+_LONGEST_NAME = 64
+"""Characters of a tool's name that all providers take."""
+_MOST_NAMED = 5
+_NOTHING = "No results found: nothing in the documents is near enough to the query."
+
+
+def definition_of(entry: SearchEntry) -> ToolDefinition:
+    """Return how the model sees a tool."""
+    return ToolDefinition(
+        f"{entry.name}_search",
+        f"Search {entry.name}: {entry.description}",
+        {
+            "type": "object",
+            "properties": {"query": {"type": "string", "description": "What to look for, in plain words"}},
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+    )
+
+
+def check_name(entry: SearchEntry, suite: Suite) -> None:
+    """See that the model can be told the tool's name.
+
+    Raises:
+        TargetError: it is too long, or another tool's.
+    """
+    name = f"{entry.name}_search"
+    if len(name) > _LONGEST_NAME:
+        message = f"{quoted(name)}, the name for the model, is longer than {_LONGEST_NAME} characters; shorten it"
+        raise at_tool(suite, entry.name, "name", message)
+    if any(tool.type == "function" and tool.name == name for tool in suite.agent.tools or ()):
+        message = f"the model knows it as {quoted(name)}, which is the name of another tool; rename one"
+        raise at_tool(suite, entry.name, "name", message)
+
+
+def files_of(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
+    """Return the files of a tool's source, and the names of those that are not read.
+
+    Raises:
+        TargetError: the source is not there or holds nothing.
+    """
+    try:
+        return (
+            source_files(entry.source, suite.checkout, tool=entry.name),
+            left_out(entry.source, suite.checkout, tool=entry.name),
+        )
+    except TargetError as error:
+        mark = suite.tool_marks.get(entry.name)
+        raise TargetError(f"{mark}: {error}" if mark else str(error)) from None
+
+
+def searched_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
+    """Return the files of a tool's source that it searches, and the names of the others.
+
+    Raises:
+        TargetError: as `files_of`.
+    """
+    files, others = files_of(entry, suite)
+    if isinstance(entry, HierarchicalDocumentTool) or entry.vector_field is None:
+        return files, others
+    kept = tuple(file for file in files if file.suffix in KINDS)
+    left = (file.name for file in files if file.suffix not in KINDS)
+    return kept, tuple(sorted((*others, *left)))
+
+
+def ambiguous_names(suite: Suite) -> frozenset[str]:
+    """Return the names of files that stand for other chunks in one tool than in another.
+
+    These are different files of one name, and files that two tools cut differently. One source that is a file of
+    records is left out: its records have ids of their own.
+
+    Raises:
+        TargetError: as `files_of`.
+    """
+    entries = [tool for tool in suite.agent.tools or () if isinstance(tool, VectorstoreTool | HierarchicalDocumentTool)]
+    meant: dict[str, set[Hashable]] = defaultdict(set)
+    for entry in entries if len(entries) > 1 else ():
+        cut = _cut(entry)
+        files, _ = searched_files(entry, suite)
+        if not has_own_ids(entry, suite):
+            for file in files:
+                meant[file.name].add((file.path.resolve(), cut))
+    return frozenset(name for name, places in meant.items() if len(places) > 1)
+
+
+def has_own_ids(entry: SearchEntry, suite: Suite) -> bool:
+    """Tell whether a tool's source is one file of records, whose ids are the chunks'."""
+    records = isinstance(entry, VectorstoreTool) and entry.vector_field is not None
+    return records and (suite.folder / entry.source).is_file()
+
+
+def told_apart(entry: SearchEntry, ident: str) -> str:
+    """Return the id of a chunk that another tool has, too, for another one."""
+    return f"{entry.name}:{ident}"
+
+
+def _cut(entry: SearchEntry) -> Hashable:
+    """Return what makes a tool's chunks of a file those that they are."""
+    if isinstance(entry, HierarchicalDocumentTool):
+        size = (entry.max_chunk_tokens, entry.chunk_overlap, entry.max_subsection_depth)
+        return (entry.chunking_strategy, entry.document_domain, *size)
+    if entry.vector_field is not None:
+        return (entry.id_field, entry.record_path)
+    return (entry.chunk_size, entry.chunk_overlap)
+
+
+def _database_of(entry: SearchEntry, suite: Suite) -> str | None:
+    """Return the database that a tool names, None for memory."""
+    known = suite.project.vectorstores or {}
+    named = entry.database
+    if named is None:
+        return None
+    if isinstance(named, Database):
+        return None if named.provider == "in-memory" else named.provider
+    if named in known:
+        return None if known[named].provider == "in-memory" else quoted(named)
+    # Where databases are configured, `suite.notices` has told that the one of a vectorstore is not among them.
+    told = bool(known) and isinstance(entry, VectorstoreTool)
+    return None if told or named == "in-memory" else quoted(named)
+
+
+def notices_of(entry: SearchEntry, suite: Suite, others: Sequence[str]) -> Iterator[str]:
+    """Yield what the reader should know about a tool's database and source.
+
+    Args:
+        entry: the tool.
+        suite: its suite.
+        others: names of files that are not read.
+    """
+    database = _database_of(entry, suite)
+    if database is not None:
+        yield f"tools.{entry.name}: the database {database} is not used: the source is embedded and searched in memory"
+    if others:
+        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        yield f"tools.{entry.name}: not searched: {', '.join(others[:_MOST_NAMED])}{more}"
+
+
+def file_timeout_s(suite: Suite) -> float:
+    """Return how many seconds reading one file may take."""
+    execution = (suite.agent.execution, suite.project.execution)
+    given = [setting.file_timeout for setting in execution if setting is not None and setting.file_timeout]
+    return given[0] if given else FILE_TIMEOUT_S
+
+
+@contextmanager
+def asked_query(args: dict[str, Any]) -> Iterator[str]:
+    """Give the query of a call; what a model finds wrong with the query inside is told to who asked.
+
+    Args:
+        args: the call's arguments.
+
+    Raises:
+        ToolError: the query is blank (code `bad_arguments`), or a model refused it (the model's code).
+    """
+    query: str = args["query"]
+    if not query.strip():
+        raise ToolError("the query is blank", "bad_arguments")
+    try:
+        yield query
+    except ModelCallError as error:
+        if error.code not in _QUERY_FAULTS:
+            raise
+        raise ToolError(error.message, error.code, shown="the query cannot be searched for; shorten it") from error
+
+
+def result_of(hits: Sequence[dict[str, Any]], max_bytes: int, note: str = "") -> ToolResult:
+    """Return hits as a result, without those at the end that do not fit.
+
+    Args:
+        hits: objects with `id`, `text` and `score`, the best first.
+        max_bytes: most bytes of their JSON.
+        note: what the model reads before them.
+
+    Raises:
+        ToolError: `too_large`, not even the first one fits.
+    """
+    sizes = [len(json.dumps(hit, ensure_ascii=False).encode()) + 2 for hit in hits]
+    kept = list(hits)
+    while kept and sum(sizes[: len(kept)]) > max_bytes:
+        kept.pop()
+    if hits and not kept:
+        raise ToolError(f"the first result holds {sizes[0]} bytes; at most {max_bytes} are read", "too_large")
+    count = f"Found {len(hits)} result{'' if len(hits) == 1 else 's'}:"
+    blocks = (f"[{rank}] {hit['id']} (score {hit['score']:.3f})\n{hit['text']}" for rank, hit in enumerate(kept, 1))
+    parts = (*([note] if note else []), count, *blocks) if hits else (_NOTHING,)
+    return ToolResult(kept, sum(sizes) or 2, len(kept) < len(hits), shown="\n\n".join(parts))

@@ -1,0 +1,158 @@
+"""The `request` mapping of an HTTP target: JSON whose texts are Jinja templates.
+
+Compiling computes nothing, so that it can be done anywhere; rendering belongs into a process with limits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from holodeck_action.results.agent_errors import AgentError, TargetError
+from holodeck_action.text.json_values import unknown_key
+from holodeck_action.text.plain import excerpt
+
+if TYPE_CHECKING:
+    from jinja2 import nodes
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+VARIABLES = ("turn", "case", "session", "history")
+
+_WHITE_SPACE_CONTROL = re.compile(r"^[-+]|[-+]$")
+"""The signs of `{{- expression -}}`."""
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+"""What differs between two runs in the text of an error."""
+
+_Evaluate = Callable[..., Any]
+_Render = Callable[[Mapping[str, Any]], Any]
+
+
+class RequestTemplate:
+    """A request body with open places, compiled once.
+
+    A text that is one `{{ expression }}` and nothing else keeps the expression's JSON type; any other text renders to
+    text, with null as nothing and lists, objects and booleans as their JSON.
+    """
+
+    def __init__(self, mapping: Mapping[str, Any]) -> None:
+        """Compile all texts.
+
+        Raises:
+            TargetError: a text is no template, or uses a variable there is none of.
+        """
+        self._render = _compile(mapping, "request")
+
+    def render(self, variables: Mapping[str, Any]) -> bytes:
+        """Return the body as UTF-8 JSON.
+
+        Args:
+            variables: `turn`, `case`, `session`, `history`, plain JSON values.
+
+        Raises:
+            AgentError: `bad_request`, an expression has no value for this turn, or one that JSON does not have.
+        """
+        value = self._render(variables)
+        try:
+            return json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+        except (TypeError, ValueError, RecursionError) as error:
+            raise AgentError(f"target request is no JSON: {excerpt(str(error))}", "bad_request") from None
+
+
+def _compile(value: Any, path: str) -> _Render:
+    if isinstance(value, str):
+        return _compile_text(value, path)
+    if isinstance(value, Mapping):
+        entries = {key: _compile(item, f"{path}.{key}") for key, item in value.items()}
+        return lambda variables: {key: render(variables) for key, render in entries.items()}
+    if isinstance(value, list | tuple):
+        items = [_compile(item, f"{path}[{index}]") for index, item in enumerate(value)]
+        return lambda variables: [render(variables) for render in items]
+    return lambda variables: value
+
+
+def _compile_text(text: str, path: str) -> _Render:
+    from jinja2 import TemplateSyntaxError, Undefined, nodes
+
+    environment = _environment()
+    try:
+        tree = environment.parse(text)
+        unknown = sorted(undeclared(tree) - set(VARIABLES) - set(environment.globals))
+        if unknown:
+            problem = unknown_key(unknown[0], VARIABLES).replace("key", "variable", 1)
+            raise TargetError(f"{path}: {problem}")
+        match tree.body:
+            case []:
+                return lambda variables: ""
+            case [nodes.Output(nodes=[nodes.TemplateData(data=constant)])]:
+                return lambda variables: constant
+            case [nodes.Output(nodes=[_])] if text.startswith("{{") and text.endswith("}}"):
+                expression = _WHITE_SPACE_CONTROL.sub("", text[2:-2])
+                evaluate: _Evaluate = environment.compile_expression(expression, undefined_to_none=False)
+            case _:
+                evaluate = environment.from_string(text).render
+    except TemplateSyntaxError as error:
+        raise TargetError(f"{path} is no template: {excerpt(error.message or 'syntax error')}") from None
+    except (SyntaxError, RecursionError) as error:  # what Jinja accepts and Python does not
+        raise TargetError(f"{path} is no template: {type(error).__name__}") from None
+
+    def render(variables: Mapping[str, Any]) -> Any:
+        try:
+            value = evaluate(**variables)
+            # Looking at an undefined value raises the error that tells what is undefined.
+            return str(value) if isinstance(value, Undefined) else value
+        except Exception as error:  # noqa: BLE001 - an expression can raise anything
+            reason = "it needs more memory than it may have" if isinstance(error, MemoryError) else str(error)
+            reason = excerpt(_ADDRESS.sub("", reason))
+            raise AgentError(f"target {path} cannot be rendered: {reason}", "bad_request") from None
+
+    return render
+
+
+@cache
+def _environment() -> ImmutableSandboxedEnvironment:
+    return lazy_environment(_as_json_text)
+
+
+def lazy_environment(show: Callable[[Any], Any]) -> ImmutableSandboxedEnvironment:
+    """Return an environment of Jinja that computes nothing while it compiles, not even `{{ 9 ** 9 ** 9 }}`.
+
+    Args:
+        show: turns the value of an expression into what is written.
+    """
+    from jinja2 import StrictUndefined, pass_context
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    # What needs the context of a rendering cannot be done before.
+    @pass_context
+    def finalize(_: object, value: Any) -> Any:
+        return show(value)
+
+    return ImmutableSandboxedEnvironment(
+        undefined=StrictUndefined, keep_trailing_newline=True, finalize=finalize, autoescape=False, optimized=False
+    )
+
+
+def undeclared(tree: nodes.Template) -> set[str]:
+    """Return the names that a template looks up from outside; nothing is computed.
+
+    Raises:
+        TemplateSyntaxError: it holds `autoescape`, whose setting would be computed, or what cannot be compiled.
+    """
+    from jinja2 import TemplateSyntaxError, meta, nodes
+
+    for found in tree.find_all((nodes.EvalContextModifier, nodes.ScopedEvalContextModifier)):
+        raise TemplateSyntaxError("autoescape cannot be used here", found.lineno)
+    generator = meta.TrackingCodeGenerator(tree.environment)  # type: ignore[arg-type]
+    generator.optimizer = None
+    generator.visit(tree)
+    return generator.undeclared_identifiers
+
+
+def _as_json_text(value: Any) -> Any:
+    if value is None:
+        return ""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, bool | list | dict) else value

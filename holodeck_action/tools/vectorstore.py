@@ -1,0 +1,316 @@
+"""Tools that search documents by meaning, in memory (format reference §1.5, `vectorstore`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from holodeck_action.llm.budget import text_tokens
+from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.embeddings import Embedder, requests_for
+from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.suite.errors import quoted
+from holodeck_action.suite.tools import VectorstoreTool
+from holodeck_action.suite.values import Suite
+from holodeck_action.tools.base import ToolResult
+from holodeck_action.tools.documents.kinds import kind_of
+from holodeck_action.tools.documents.reader import DocumentReader, missing_packages
+from holodeck_action.tools.knowledge.chunking import CHUNK_OVERLAP, CHUNK_SIZE, chunk_text
+from holodeck_action.tools.knowledge.embedding import at_tool, suite_embedder
+from holodeck_action.tools.knowledge.planned import EMBEDDINGS, QUERIES, PlannedCalls
+from holodeck_action.tools.knowledge.records import RecordError, RecordLayout, read_records, shown_fields
+from holodeck_action.tools.knowledge.sources import SourceFile, needs_reader, source_text
+from holodeck_action.tools.knowledge.vectors import VectorIndex
+from holodeck_action.tools.searching import (
+    ambiguous_names,
+    asked_query,
+    check_name,
+    definition_of,
+    file_timeout_s,
+    has_own_ids,
+    notices_of,
+    result_of,
+    searched_files,
+    told_apart,
+)
+
+_RECORDS_ONLY = (
+    "meta_fields",
+    "record_path",
+    "record_prefix",
+    "meta_prefix",
+    "id_field",
+    "field_separator",
+    "delimiter",
+)
+_TEXTS_ONLY = ("chunk_size", "chunk_overlap")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One piece of what a tool searches.
+
+    Attributes:
+        id: the file's name and, after `#`, the record's id or the piece's number in the file, from 1; of a source that
+            is one file of records the record's id. The tool's name stands before it where another tool has it, too.
+        source: the file's name.
+        embedded: what its vector is made of.
+        text: what is returned: the same, and the further fields of a record.
+        metadata: these fields by name.
+    """
+
+    id: str
+    source: str
+    embedded: str
+    text: str
+    metadata: Mapping[str, Any]
+
+
+class VectorStores:
+    """The tools of type `vectorstore` of a suite, with their documents."""
+
+    def __init__(self, suite: Suite, environ: Mapping[str, str], clients: Clients) -> None:
+        """Check what can be checked without reading; nothing is embedded yet.
+
+        Args:
+            suite: the suite.
+            environ: the job's environment: keys and addresses.
+            clients: the wire; it is closed by who made it.
+
+        Raises:
+            TargetError: a source that is not there, settings that contradict each other, no key for the embedding
+                model, or a package that is missing.
+        """
+        self._folder = suite.folder
+        self._entries = [tool for tool in suite.agent.tools or () if isinstance(tool, VectorstoreTool)]
+        self._embedder = suite_embedder(suite, environ, clients)
+        self._sources: list[tuple[SourceFile, ...]] = []
+        self._ambiguous = ambiguous_names(suite)
+        self._own_ids = [has_own_ids(entry, suite) for entry in self._entries]
+        notices = [*self._embedder.plan.notices]
+        for entry in self._entries:
+            _check(entry, suite)
+            files, others = searched_files(entry, suite)
+            if not files:
+                raise at_tool(
+                    suite,
+                    entry.name,
+                    "source",
+                    f"{quoted(entry.source)} holds no records (JSON, JSON Lines, CSV or TSV); "
+                    "remove vector_field to search it as text",
+                )
+            for file in files:
+                if missing := missing_packages(kind_of(file.path)) if needs_reader(file) else None:
+                    raise at_tool(suite, entry.name, "source", f"{file.name}: {missing}")
+            self._sources.append(files)
+            notices += _notices(entry, suite, others)
+        self.notices = tuple(notices)
+        self._new_reader = partial(DocumentReader, timeout_s=file_timeout_s(suite), environ=environ)
+        self._reader = self._new_reader()
+        self._known: list[list[Passage]] | None = None
+
+    async def planned(self) -> Sequence[PlannedCalls]:
+        """Read the documents, which are kept for `open`, and reckon.
+
+        Raises:
+            AgentError: `tool_unavailable`, a file cannot be read.
+        """
+        # Processes belong to the loop in which they are started, which is over before the run's begins.
+        reader = self._new_reader()
+        try:
+            self._known = await self._stores(reader)
+        finally:
+            await reader.close()
+        texts = dict.fromkeys(passage.embedded for passages in self._known for passage in passages)
+        requests = requests_for([len(text) for text in texts])
+        tokens = sum(text_tokens(text) for text in texts)
+        model = self._embedder.plan.model
+        return (
+            PlannedCalls(EMBEDDINGS, model, (requests, requests), (tokens, tokens)),
+            PlannedCalls(QUERIES, model, (1, 1), per_search=True),
+        )
+
+    async def open(self) -> Sequence[VectorSearch]:
+        """Read, cut and embed all documents.
+
+        Raises:
+            AgentError: `tool_unavailable`, a file cannot be read or its texts cannot be embedded.
+        """
+        stores = self._apart(await self._stores(self._reader) if self._known is None else self._known)
+        # In one go and in the suite's order: requests that do not depend on which file was read first can be replayed.
+        token = CALL.set(CallContext("embedding", 0, None, Meter()))
+        try:
+            rows = await self._embedder.embed([passage.embedded for passages in stores for passage in passages])
+        except ModelCallError as error:
+            names = ", ".join(f"tools.{entry.name}" for entry in self._entries)
+            context = {**error.context, "cause": error.code}
+            raise AgentError(
+                f"the documents of {names} cannot be embedded: {error.message}", "tool_unavailable", context
+            ) from error
+        finally:
+            CALL.reset(token)
+        tools: list[VectorSearch] = []
+        begin = 0
+        for entry, passages in zip(self._entries, stores, strict=True):
+            index = VectorIndex(rows[begin : begin + len(passages)])
+            tools.append(VectorSearch(entry, passages, index, self._embedder))
+            begin += len(passages)
+        return tools
+
+    async def end(self, session: str) -> None:
+        """Conversations hold nothing."""
+
+    async def close(self) -> None:
+        """End the processes that read documents."""
+        await self._reader.close()
+
+    async def _stores(self, reader: DocumentReader) -> list[list[Passage]]:
+        return await asyncio.gather(
+            *(self._passages(entry, files, reader) for entry, files in zip(self._entries, self._sources, strict=True))
+        )
+
+    def _apart(self, stores: Sequence[list[Passage]]) -> list[list[Passage]]:
+        """Put the tool's name before the ids of records where another file has one of them for a record of its own."""
+        owners: dict[str, set[Path]] = defaultdict(set)
+        for own, passages, files in zip(self._own_ids, stores, self._sources, strict=True):
+            for passage in passages if own else ():
+                owners[passage.id].add(files[0].path.resolve())
+        return [
+            [replace(passage, id=told_apart(entry, passage.id)) for passage in passages]
+            if own and any(len(owners[passage.id]) > 1 for passage in passages)
+            else passages
+            for entry, own, passages in zip(self._entries, self._own_ids, stores, strict=True)
+        ]
+
+    async def _passages(
+        self, entry: VectorstoreTool, files: Sequence[SourceFile], reader: DocumentReader
+    ) -> list[Passage]:
+        try:
+            texts = await asyncio.gather(*(source_text(file, reader) for file in files))
+        except AgentError as error:
+            raise AgentError(f"tools.{entry.name}.source: {error.message}", error.code, error.context) from error
+        layout = _layout(entry)
+        alone = (self._folder / entry.source).is_file()
+        passages: list[Passage] = []
+        for file, text in zip(files, texts, strict=True):
+            try:
+                found = _of_text(file, text, entry) if layout is None else _of_records(file, text, layout, alone)
+                if file.name in self._ambiguous and not (alone and layout is not None):
+                    found = (replace(passage, id=told_apart(entry, passage.id)) for passage in found)
+                passages += await asyncio.to_thread(list, found)
+            except RecordError as error:
+                raise AgentError(f"tools.{entry.name}.source: {file.name}: {error}", "tool_unavailable") from None
+        first: dict[str, str] = {}
+        for passage in passages:
+            if passage.id in first:
+                raise AgentError(
+                    f"tools.{entry.name}.source: two records have the id {quoted(passage.id)}", "tool_unavailable"
+                )
+            first[passage.id] = passage.source
+        if not passages:
+            raise AgentError(f"tools.{entry.name}.source: {quoted(entry.source)} holds no text", "tool_unavailable")
+        return passages
+
+
+class VectorSearch:
+    """The search over one source."""
+
+    is_retrieval = True
+
+    def __init__(
+        self, entry: VectorstoreTool, passages: Sequence[Passage], index: VectorIndex, embedder: Embedder
+    ) -> None:
+        self.definition = definition_of(entry)
+        self._entry = entry
+        self._passages = passages
+        self._index = index
+        self._embedder = embedder
+
+    async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
+        """Search (see `Tool.call`).
+
+        Raises:
+            ToolError: the query is blank or refused, or the first hit alone is larger than `max_bytes`.
+            ModelCallError: the query could not be embedded: not the model's fault, so no result that it should go on
+                without.
+        """
+        with asked_query(args) as query:
+            row = await self._embedder.embed([query])
+        found = await asyncio.to_thread(
+            self._index.search, row[0], most=self._entry.top_k, least=self._entry.min_similarity_score
+        )
+        return result_of([_hit(self._passages[place], score) for place, score in found], max_bytes)
+
+
+def _check(entry: VectorstoreTool, suite: Suite) -> None:
+    """See that the settings of a tool go together.
+
+    Raises:
+        TargetError: they do not.
+    """
+    size = CHUNK_SIZE if entry.chunk_size is None else entry.chunk_size
+    if entry.chunk_overlap is not None and entry.chunk_overlap >= size:
+        message = f"{entry.chunk_overlap} is not less than chunk_size ({size}): a chunk must go on where the last ended"
+        raise at_tool(suite, entry.name, "chunk_overlap", message)
+    delimiter = _delimiter("," if entry.delimiter is None else entry.delimiter)
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise at_tool(suite, entry.name, "delimiter", "must be one character, and neither a quote nor a line break")
+    check_name(entry, suite)
+
+
+def _notices(entry: VectorstoreTool, suite: Suite, others: Sequence[str]) -> Iterator[str]:
+    yield from notices_of(entry, suite, others)
+    unused = _RECORDS_ONLY if entry.vector_field is None else _TEXTS_ONLY
+    written = [name for name in unused if name in entry.model_fields_set]
+    if written:
+        reason = "without vector_field" if entry.vector_field is None else "with vector_field: a record is one chunk"
+        verb = "are" if len(written) > 1 else "is"
+        yield f"tools.{entry.name}: {', '.join(written)} {verb} not used {reason}"
+
+
+def _delimiter(written: str) -> str:
+    return "\t" if written == "\\t" else written
+
+
+def _layout(entry: VectorstoreTool) -> RecordLayout | None:
+    fields = entry.vector_field
+    if fields is None or entry.id_field is None:
+        return None
+    return RecordLayout(
+        (fields,) if isinstance(fields, str) else tuple(fields),
+        entry.id_field,
+        None if entry.meta_fields is None else tuple(entry.meta_fields),
+        entry.record_path,
+        entry.record_prefix or "",
+        entry.meta_prefix or "",
+        entry.field_separator,
+        None if entry.delimiter is None else _delimiter(entry.delimiter),
+    )
+
+
+def _of_text(file: SourceFile, text: str, entry: VectorstoreTool) -> Iterator[Passage]:
+    size = CHUNK_SIZE if entry.chunk_size is None else entry.chunk_size
+    overlap = min(CHUNK_OVERLAP, size - 1) if entry.chunk_overlap is None else entry.chunk_overlap
+    for number, piece in enumerate(chunk_text(text, size=size, overlap=overlap), 1):
+        yield Passage(f"{file.name}#{number}", file.name, piece, piece, {})
+
+
+def _of_records(file: SourceFile, text: str, layout: RecordLayout, alone: bool) -> Iterator[Passage]:
+    """Yield the records of a file; those of a source that is one file (`alone`) keep their own ids."""
+    for record in read_records(text, file.suffix, layout):
+        further = shown_fields(record.metadata)
+        shown = f"{record.text}\n{further}" if further else record.text
+        name = record.id if alone else f"{file.name}#{record.id}"
+        yield Passage(name, file.name, record.text, shown, record.metadata)
+
+
+def _hit(passage: Passage, score: float) -> dict[str, Any]:
+    hit: dict[str, Any] = {"id": passage.id, "text": passage.text, "score": score, "source": passage.source}
+    return {**hit, "metadata": dict(passage.metadata)} if passage.metadata else hit

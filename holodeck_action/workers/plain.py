@@ -1,0 +1,101 @@
+"""What user code returned, as plain JSON values within limits (used inside the worker process)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holodeck_action.text.cuts import cut
+from holodeck_action.workers.failures import CallError
+
+_MAX_DEPTH = 100
+_MAX_INTEGER_BITS = 10_000
+"""About 3,000 digits: below the length from which the interpreter refuses to write an integer as text."""
+
+
+class Plain:
+    """Turns values into plain ones, counting their size so that repeated parts cannot add up to more than the limit."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._left = max_bytes
+
+    def convert(self, value: object, path: str, depth: int = 0) -> Any:
+        """Return `value` as `json` would write it: tuples as lists, keys as text; NumPy scalars as Python ones.
+
+        Args:
+            value: what user code returned.
+            path: how messages name it.
+            depth: levels of nesting above it.
+
+        Raises:
+            CallError: it is not JSON, not finite, or too deep (code `not_json`), or too large (code `too_large`).
+        """
+        if depth > _MAX_DEPTH:
+            raise CallError("not_json", f"{path} is nested more than {_MAX_DEPTH} levels deep or contains itself")
+        if value is None or isinstance(value, bool):
+            self._count(1)
+            return value
+        if isinstance(value, str):
+            self._count(1 + len(value))
+            if not value.isascii():
+                self._count(len(value.encode("utf-8", "surrogatepass")) - len(value))
+            return str.__str__(value)
+        if isinstance(value, int):
+            if value.bit_length() > _MAX_INTEGER_BITS:
+                raise CallError("not_json", f"{path} is an integer of more than 3000 digits")
+            self._count(1 + value.bit_length() // 4)
+            return int(value)
+        if isinstance(value, float):
+            self._count(4)
+            if value - value != 0.0:
+                raise CallError("not_json", f"{path} is {float(value)}, which JSON cannot hold")
+            return float(value)
+        if isinstance(value, Mapping):
+            self._count(1)
+            return {
+                self.convert(_key(key, path), f"a key of {path}"): self.convert(
+                    item, f"{path}.{cut(str(key), 40)}", depth + 1
+                )
+                for key, item in value.items()
+            }
+        if isinstance(value, list | tuple):
+            self._count(1)
+            return [self.convert(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
+        scalar = scalar_of(value)
+        if scalar is value:
+            raise CallError("not_json", f"{path} is of type {type(value).__name__}, which JSON cannot hold")
+        return self.convert(scalar, path, depth)
+
+    def _count(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise CallError("too_large", f"it returned more than {self._max_bytes} bytes")
+
+
+def scalar_of(value: Any) -> Any:
+    """Return the Python scalar inside a NumPy-like one (no dimensions, an `item` method); anything else as it is."""
+    if getattr(value, "shape", None) == () and hasattr(value, "dtype") and hasattr(value, "item"):
+        scalar = value.item()
+        if isinstance(scalar, bool | int | float | str):
+            return scalar
+    return value
+
+
+def _child(path: str, key: object) -> str:
+    return f"{path}.{cut(str(key), 40)}"
+
+
+def _key(key: object, path: str) -> str:
+    """Return a mapping's key as `json` writes it."""
+    match key:
+        case str():
+            return key
+        case None:
+            return "null"
+        case bool():
+            return "true" if key else "false"
+        case int() | float():
+            return repr(key)
+        case _:
+            raise CallError("not_json", f"a key of {path} is of type {type(key).__name__}, which JSON cannot hold")

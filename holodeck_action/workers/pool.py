@@ -1,0 +1,152 @@
+"""A pool of worker processes for user code: graders and Python targets.
+
+Each worker performs one call at a time and is reused. At a call's deadline, on its cancellation, and when anything is
+wrong with a worker, it is killed with every process it started, and replaced when the next call needs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from holodeck_action.workers.environment import job_environment
+from holodeck_action.workers.errors import UserCodeError
+from holodeck_action.workers.process import WORKER, Imported, Outcome, WorkerProcess
+
+IMPORT_TIMEOUT_S = 60.0
+"""Seconds that importing the module of a callable may take."""
+
+MAX_RESULT_BYTES = 1_000_000
+"""Most bytes a result may hold unless its caller says otherwise."""
+
+
+class WorkerPool:
+    """Performs calls of user code, at most `size` at once; used within one event loop.
+
+    A call's deadline begins when a worker is free and the callable's module imported there: neither waiting for other
+    calls nor starting up counts against user code.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        environ: Mapping[str, str],
+        size: int,
+        script: Path = WORKER,
+        imported: Imported = lambda files: None,
+    ) -> None:
+        """Prepare the pool; no process is started before the first call.
+
+        Args:
+            folder: the suite's folder, first on the workers' module path; the current directory is second.
+            environ: the job's environment; the workers see it without the job's tokens.
+            size: most workers at once, at least 1.
+            script: what the workers run (see `WorkerProcess`).
+            imported: told which files of the checkout they have imported (see `WorkerProcess`).
+        """
+        self._folder = folder.absolute()
+        self._environ = job_environment(environ)
+        self._script = script
+        self._imported = imported
+        self._slots = asyncio.Semaphore(size)
+        self._idle: list[WorkerProcess] = []
+        self._workers: set[WorkerProcess] = set()
+        self._closed = False
+
+    async def check(self, reference: str) -> None:
+        """Import `module.path:callable`.
+
+        Raises:
+            UserCodeError: it cannot be imported or called, or importing it failed or took too long.
+        """
+        await self._with_worker(reference, None, None, MAX_RESULT_BYTES)
+
+    async def call(
+        self,
+        op: Literal["grade", "ask", "tool"],
+        reference: str,
+        payload: Mapping[str, Any],
+        timeout_s: float | None,
+        *,
+        max_bytes: int = MAX_RESULT_BYTES,
+    ) -> Outcome:
+        """Call a callable of user code.
+
+        Args:
+            op: `grade` with `{context: fields of GraderContext}`, which gives `{kind: bare, score}` or `{kind: verdict,
+                score, passed, reason, details}`; `ask` with `{messages: [{role, content}]}`, which gives what the
+                callable returned; or `tool` with `{args}`, arguments by name, which gives `{value, bytes, cut}`.
+            reference: `module.path:callable`; sync or async.
+            payload: JSON values.
+            timeout_s: seconds it may take; None for no limit.
+            max_bytes: most bytes it may return.
+
+        Raises:
+            UserCodeError: it gave no usable result.
+        """
+        return await self._with_worker(reference, {"op": op, "reference": reference, **payload}, timeout_s, max_bytes)
+
+    async def close(self) -> None:
+        """End all workers; calls under way fail with code `closed`."""
+        self._closed = True
+        for worker in self._workers.difference(self._idle):
+            worker.interrupt()
+        while self._idle:
+            self._end(self._idle.pop())
+        if self._workers:
+            await asyncio.wait([worker.gone for worker in self._workers])
+
+    async def __aenter__(self) -> WorkerPool:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _with_worker(
+        self, reference: str, request: Mapping[str, Any] | None, timeout_s: float | None, max_bytes: int
+    ) -> Outcome:
+        async with self._slots:
+            worker = self._take(reference)
+            outcome = Outcome(None, "")
+            try:
+                if reference not in worker.loaded:
+                    check = {"op": "check", "reference": reference}
+                    outcome = await worker.ask(check, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)
+                    worker.loaded.add(reference)
+                if request is not None:
+                    outcome = await worker.ask(request, timeout_s, max_bytes)
+                return outcome
+            finally:
+                await self._give_back(worker)
+
+    def _take(self, reference: str) -> WorkerProcess:
+        if self._closed:
+            raise UserCodeError(f"{reference}: not called, because the run has ended", "closed")
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.alive:
+                return worker
+            self._end(worker)
+        try:
+            worker = WorkerProcess(self._folder, self._environ, self._script, self._imported)
+        except OSError as error:
+            raise UserCodeError(
+                f"{reference}: no process can be started for it: {error.strerror or error}", "cannot_start"
+            ) from None
+        self._workers.add(worker)
+        return worker
+
+    async def _give_back(self, worker: WorkerProcess) -> None:
+        if worker.settled and worker.alive and not self._closed:
+            self._idle.append(worker)
+        else:
+            # A cancelled call waits too: when it is over, so is its process.
+            await asyncio.shield(self._end(worker))
+
+    def _end(self, worker: WorkerProcess) -> asyncio.Task[None]:
+        ending = worker.close()
+        ending.add_done_callback(lambda _: self._workers.discard(worker))
+        return ending

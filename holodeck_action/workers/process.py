@@ -1,0 +1,341 @@
+"""One worker process, seen from the run: asked one thing at a time, watched, ended with everything it started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holodeck_action.workers.errors import UserCodeError
+from holodeck_action.workers.failures import Places
+from holodeck_action.workers.frames import CONNECTION_LOST, HEADER, frame_limit, pack, unpack
+from holodeck_action.workers.processes import OutputTail, exit_phrase, kill_tree, marked_environment, new_mark
+
+OUTPUT_KEPT = 64 * 1024
+"""Bytes of a call's output that are kept: the last ones."""
+
+MAX_OUTPUT = 64 * 1024 * 1024
+"""Bytes one call may print before its process is ended: reading more would slow the whole run."""
+
+_CHUNK = 64 * 1024
+_DRAINS = 8
+"""Reads of output after an answer: enough for a full pipe, few enough for a thread that prints for ever."""
+
+_EXIT_GRACE_S = 1.0
+"""How long a worker may take to end by itself, so that exit handlers and temporary files get their turn."""
+
+_KILLED_S = 5.0
+"""How long to wait for the system to report the end of a killed process."""
+
+WORKER = Path(__file__).with_name("worker.py")
+"""The script in which user code runs."""
+
+_PACKAGE_FOLDER = WORKER.parents[2]
+
+
+Imported = Callable[[Sequence[str]], None]
+"""Takes absolute paths of files; user code may have forged them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call gave: its JSON value, and the end of what it printed."""
+
+    value: Any
+    output: str
+
+
+class WorkerProcess:
+    """A worker; made inside a running event loop.
+
+    Attributes:
+        settled: no call is under way and none was broken off: the worker may be asked again.
+        loaded: references that it has imported.
+        gone: done when the process has ended and everything it held is released.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        environ: Mapping[str, str],
+        script: Path = WORKER,
+        imported: Imported = lambda files: None,
+    ) -> None:
+        """Start the process.
+
+        Args:
+            folder: the suite's folder, absolute.
+            environ: its whole environment.
+            script: what it runs; it takes the arguments of `WORKER` and answers as that does.
+            imported: told of files of the checkout that the process says it has imported, before it gives an answer.
+
+        Raises:
+            OSError: the process cannot be started.
+        """
+        self._imported = imported
+        self.settled = True
+        self.loaded: set[str] = set()
+        self._places = Places(str(folder), os.getcwd())
+        self._loop = asyncio.get_running_loop()
+        self._exit: asyncio.Future[int] = self._loop.create_future()
+        self._mark = new_mark()
+        self._tail = OutputTail(OUTPUT_KEPT)
+        self._printed = 0
+        self._calls = 0
+        self._killed = False
+        self._interrupted = False
+        self._closing: asyncio.Task[None] | None = None
+        self.gone: asyncio.Future[None] = self._loop.create_future()
+        with ExitStack() as ours, ExitStack() as theirs:
+            self._connection, connection = socket.socketpair()
+            ours.callback(self._connection.close)
+            theirs.callback(connection.close)
+            self._output, output = _pipe(ours, theirs)
+            lifeline, self._lifeline = _pipe(theirs, ours)
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-P", "-u", str(script)),
+                    *(str(connection.fileno()), str(lifeline), str(folder), str(_PACKAGE_FOLDER)),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=(connection.fileno(), lifeline),
+                env=marked_environment(environ, self._mark),
+                start_new_session=True,
+            )
+            self._ours = ours.pop_all()
+        self._connection.setblocking(False)
+        os.set_blocking(self._output, False)
+        self._loop.add_reader(self._output, self._read_output)
+        self._watch()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs. The system is asked, as the end of a process takes a moment to be noticed."""
+        if self._killed or self._exit.done():
+            return False
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
+    async def ask(self, request: Mapping[str, Any], timeout_s: float | None, max_bytes: int) -> Outcome:
+        """Have the worker perform one call.
+
+        Args:
+            request: `op`, `reference` and what the operation takes, JSON values.
+            timeout_s: seconds it may take; None for no limit.
+            max_bytes: most bytes of content it may return.
+
+        Raises:
+            UserCodeError: it gave no usable result. `settled` tells whether the worker can be asked again.
+        """
+        reference = request["reference"]
+        self.settled = False
+        self._calls += 1
+        self._drain()
+        self._tail.clear()
+        self._printed = 0
+        frame = pack({"id": self._calls, "max_bytes": max_bytes, **request})
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._loop.sock_sendall(self._connection, frame)
+                answer = await self._receive(frame_limit(max_bytes))
+        except TimeoutError:
+            self._drain()
+            what = "importing it" if request["op"] in ("check", "describe", "prepare") else "it"
+            raise UserCodeError(
+                f"{reference}: {what} took longer than {timeout_s:g} s; its process was ended",
+                "timeout",
+                output=self._tail.text(),
+            ) from None
+        except (ConnectionError, EOFError):
+            raise await self._ended(reference) from None
+        except ValueError as error:
+            raise UserCodeError(
+                f"{reference}: its process sent what no answer can be: {error}; it was ended", "bad_answer"
+            ) from None
+        self._drain()
+        output = self._tail.text()
+        files = answer.get("files")
+        if isinstance(files, list):
+            self._imported([file for file in files if isinstance(file, str)])
+        if "error" in answer:
+            raise _failure(reference, answer["error"], output)
+        return Outcome(answer["value"], output)
+
+    def interrupt(self) -> None:
+        """Break off the call under way, because the run ends: it fails, and its caller closes the worker."""
+        self._interrupted = True
+        self._kill()
+
+    def close(self) -> asyncio.Task[None]:
+        """End the process and its descendants; at once after a call that was broken off, else by its own means first.
+
+        No call may be under way.
+        """
+        if self._closing is None:
+            self._closing = self._loop.create_task(self._close())
+        return self._closing
+
+    async def _close(self) -> None:
+        if self.settled and self.alive:
+            with suppress(OSError):
+                self._connection.shutdown(socket.SHUT_WR)
+            await asyncio.wait([self._exit], timeout=_EXIT_GRACE_S)
+        self._kill()
+        await asyncio.wait([self._exit], timeout=_KILLED_S)
+        self._loop.remove_reader(self._output)
+        self._ours.close()
+        self.gone.set_result(None)
+
+    def _kill(self) -> None:
+        # Once it is reaped, its number may belong to another process; its descendants were killed before.
+        if self.alive:
+            self._killed = True
+            kill_tree(self._process.pid, self._mark)
+
+    def _watch(self) -> None:
+        """Learn of the end of the process without polling."""
+        try:
+            descriptor = os.pidfd_open(self._process.pid)
+        except (AttributeError, OSError):
+            self._watch_in_thread()
+            return
+
+        def ended() -> None:
+            self._loop.remove_reader(descriptor)
+            os.close(descriptor)
+            self._ended_process()
+
+        self._loop.add_reader(descriptor, ended)
+
+    def _watch_in_thread(self) -> None:
+        """Wait without reaping, so that the process's number stays its own until its group is killed."""
+        waiting = self._loop.run_in_executor(None, os.waitid, os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        waiting.add_done_callback(lambda _: self._ended_process())
+
+    def _ended_process(self) -> None:
+        kill_tree(self._process.pid, self._mark)
+        self._exit.set_result(self._process.wait())
+        # Whoever waits for an answer learns that none will come, even if a lost child holds the connection open.
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+    async def _receive(self, limit: int) -> dict[str, Any]:
+        """Return the answer to the call under way.
+
+        Raises:
+            EOFError: the connection has ended.
+            ValueError: what came is no answer to it.
+        """
+        received = bytearray()
+        size = limit
+        while len(received) < HEADER + size:
+            part = await self._loop.sock_recv(self._connection, _CHUNK)
+            if not part:
+                raise EOFError
+            received += part
+            if len(received) >= HEADER:
+                size = int.from_bytes(received[:HEADER], "big")
+                if size > limit:
+                    raise ValueError(f"a message of {size} bytes")
+        if len(received) > HEADER + size:
+            raise ValueError("more than one message")
+        answer = unpack(received[HEADER:])
+        if not isinstance(answer, dict) or answer.get("id") != self._calls or not {"value", "error"} & answer.keys():
+            raise ValueError("not the answer to its call")
+        self.settled = True
+        return answer
+
+    async def _ended(self, reference: str) -> UserCodeError:
+        """Explain why no answer can come: the process ended, or only its connection."""
+        await asyncio.wait([self._exit], timeout=_EXIT_GRACE_S)
+        self._drain()
+        output, frames = _split_fatal_dump(self._tail.text(), self._places)
+        code = "crashed"
+        if self._interrupted:
+            code = "closed"
+            what = "its process was ended before it had finished, because the run ended"
+        elif self._printed > MAX_OUTPUT:
+            code = "too_much_output"
+            what = f"it printed more than {MAX_OUTPUT >> 20} MiB; its process was ended"
+        elif not self._exit.done() or self._exit.result() == CONNECTION_LOST:
+            what = "it closed the connection of its process to the run; the process was ended"
+        else:
+            what = f"its process {exit_phrase(self._exit.result())}"
+            if self._exit.result() == -signal.SIGKILL:
+                what += " (memory may have run out)"
+        place = f" ({frames[-1].split(' ', 1)[0]})" if frames else ""
+        return UserCodeError(f"{reference}: {what}{place}", code, traceback=frames, output=output)
+
+    def _read_output(self) -> bool:
+        """Take what was printed; tell whether there may be more."""
+        try:
+            data = os.read(self._output, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._loop.remove_reader(self._output)
+            return False
+        self._tail.feed(data)
+        self._printed += len(data)
+        if self._printed > MAX_OUTPUT:
+            self._kill()
+            return False
+        return True
+
+    def _drain(self) -> None:
+        for _ in range(_DRAINS):
+            if not self._read_output():
+                return
+
+
+def _pipe(read_end: ExitStack, write_end: ExitStack) -> tuple[int, int]:
+    """Open a pipe whose ends are closed with the given stacks."""
+    reading, writing = os.pipe()
+    read_end.callback(os.close, reading)
+    write_end.callback(os.close, writing)
+    return reading, writing
+
+
+def _failure(reference: str, error: Any, output: str) -> UserCodeError:
+    """Read a failure that the worker reports; user code may have forged it, so that every part is checked."""
+    facts = error if isinstance(error, dict) else {}
+    frames = facts.get("traceback")
+    return UserCodeError(
+        f"{reference}: {facts.get('message')}",
+        str(facts.get("code")),
+        type=str(facts.get("type", "")),
+        text=str(facts.get("text", "")),
+        traceback=tuple(str(frame) for frame in frames) if isinstance(frames, list) else (),
+        output=output,
+        transient=facts.get("transient") is True,
+    )
+
+
+_FATAL = "Fatal Python error: "
+_FATAL_FRAME = re.compile(r'^  File "(.+)", line (\d+) in (\S+)$', re.MULTILINE)
+
+
+def _split_fatal_dump(output: str, places: Places) -> tuple[str, tuple[str, ...]]:
+    """Separate the interpreter's dump on a crash from what was printed, and return the user's frames in it.
+
+    The dump has addresses and machine paths in it; the frames have not.
+    """
+    printed, found, dump = output.rpartition(_FATAL)
+    if not found:
+        return output, ()
+    frames = []
+    for file, line, function in _FATAL_FRAME.findall(dump):
+        shown = places.shown(file)
+        if shown is not None:
+            frames.append(f"{shown}:{line} in {function}")
+    return printed, tuple(reversed(frames))

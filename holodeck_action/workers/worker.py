@@ -1,0 +1,63 @@
+"""The process in which user code runs: `WorkerPool` starts this file as a script, feeds it and kills it.
+
+Arguments: file descriptor of the connection, file descriptor of the lifeline, the suite's folder, the folder that
+holds our package.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import io
+import os
+import sys
+from contextlib import suppress
+
+
+def main() -> None:
+    """Prepare the process and answer until the connection ends."""
+    connection, lifeline, folder, package_folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    prepare(connection, lifeline)
+    # Started as a script, so that no module of the suite can stand in the way of ours.
+    if package_folder not in sys.path:
+        sys.path.append(package_folder)
+    # Importing it makes the documented import names available.
+    import holodeck_action.compat  # noqa: F401
+    from holodeck_action.workers.serving import Server
+
+    current = os.getcwd()
+    sys.path[:0] = dict.fromkeys((folder, current))
+    del sys.argv[1:]
+    Server(connection, folder, current).serve()
+
+
+def prepare(connection: int, lifeline: int) -> None:
+    """Set the process up: it ends with the run, keeps its connection to itself, and tells where it crashed."""
+    _die_with_the_run(lifeline)
+    os.set_inheritable(connection, False)
+    faulthandler.enable()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _die_with_the_run(lifeline: int) -> None:
+    """Have the kernel kill this process group when the run ends in any way: the pipe's other end closes then.
+
+    Linux only, where a pipe can send any signal; elsewhere an idle worker ends with its connection.
+    """
+    os.set_inheritable(lifeline, False)
+    if sys.platform == "linux":
+        import fcntl
+        import signal
+
+        with suppress(OSError):
+            fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+            fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+            fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+        # Where memory runs out, this process goes, not the run.
+        with suppress(OSError), open("/proc/self/oom_score_adj", "w") as adjustment:
+            adjustment.write("1000")
+
+
+if __name__ == "__main__":
+    main()
