@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -134,3 +135,48 @@ def test_the_changelog_knows_the_version() -> None:
     from holodeck_action import __version__
 
     assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def _texts(tree: ast.Module) -> Iterator[str]:
+    """Every text that a module can show, with … for each part that is filled in."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def test_every_message_of_the_troubleshooting_page_is_one_of_the_product() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"^\| `(.+?)` \| ", page, re.MULTILINE)
+    sources = (file.read_text(encoding="utf-8") for file in (ROOT / "holodeck_action").rglob("*.py"))
+    shown = {text for source in sources for text in _texts(ast.parse(source))}
+    assert len(quoted) > 50
+    assert [message for message in quoted if not any(message.strip("…") in text for text in shown)] == []
+
+
+_RAG = {"answer_relevancy", "faithfulness", "contextual_relevancy", "contextual_precision", "contextual_recall"}
+
+
+def _judged(name: str) -> dict[str, object]:
+    """Return a metric as the page names it, graded by a model of the same name."""
+    kind: dict[str, object] = {"type": "rag", "metric_type": name} if name in _RAG else {"type": name}
+    if name == "geval":
+        kind |= {"name": "tone", "criteria": "It is polite.", "evaluation_steps": ["Look for rude words."]}
+    return {**kind, "model": {"provider": "openai", "name": name}}
+
+
+def test_the_judge_calls_of_the_page_on_choosing_metrics_are_those_of_the_plan(project: Project) -> None:
+    page = (ROOT / "docs" / "choosing-metrics.md").read_text(encoding="utf-8")
+    rows = page.partition("## With a judge\n")[2].partition("\n\n*")[0]
+    # A row of a metric that reads texts counts those of one text.
+    documented = {
+        name: sum(map(int, re.findall(r"\d+", calls)))
+        for name, calls in re.findall(r"^\|.*\[`(\w+)`\].*\| ([^|]+) \|$", rows, re.MULTILINE)
+    }
+    assert len(documented) > 15
+    case = {"name": "a", "input": "Hello?", "ground_truth": "Hi.", "expected_tools": ["greet"]}
+    metrics = [_judged(name) for name in documented]
+    project.suite(cases=[case], metrics=metrics)
+    planned = project.run("run", "--dry-run", OPENAI_API_KEY="sk-none").stdout.partition("by judges")[2]
+    assert {name: int(count) for count, name in re.findall(r"(\d+) calls? of openai/(\w+)", planned)} == documented
