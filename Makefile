@@ -6,6 +6,9 @@ TOOLS := .tools
 UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv sync --frozen --quiet --compile-bytecode \
 	--python "$$($(PYTHON) -c 'import sys; print(sys.executable)')"
 
+# The tests start hundreds of Pythons, each of which would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test lint audit bench image-test requirements setup clean
 
 demo: $(VENV)/.installed

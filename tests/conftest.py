@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,12 @@ settings.register_profile("default", deadline=None, max_examples=60)
 # The same properties with twenty times as many examples: pytest --hypothesis-profile thorough.
 settings.register_profile("thorough", deadline=None, max_examples=1200)
 settings.load_profile("default")
+
+# A run syncs its files to the disk a dozen times; in memory that takes no time. Containers may have little of it, or
+# allow no programs there.
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC and shutil.disk_usage(MEMORY).free > 2**31:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # Outside of runs DeepEval is imported as it is: it must neither send nor store anything.
 os.environ["DEEPEVAL_TELEMETRY_OPT_OUT"] = "1"

@@ -41,7 +41,7 @@ _SCHEMAS = ("items", "additionalProperties", "propertyNames")
 
 
 def _given(*names: str) -> Schema:
-    return {"required": list(names), "properties": {name: {"not": {"type": "null"}} for name in names}}
+    return {"required": list(names), "properties": {name: {"not": {"enum": [None, ""]}} for name in names}}
 
 
 def _absent(*names: str) -> Schema:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,7 @@ class Ended:
         return [command for command in self.log.commands if command.name != "stop-commands"]
 
 
+@cache
 def action() -> dict[str, Any]:
     loaded: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     return loaded

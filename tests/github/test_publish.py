@@ -24,7 +24,7 @@ from tests.cli.project import Finished, Project
 from tests.github.events import BASE, HEAD, event_environ
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.life import FILES, latest_check, ours, suite
-from tests.github.workflow import REPOSITORY, WRITES, Workflow, process
+from tests.github.workflow import REPOSITORY, WRITES, Workflow
 from tests.results.records import resealed
 
 CLASSIC = "ghp_0123456789abcdefABCDEF0123456789abcd"
@@ -258,7 +258,7 @@ class Stage:
         self.repository = repository
         self.base = Project(folder / "base")
         self.base.write("README.md", "The default branch.\n")
-        self.workflow = Workflow(hub, self.base, process)
+        self.workflow = Workflow(hub, self.base)
 
     def bring(self, name: str, content: str | bytes) -> Path:
         """Put a file into the artifact."""
