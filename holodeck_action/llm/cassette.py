@@ -2,20 +2,176 @@
 
 Errors are never stored, nor is what a content filter cut. A refusal of the model is an answer: a recording keeps it,
 because the replay must show what the run saw; a cache does not, so that it is asked anew.
+
+Two calls are the same when everything is equal that can change an answer. In the key: provider, endpoint (host and
+path, without port and scheme; every loopback address is `localhost`), method, query, body, the trial's index and, where
+a panel asks one model for several answers, which of them it is. Two endpoints may serve different models under one
+name, so the endpoint counts. Left out: headers (keys, trace ids), whom the call is made for, and the fields of the body
+that only serve billing and tracing. Ids that our client library invents at random are numbered. Secrets are masked
+before the key is built, so a key tells nothing about them, and a replay with another key (or a stand-in) finds the same
+entry.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
-from holodeck_action.llm.entries import Entries
-from holodeck_action.llm.keys import key_of, parts_of
-from holodeck_action.llm.misses import Misses
+from holodeck_action.llm.entries import Entries, shortened_text
 from holodeck_action.llm.outcomes import kept, refused
+from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.text.redaction import Redactor
+
+MOST_ENTRIES = 2_000
+"""Recorded requests that are compared with a missing one."""
+MOST_EXPLAINED = 20
+"""Misses of a run that are explained; a cassette of another suite would miss with every call."""
+_MOST_LINES = 5
+_AROUND = 30
+"""Characters shown before and after the first difference of two texts."""
+
+
+class Misses:
+    """Explains misses of one folder; it is read at the first one."""
+
+    def __init__(self, entries: Entries) -> None:
+        self._entries = entries
+        self._known: list[tuple[str, dict[str, Any]]] | None = None
+        self._explained = 0
+
+    def explain(self, request: dict[str, Any]) -> str:
+        """Return one sentence for a request (see `parts_of`) that no entry answers."""
+        folder = self._entries.folder
+        start = f"no recorded answer for this call in {folder}"
+        way_out = "record again, or replay what was recorded"
+        if self._explained >= MOST_EXPLAINED:
+            return f"{start}; {way_out}"
+        self._explained += 1
+        if self._known is None:
+            self._known = [(key, _leaves(stored)) for key, stored in self._entries.requests(MOST_ENTRIES)]
+        if not self._known:
+            return f"{start}, which holds none at all; {way_out}"
+        wanted = _leaves(request)
+        key, closest = max(self._known, key=lambda item: _likeness(item[1], wanted))
+        lines = differences(closest, wanted)
+        more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
+        what = "; ".join(lines[:_MOST_LINES]) + more if lines else "it differs only in a part that is not stored"
+        return f"{start}; the closest is {key}.json, recorded → asked now: {what}; {way_out}"
+
+
+_NONE = object()
+
+
+def _likeness(recorded: dict[str, Any], asked: dict[str, Any]) -> tuple[int, float]:
+    """Return how many places are equal, then how much of the differing texts is."""
+    same, parts = 0, 0.0
+    for path, value in asked.items():
+        other = recorded.get(path, _NONE)
+        if other == value:
+            same += 1
+        elif isinstance(other, str) and isinstance(value, str):
+            ends = _first_difference(other, value) + _first_difference(other[::-1], value[::-1])
+            parts += ends / max(len(other), len(value))
+    return same, parts
+
+
+def differences(recorded: dict[str, Any], asked: dict[str, Any]) -> list[str]:
+    """Return how two flattened requests differ, a piece for each place, in the order of the request."""
+    lines = []
+    for path in [*asked, *(path for path in recorded if path not in asked)]:
+        before, after = recorded.get(path, _NONE), asked.get(path, _NONE)
+        if before is _NONE or after is _NONE or before != after or type(before) is not type(after):
+            lines.append(f"{path}: {_pair(before, after)}")
+    return lines
+
+
+def _pair(before: Any, after: Any) -> str:
+    if not (isinstance(before, str) and isinstance(after, str)):
+        return f"{_shown(before)} → {_shown(after)}"
+    at = _first_difference(before, after)
+    start, end = max(0, at - _AROUND), at + _AROUND
+    where = f" (from character {at + 1} of {len(before)})" if max(len(before), len(after)) > 2 * _AROUND else ""
+    return f"{_cut(before, start, end)} → {_cut(after, start, end)}{where}"
+
+
+def _first_difference(one: str, other: str) -> int:
+    shorter = min(len(one), len(other))
+    return next((index for index in range(shorter) if one[index] != other[index]), shorter)
+
+
+def _cut(text: str, start: int, end: int) -> str:
+    return f"{'…' if start else ''}{text[start:end]!r}{'…' if end < len(text) else ''}"
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is _NONE else _cut(value if isinstance(value, str) else repr(value), 0, 2 * _AROUND)
+
+
+def _leaves(value: Any, path: str = "") -> dict[str, Any]:
+    """Flatten a request: `body.messages[1].content` and the like to the values there."""
+    if isinstance(value, dict) and value:
+        parts = [(f"{path}.{name}" if path else str(name), item) for name, item in value.items()]
+    elif isinstance(value, list | tuple) and value:
+        parts = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+    else:
+        return {path: shortened_text(value) if isinstance(value, str) else value}
+    leaves: dict[str, Any] = {}
+    for name, item in parts:
+        leaves.update(_leaves(item, name))
+    return leaves
+
+
+_IDLE = frozenset(
+    {
+        "user",
+        "metadata",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "service_tier",
+        "store",
+        "keep_alive",
+    }
+)
+"""Fields of a request's body that cannot change the answer."""
+_INVENTED = re.compile(r"pyd_ai_[0-9a-zA-Z_-]+")
+
+
+def parts_of(call: Call, redactor: Redactor) -> dict[str, Any]:
+    """Return what a call's key is made of, as JSON values without secrets."""
+    url = call.request.url
+    document = call.document
+    if isinstance(document, dict):
+        document = {name: value for name, value in document.items() if name not in _IDLE}
+    elif document is None and call.request.content:
+        document = f"sha256:{hashlib.sha256(call.request.content).hexdigest()}"
+    parts = {
+        "provider": call.account.provider,
+        "endpoint": redactor.text(("localhost" if is_loopback(url.host) else url.host) + url.path),
+        "method": call.request.method,
+        "query": redactor.text(url.query.decode("ascii", "replace")),
+        "repeat": call.context.repeat,
+        "body": redactor.value(document),
+    }
+    if call.context.sample:
+        # Left out for the first, so that a panel's first answer is the one that a lone judge gave.
+        parts["sample"] = call.context.sample
+    return parts
+
+
+def key_of(parts: dict[str, Any]) -> str:
+    """Return the key: 40 hexadecimal digits of the parts' SHA-256."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    if "pyd_ai_" in text:
+        numbers: dict[str, int] = {}
+        text = _INVENTED.sub(lambda match: f"pyd_ai_{numbers.setdefault(match[0], len(numbers))}", text)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
 
 Store = Callable[[Call, dict[str, Any]], Awaitable[Answer]]
 """Takes a call and what its key is made of."""

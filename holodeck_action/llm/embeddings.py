@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 from holodeck_action.llm.calls import CALL, Account, CallContext, CallRecord, Meter, WireError
 from holodeck_action.llm.clients import Clients
-from holodeck_action.llm.errors import ModelCallError, ModelConfigError, call_error, malformed
-from holodeck_action.llm.providers import ModelPlan, resolve_model
+from holodeck_action.llm.errors import ModelCallError, call_error, malformed
+from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.providers import LLMProvider
 

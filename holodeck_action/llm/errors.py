@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.llm.calls import wire_error
+from holodeck_action.llm.providers import ModelPlan
+from holodeck_action.text.plain import excerpt
 from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
-    from holodeck_action.llm.providers import ModelPlan
+    from pydantic_ai.messages import ModelResponse
 
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 _DETAIL = 300
 """Most characters of a provider's own words in a message."""
 
@@ -24,14 +25,6 @@ _FILTERED_WORDS = "content filtering policy"
 
 _TOO_LONG = re.compile(r"context (?:length|window)")
 """How Ollama and other compatible servers say that a conversation is too long, without a code."""
-
-
-class ModelConfigError(ValueError):
-    """A model cannot be used as it is configured; the message names the field or the variable to set."""
-
-
-class MissingKeyError(ModelConfigError):
-    """A key is nowhere to be found; everything else about the model may be right."""
 
 
 class ModelCallError(Exception):
@@ -81,7 +74,7 @@ def filtered(plan: ModelPlan, details: Mapping[str, Any] | None) -> ModelCallErr
 
 def malformed(plan: ModelPlan, reason: str) -> ModelCallError:
     """Describe an answer that is none."""
-    return _error(plan, f"{plan.shown} gave a broken answer: {_line(reason)}", "bad_reply", None)
+    return _error(plan, f"{plan.shown} gave a broken answer: {excerpt(reason, _DETAIL)}", "bad_reply", None)
 
 
 def _classify(error: Exception, plan: ModelPlan) -> tuple[str, str]:
@@ -155,16 +148,20 @@ def _detail(error: Exception) -> str:
         wrong = next((cause for cause in causes if isinstance(cause, ValidationError)), None)
         if wrong is not None:
             fields = dict.fromkeys(".".join(map(str, item["loc"])) for item in wrong.errors())
-            return _line(f"missing or wrong: {', '.join(fields)}")
+            return excerpt(f"missing or wrong: {', '.join(fields)}", _DETAIL)
         if isinstance(error, ModelConnectionError):
-            return _line(next((str(cause) for cause in reversed(causes) if str(cause)), ""))
-        return _line(str(error)) if isinstance(error, AgentRunError) else f"unexpected shape ({type(error).__name__})"
+            return excerpt(next((str(cause) for cause in reversed(causes) if str(cause)), ""), _DETAIL)
+        return (
+            excerpt(str(error), _DETAIL)
+            if isinstance(error, AgentRunError)
+            else f"unexpected shape ({type(error).__name__})"
+        )
     for source in (body.get("error") if isinstance(body, Mapping) else None, body):
         if isinstance(source, Mapping) and isinstance(source.get("message"), str):
-            return _line(source["message"])
+            return excerpt(source["message"], _DETAIL)
         if isinstance(source, str):
-            return "an HTML page" if source.lstrip()[:1] == "<" else _line(source)
-    return _line(str(body))
+            return "an HTML page" if source.lstrip()[:1] == "<" else excerpt(source, _DETAIL)
+    return excerpt(str(body), _DETAIL)
 
 
 def _codes(body: object) -> Iterator[str]:
@@ -184,14 +181,33 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _line(text: str) -> str:
-    """Return hostile text as one printable line."""
-    line = _UNPRINTABLE.sub(" ", text[: 4 * _DETAIL]).strip()
-    return line if len(line) <= _DETAIL and len(text) <= 4 * _DETAIL else f"{line[:_DETAIL]}…"
-
-
 def _error(plan: ModelPlan, message: str, code: str, status: int | None) -> ModelCallError:
     context: dict[str, object] = {"provider": plan.provider, "model": plan.name}
     if status is not None:
         context["status"] = status
     return ModelCallError(Redactor((plan.account.key,)).text(message), code, context)
+
+
+def refusal_of(response: ModelResponse, plan: ModelPlan) -> str | None:
+    """Return what a model said that declined to answer, perhaps nothing; None where it did not decline.
+
+    Args:
+        response: the answer, of pydantic-ai.
+        plan: the model that was asked.
+
+    Raises:
+        ModelCallError: the provider's filter took the answer away (`content_filter`), or it is not whole (`bad_reply`).
+    """
+    details = response.provider_details or {}
+    refusal = details.get("refusal")
+    refused = bool(refusal) or details.get("finish_reason") == "refusal"
+    if response.finish_reason == "content_filter" and not refused:
+        raise filtered(plan, details)
+    if plan.provider == "anthropic" and response.finish_reason is None and not details.get("finish_reason"):
+        # Its streams are joined here, and one that ends too early would pass for a whole answer.
+        raise malformed(plan, "it breaks off before its end")
+    if response.finish_reason == "error":
+        raise malformed(plan, "it ended with an error")
+    if not refused:
+        return None
+    return refusal if isinstance(refusal, str) else response.text or ""

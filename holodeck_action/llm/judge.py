@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from holodeck_action.llm.clients import BuiltModel, Clients, build_model
-from holodeck_action.llm.endings import refusal_of
-from holodeck_action.llm.errors import ModelCallError, call_error, malformed
+from holodeck_action.llm.errors import ModelCallError, call_error, malformed, refusal_of
 from holodeck_action.llm.providers import REASONING, ModelPlan, resolve_model
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.text.cuts import cut

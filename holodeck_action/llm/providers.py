@@ -13,12 +13,11 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from holodeck_action.llm.calls import Account
-from holodeck_action.llm.errors import MissingKeyError, ModelConfigError
-from holodeck_action.llm.reasoning import Reasoning
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.providers import ADDRESS_VARIABLES, LLMProvider, ProviderName
 
 Credential = Literal["api_key", "bearer", "oauth"]
+Effort = Literal["low", "medium", "high", "max"]
 
 _OPENAI = "https://api.openai.com/v1"
 _ANTHROPIC = "https://api.anthropic.com"
@@ -56,6 +55,29 @@ _REPLAYED = "replayed"
 
 class Keyless(dict[str, str]):
     """The environment of a run that sends nothing, because it replays: no model needs a key in it."""
+
+
+class ModelConfigError(ValueError):
+    """A model cannot be used as it is configured; the message names the field or the variable to set."""
+
+
+class MissingKeyError(ModelConfigError):
+    """A key is nowhere to be found; everything else about the model may be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """What a suite asks for.
+
+    Attributes:
+        effort: `effort` of the runner's block; None when it is not given.
+        budget: thinking tokens of `claude.extended_thinking`, on top of `max_tokens`; None when it is off.
+        block: the block that says so, `claude` or `openai`.
+    """
+
+    effort: Effort | None = None
+    budget: int | None = None
+    block: str = "openai"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 from urllib.parse import urlsplit
 
-if TYPE_CHECKING:
-    from holodeck_action.llm.providers import ModelPlan
-
-Effort = Literal["low", "medium", "high", "max"]
+from holodeck_action.llm.providers import ModelPlan
 
 _ORDER = ("minimal", "low", "medium", "high", "xhigh")
 _LEAST_BUDGET = 1024
@@ -22,21 +19,6 @@ _NEVER_REASONS = re.compile(r"(?:^|[/:])(?:gpt-3|gpt-4|chatgpt-4o|gpt-5-chat)")
 
 _WITH_LEVELS = re.compile(r"(?:^|/)gpt-oss")
 """Names of the models of Ollama whose effort has levels."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reasoning:
-    """What a suite asks for.
-
-    Attributes:
-        effort: `effort` of the runner's block; None when it is not given.
-        budget: thinking tokens of `claude.extended_thinking`, on top of `max_tokens`; None when it is off.
-        block: the block that says so, `claude` or `openai`.
-    """
-
-    effort: Effort | None = None
-    budget: int | None = None
-    block: str = "openai"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,162 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from holodeck_action.llm.calls import Answer, Call, CallRecord
-from holodeck_action.llm.messages import finish_reasons, input_messages, output_messages
 from holodeck_action.tracing.spans import NO_SPAN, Attributes, Scope, Span, current, span
+
+Message = dict[str, Any]
+
+_REASONS = {"tool_calls": "tool_call", "tool_use": "tool_call", "end_turn": "stop", "max_tokens": "length"}
+"""Reasons to stop in the words of the conventions; others stay as the provider says them."""
+
+
+def input_messages(document: Any) -> list[Message]:
+    """Return what a request tells the model, its instructions as a message of the role `system`."""
+    request = _mapping(document)
+    found: list[Message] = []
+    if request.get("system"):
+        found.append({"role": "system", "parts": _parts(request["system"])})
+    for message in _list(request.get("messages")):
+        told = _mapping(message)
+        parts = _message_parts(told)
+        if parts:
+            found.append({"role": str(told.get("role", "")), "parts": parts})
+    return found
+
+
+def output_messages(payload: Any) -> list[Message]:
+    """Return what an answer says, one message for each choice; streams are put together."""
+    return [
+        {"role": "assistant", "parts": _message_parts(message), "finish_reason": reason or ""}
+        for message, reason in _choices(payload)
+    ]
+
+
+def finish_reasons(payload: Any) -> tuple[str, ...]:
+    """Return why the model stopped, for each choice that says so."""
+    return tuple(reason for _, reason in _choices(payload) if reason)
+
+
+def _choices(payload: Any) -> Iterator[tuple[Mapping[str, Any], str | None]]:
+    """Yield each answer of a payload with why it ends, in its provider's form."""
+    if isinstance(payload, list):
+        payload = _joined([_mapping(event) for event in payload])
+    answer = _mapping(payload)
+    for choice in _list(answer.get("choices")):
+        yield _mapping(_mapping(choice).get("message")), _reason(_mapping(choice).get("finish_reason"))
+    if isinstance(answer.get("message"), Mapping):  # Ollama's own interface
+        yield answer["message"], _reason(answer.get("done_reason"))
+    if isinstance(answer.get("content"), list):  # Anthropic
+        yield {"content": answer["content"]}, _reason(answer.get("stop_reason"))
+
+
+def _joined(events: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the whole answer that a stream tells: its texts and calls, not its details."""
+    texts: list[str] = []
+    calls: dict[int | None, dict[str, Any]] = {}
+    whole: list[Any] = []
+    reason: Any = None
+    for event in events:
+        at = event.get("index") if isinstance(event.get("index"), int) else None
+        if "content_block" in event:  # Anthropic: a block begins
+            block = _mapping(event["content_block"])
+            if block.get("type") == "tool_use":
+                calls[at] = {"id": block.get("id"), "name": block.get("name"), "arguments": ""}
+        delta = _mapping(event.get("delta"))
+        texts += [str(delta["text"])] if isinstance(delta.get("text"), str) else []
+        if isinstance(delta.get("partial_json"), str) and at in calls:
+            calls[at]["arguments"] += delta["partial_json"]
+        reason = delta.get("stop_reason") or reason
+        for choice in _list(event.get("choices"))[:1]:  # OpenAI
+            part = _mapping(_mapping(choice).get("delta"))
+            texts += [part["content"]] if isinstance(part.get("content"), str) else []
+            reason = _mapping(choice).get("finish_reason") or reason
+            for given in _list(part.get("tool_calls")):
+                number = _mapping(given).get("index")
+                call = calls.setdefault(
+                    number if isinstance(number, int) else None, {"id": None, "name": None, "arguments": ""}
+                )
+                function = _mapping(_mapping(given).get("function"))
+                call["id"] = _mapping(given).get("id") or call["id"]
+                call["name"] = function.get("name") or call["name"]
+                call["arguments"] += str(function.get("arguments") or "")
+        if isinstance(event.get("message"), Mapping) and isinstance(event["message"].get("content"), str):  # Ollama
+            texts.append(event["message"]["content"])
+            whole += _list(event["message"].get("tool_calls"))
+            reason = event.get("done_reason") or reason
+    whole += [{"id": call["id"], "function": call} for call in calls.values()]
+    message = {"content": "".join(texts), "tool_calls": whole}
+    return {"choices": [{"message": message, "finish_reason": reason}]}
+
+
+def _message_parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if message.get("role") == "tool":
+        text = _text(message.get("content"))
+        return [{"type": "tool_call_response", "id": message.get("tool_call_id"), "response": text}]
+    parts = _parts(message.get("content"))
+    for name in ("reasoning", "thinking"):
+        if isinstance(message.get(name), str):
+            parts.insert(0, {"type": "reasoning", "content": message[name]})
+    if isinstance(message.get("refusal"), str):
+        parts.append({"type": "text", "content": message["refusal"]})
+    for call in _list(message.get("tool_calls")):
+        function = _mapping(_mapping(call).get("function"))
+        parts.append(_call(_mapping(call).get("id"), function.get("name"), function.get("arguments")))
+    return parts
+
+
+def _parts(content: Any) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "content": content}] if content else []
+    found: list[dict[str, Any]] = []
+    for given in _list(content):
+        block = _mapping(given)
+        kind = str(block.get("type", ""))
+        if isinstance(block.get("text"), str):
+            found.append({"type": "text", "content": block["text"]})
+        elif kind == "thinking":
+            found.append({"type": "reasoning", "content": str(block.get("thinking", ""))})
+        elif kind == "tool_use":
+            found.append(_call(block.get("id"), block.get("name"), block.get("input")))
+        elif kind == "tool_result":
+            text = _text(block.get("content"))
+            found.append({"type": "tool_call_response", "id": block.get("tool_use_id"), "response": text})
+        elif kind:
+            # Images and documents are named, not repeated.
+            found.append({"type": kind})
+    return found
+
+
+def _call(identity: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    if isinstance(arguments, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            arguments = json.loads(arguments)
+    return {"type": "tool_call", "id": identity, "name": str(name or ""), "arguments": arguments}
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(part["content"] for part in _parts(content) if part.get("type") == "text")
+
+
+def _reason(value: Any) -> str | None:
+    return _REASONS.get(value, value) if isinstance(value, str) and value else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
 
 _PROVIDERS = {"azure_openai": "azure.ai.openai"}
 """Names of providers in the conventions where they differ from ours."""

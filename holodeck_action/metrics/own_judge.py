@@ -6,9 +6,8 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.llm.judge import JudgeModel
-from holodeck_action.llm.providers import ModelPlan
+from holodeck_action.llm.providers import ModelConfigError, ModelPlan
 from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.metrics.errors import EvaluationError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from holodeck_action.llm.budget import COMPLETION_GUESS, IMAGE_TOKENS, dollars, text_tokens
 from holodeck_action.llm.calls import Tokens
-from holodeck_action.llm.prices import list_price as model_price
+from holodeck_action.llm.usage import list_price as model_price
 from holodeck_action.prepare.judging_estimate import JudgingEstimate, estimate_judges
 from holodeck_action.prepare.preflight import Prepared, known_secrets
 from holodeck_action.prepare.reckoning import Span, fewest_trials, list_price, noun

@@ -212,7 +212,7 @@ def _files(item: Prepared) -> CaseFiles | None:
 
 
 def _wire(item: Prepared, redactor: Redactor, budgets: Sequence[Budget]) -> Wire:
-    from holodeck_action.llm.prices import list_price
+    from holodeck_action.llm.usage import list_price
     from holodeck_action.llm.wire import Wire, WireSettings
 
     calls = item.settings.calls

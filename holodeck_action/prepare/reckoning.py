@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from holodeck_action.llm.prices import cost_usd
+from holodeck_action.llm.usage import cost_usd
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import Case

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from holodeck_action.llm.errors import ModelConfigError
+from holodeck_action.llm.providers import ModelConfigError
 from holodeck_action.results.cards import summarise_card
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.judge_card import Configuration, JudgeCard

@@ -10,9 +10,8 @@ from concurrent.futures import Future
 
 from holodeck_action.llm.calls import Account
 from holodeck_action.llm.clients import Clients
-from holodeck_action.llm.errors import ModelConfigError
 from holodeck_action.llm.judge import JudgeModel, judge_plan
-from holodeck_action.llm.providers import Keyless, ModelPlan
+from holodeck_action.llm.providers import Keyless, ModelConfigError, ModelPlan
 from holodeck_action.metrics.azure import library as azure
 from holodeck_action.metrics.azure.base import SUPPORTED_PROVIDERS
 from holodeck_action.metrics.azure.metrics import EVALUATORS

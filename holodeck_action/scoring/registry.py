@@ -141,7 +141,7 @@ def _graded(
     build: Callable[[Metric, JudgeModel, dict[str, Any]], BaseEvaluator],
 ) -> BaseEvaluator:
     """Build the evaluator of a metric that one model grades, or a panel; `build` makes the evaluator of one judge."""
-    from holodeck_action.llm.errors import ModelConfigError
+    from holodeck_action.llm.providers import ModelConfigError
 
     if judges is None:
         raise EvaluationError("there is no model that could judge", code="no_judge")

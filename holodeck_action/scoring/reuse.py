@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from holodeck_action import __version__
-from holodeck_action.llm.errors import ModelConfigError
+from holodeck_action.llm.providers import ModelConfigError
 from holodeck_action.metrics.base import BaseEvaluator
 from holodeck_action.metrics.params import declared_names
 from holodeck_action.metrics.result import EvaluationResult

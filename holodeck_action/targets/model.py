@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from holodeck_action.llm.calls import CALL, CallContext, Meter, Tokens
 from holodeck_action.llm.chat import ChatAnswer, ChatModel
 from holodeck_action.llm.clients import Clients
-from holodeck_action.llm.errors import ModelCallError, ModelConfigError
+from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.pauses import Deadline, stopped_by_calls
-from holodeck_action.llm.prices import list_price
-from holodeck_action.llm.providers import ModelPlan
+from holodeck_action.llm.providers import ModelConfigError, ModelPlan
+from holodeck_action.llm.usage import list_price
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.results.record import Usage
 from holodeck_action.suite.values import Case, Turn

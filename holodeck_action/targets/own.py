@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holodeck_action.llm.calls import Tokens
-from holodeck_action.llm.errors import MissingKeyError, ModelConfigError
 from holodeck_action.llm.pauses import apart, uncharged
-from holodeck_action.llm.prices import list_price
-from holodeck_action.llm.providers import Keyless, ModelPlan, resolve_model
+from holodeck_action.llm.providers import Keyless, MissingKeyError, ModelConfigError, ModelPlan, resolve_model
+from holodeck_action.llm.usage import list_price
 from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.errors import SuiteError

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from holodeck_action.llm.reasoning import Reasoning
+from holodeck_action.llm.providers import Reasoning
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.backends import ClaudeConfig, OpenAIConfig, runner_block
 from holodeck_action.suite.errors import quoted

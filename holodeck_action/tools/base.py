@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from holodeck_action.llm.tools import ToolDefinition
+from holodeck_action.llm.chat import ToolDefinition
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holodeck_action.llm.tools import ToolDefinition
+from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 from holodeck_action.text.cuts import MARK
 from holodeck_action.text.json_values import unknown_key

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.llm.tools import ToolDefinition
+from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.suite.errors import Problem, SuiteError, quoted
 from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.tools import FunctionTool as FunctionEntry

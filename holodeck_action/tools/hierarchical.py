@@ -12,8 +12,8 @@ from holodeck_action.llm.budget import BYTES_PER_TOKEN, text_tokens
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.embeddings import Embedder, requests_for
-from holodeck_action.llm.errors import ModelCallError, ModelConfigError
-from holodeck_action.llm.providers import ModelPlan, resolve_model
+from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.providers import LLMProvider

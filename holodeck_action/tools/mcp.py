@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.llm.tools import ToolDefinition
+from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import quoted

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.llm.chat import ChatAnswer, ChatModel
+from holodeck_action.llm.chat import ChatAnswer, ChatModel, ToolDefinition
 from holodeck_action.llm.clients import Clients
-from holodeck_action.llm.errors import ModelCallError, ModelConfigError
+from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.pauses import TimeLimit
-from holodeck_action.llm.providers import ModelPlan, resolve_model
-from holodeck_action.llm.tools import ToolDefinition
+from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.marks import SourceMark

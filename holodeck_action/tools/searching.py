@@ -8,8 +8,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.llm.errors import ModelCallError
-from holodeck_action.llm.tools import ToolDefinition
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import Database, HierarchicalDocumentTool, VectorstoreTool

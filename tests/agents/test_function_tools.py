@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.llm.tools import ToolDefinition
+from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite

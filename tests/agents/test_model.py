@@ -14,8 +14,8 @@ import httpx2
 import pytest
 
 from holodeck_action.llm.calls import CALL, Account, CallContext, WireError
-from holodeck_action.llm.prices import list_price
 from holodeck_action.llm.providers import resolve_model
+from holodeck_action.llm.usage import list_price
 from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.cases import FileInput

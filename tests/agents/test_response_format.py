@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.llm.chat import ChatAnswer
-from holodeck_action.llm.output import is_closed, is_strict
+from holodeck_action.llm.chat import ChatAnswer, is_closed, is_strict
 from holodeck_action.llm.providers import resolve_model
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.providers import LLMProvider

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.llm.providers import resolve_model
-from holodeck_action.llm.reasoning import Effort, Reasoning
-from holodeck_action.llm.tools import ToolDefinition
+from holodeck_action.llm.chat import ToolDefinition
+from holodeck_action.llm.providers import Effort, Reasoning, resolve_model
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.providers import LLMProvider

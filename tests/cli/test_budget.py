@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.llm.prices import cost_usd
+from holodeck_action.llm.usage import cost_usd
 from holodeck_action.results.files import read_record
 from tests.action.step import Step
 from tests.cli.project import Project

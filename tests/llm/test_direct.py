@@ -11,7 +11,7 @@ import httpx2
 import openai
 import pytest
 
-from holodeck_action.llm.direct import DirectCalls, direct_anthropic, direct_openai
+from holodeck_action.llm.clients import DirectCalls, direct_anthropic, direct_openai
 from tests.llm.models import Answer, FakeModels, Fault, Request, ToolCall
 
 KEY = "sk-fake-0123456789abcdef"

@@ -9,8 +9,7 @@ from random import Random
 import pytest
 
 from holodeck_action.llm.calls import Answer, Call, CallContext, Meter
-from holodeck_action.llm.limits import AccountLimit
-from holodeck_action.llm.window import DECREASE, HOLD, START
+from holodeck_action.llm.limits import DECREASE, HOLD, START, AccountLimit
 from holodeck_action.llm.wire import WireSettings
 from tests.llm.models import FakeModels
 from tests.llm.wiring import Clock, account, chat, opened, post, run

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.llm.errors import MissingKeyError, ModelConfigError
-from holodeck_action.llm.prices import cost_usd
-from holodeck_action.llm.providers import Keyless, ModelPlan, resolve_model
+from holodeck_action.llm.providers import Keyless, MissingKeyError, ModelConfigError, ModelPlan, resolve_model
+from holodeck_action.llm.usage import cost_usd
 from holodeck_action.suite.providers import LLMProvider
 
 KEYS = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.embeddings import Embedder, resolve_embedding
-from holodeck_action.llm.errors import ModelConfigError
+from holodeck_action.llm.providers import ModelConfigError
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import HierarchicalDocumentTool, VectorstoreTool
