@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.project import Project
+from tests.docs.texts import GAP, texts_of_the_program
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -137,22 +137,13 @@ def test_the_changelog_knows_the_version() -> None:
     assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def _texts(tree: ast.Module) -> Iterator[str]:
-    """Every text that a module can show, with … for each part that is filled in."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
-
-
 def test_every_message_of_the_troubleshooting_page_is_one_of_the_product() -> None:
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     quoted = re.findall(r"^\| `(.+?)` \| ", page, re.MULTILINE)
-    sources = (file.read_text(encoding="utf-8") for file in (ROOT / "holodeck_action").rglob("*.py"))
-    shown = {text for source in sources for text in _texts(ast.parse(source))}
     assert len(quoted) > 50
-    assert [message for message in quoted if not any(message.strip("…") in text for text in shown)] == []
+    assert [
+        message for message in quoted if not any(message.strip(GAP) in text for text in texts_of_the_program())
+    ] == []
 
 
 _RAG = {"answer_relevancy", "faithfulness", "contextual_relevancy", "contextual_precision", "contextual_recall"}
