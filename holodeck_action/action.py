@@ -36,8 +36,8 @@ from holodeck_action.reports.files import REPORT_FILE, readable
 from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE
 from holodeck_action.results.folder import Claims
 from holodeck_action.results.verdict import EXIT_PASSED
+from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located
-from holodeck_action.suite.repository import head_commit
 from holodeck_action.text.code_spans import cell, fence
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import Redactor

@@ -16,8 +16,7 @@ from holodeck_action.results.record import Record
 from holodeck_action.results.report import build_report
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.gating import GatedCases, unable_to_fail
-from holodeck_action.suite.policy import Gates
+from holodeck_action.suite.policy import GatedCases, Gates, unable_to_fail
 
 
 def redecide(results: Path, gates: Gates | None, flags: Flags, folder: Path | None, stdout: TextIO) -> int:

@@ -21,7 +21,7 @@ from holodeck_action.runner.stored import StoredError, stored_run
 from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.gating import gates_scores
+from holodeck_action.suite.policy import gates_scores
 from holodeck_action.suite.targets import RecordedTarget
 
 

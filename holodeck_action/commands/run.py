@@ -45,8 +45,8 @@ from holodeck_action.runner.stored import StoredTrials
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.scoring.custom_summary import with_custom_summary
 from holodeck_action.scoring.scoring import TurnScorer
+from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.repository import head_commit
 from holodeck_action.targets.registry import describe
 from holodeck_action.text.plain import one_line
 from holodeck_action.tools.knowledge.planned import PlannedCalls

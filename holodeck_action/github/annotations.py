@@ -20,7 +20,7 @@ from holodeck_action.reports.wording import call_text
 from holodeck_action.results.positions import repository_path, usable
 from holodeck_action.results.verdict import MetricVerdict, TrialVerdict, TurnVerdict
 from holodeck_action.results.views import CaseView, Report, TurnView
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.plain import lines_of, one_line
 
 Level = Literal["failure", "warning", "notice"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holodeck_action.github.payload import EventError, Payload, is_repository, read_event
-from holodeck_action.suite.repository import folder_in_repository, origin, repository_root
+from holodeck_action.suite.checkout import folder_in_repository, origin, repository_root
 from holodeck_action.text.plain import one_line
 
 _HEADS = ("pull_request.head.repo.full_name", "workflow_run.head_repository.full_name")

@@ -6,7 +6,7 @@ from bisect import bisect_right
 
 from holodeck_action.results.positions import usable
 from holodeck_action.results.views import CaseView, Report
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 
 
 class OwnMetrics:

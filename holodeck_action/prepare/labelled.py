@@ -42,7 +42,7 @@ from holodeck_action.suite.applicability import (
 from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.targets import RecordedTarget
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
 from holodeck_action.text.cuts import cut

@@ -17,8 +17,7 @@ from holodeck_action.results.statistics import MANY_ENOUGH, effective_sample_siz
 from holodeck_action.runner.conditions import filter_words
 from holodeck_action.suite.applicability import case_asserts, skip_reason
 from holodeck_action.suite.errors import Problem
-from holodeck_action.suite.gating import GatedCases, gates_scores, unable_to_fail
-from holodeck_action.suite.policy import Gates
+from holodeck_action.suite.policy import GatedCases, Gates, gates_scores, unable_to_fail
 from holodeck_action.suite.values import Case, Suite
 
 T = TypeVar("T")

@@ -36,7 +36,7 @@ from holodeck_action.results.verdict import (
     GateVerdict,
 )
 from holodeck_action.results.views import Report
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.code_spans import cell, fence, inline_code
 from holodeck_action.text.plain import one_line
 

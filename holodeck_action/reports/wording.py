@@ -7,7 +7,7 @@ from holodeck_action.results.judge_card import CardSummary
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.verdict import Counts, PanelSummary, VerdictOutcome
 from holodeck_action.results.views import ToolCallView
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 
 VERDICTS = {"passed": "PASSED", "failed": "FAILED", "incomplete": "INCOMPLETE", "stopped": "STOPPED"}
 

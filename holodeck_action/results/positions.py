@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 
 _LAST = 2**31 - 1
 """Largest line and column: the API's are 32-bit integers."""

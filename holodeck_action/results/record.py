@@ -11,7 +11,7 @@ from typing import Any
 
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
 from holodeck_action.results.judge_card import CardSummary, Configuration
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.policy import Gates, QuarantineEntry
 
 SCHEMA_VERSION = 2

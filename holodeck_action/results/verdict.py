@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from holodeck_action.results.evaluation import Polarity
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 
 Outcome = Literal["passed", "failed", "error", "skipped", "informational", "quarantined"]
 VerdictOutcome = Literal["passed", "failed", "incomplete", "stopped"]

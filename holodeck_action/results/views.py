@@ -15,7 +15,7 @@ from holodeck_action.results.evaluation_summary import EvaluationSummary
 from holodeck_action.results.judge_card import CardSummary
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.verdict import Counts, GateVerdict, Outcome, PanelSummary, TrialVerdict, VerdictOutcome
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 
 REPORT_VERSION = 1
 

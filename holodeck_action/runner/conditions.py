@@ -10,8 +10,7 @@ from typing import Any
 from holodeck_action.results.decide import expired
 from holodeck_action.results.record import CaseRecord
 from holodeck_action.suite.applicability import reads_tool_calls
-from holodeck_action.suite.gating import gates_answers
-from holodeck_action.suite.policy import Gates
+from holodeck_action.suite.policy import Gates, gates_answers
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.targets.base import Agent
 

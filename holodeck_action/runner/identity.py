@@ -10,9 +10,8 @@ from pathlib import Path
 
 from holodeck_action import __version__
 from holodeck_action.results.record import SCHEMA_VERSION
-from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT, Checkout
+from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT, Checkout, head_commit
 from holodeck_action.suite.loader import graders
-from holodeck_action.suite.repository import head_commit
 from holodeck_action.suite.targets import AnyTarget, PythonTarget, RecordedTarget
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.registry import describe

@@ -18,8 +18,7 @@ from holodeck_action.metrics.azure.metrics import EVALUATORS
 from holodeck_action.metrics.deepeval import library as deepeval
 from holodeck_action.metrics.importing import in_background
 from holodeck_action.suite.applicability import AZURE_TOP, by_deepeval, judged_metrics, model_of
-from holodeck_action.suite.errors import Problem
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import Problem, SourceMark
 from holodeck_action.suite.metric_base import MetricModel
 from holodeck_action.suite.metrics import DeepEvalToolCorrectnessMetric, GEvalMetric, RagMetric, StandardMetric
 from holodeck_action.suite.notices import MIGRATION

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from holodeck_action.suite.dimension_metrics import DimensionMetric, ToxicityMetric
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.metric_base import MetricModel
 from holodeck_action.suite.metrics import (
     AZURE_METRICS,

@@ -1,9 +1,14 @@
-"""Configuration errors that only show when the whole suite is known (DESIGN §4)."""
+"""Configuration errors that only show when the whole suite is known, and keys that would be sent unencrypted."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, SecretStr
 
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.applicability import (
@@ -15,14 +20,13 @@ from holodeck_action.suite.applicability import (
     skip_reason,
 )
 from holodeck_action.suite.document import Document
-from holodeck_action.suite.errors import Problem, field_path, quoted
+from holodeck_action.suite.document import Path as Where
+from holodeck_action.suite.errors import Problem, SourceMark, field_path, printable, quoted
 from holodeck_action.suite.expectations import not_literal
-from holodeck_action.suite.gating import gates_scores
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.messages import did_you_mean
-from holodeck_action.suite.policy import BOUNDS_OF_METRICS, GateMetric, Gates, Policy
-from holodeck_action.suite.validation import Path as Where
-from holodeck_action.suite.validation import position_of
+from holodeck_action.suite.policy import BOUNDS_OF_METRICS, GateMetric, Gates, Policy, gates_scores
+from holodeck_action.suite.providers import ADDRESS_VARIABLES, KEY_VARIABLES, LLMProvider
 from holodeck_action.suite.values import Case, MetricSpec, Turn
 
 Z = 1.959964
@@ -30,10 +34,6 @@ Z = 1.959964
 
 _EXTERNAL = "needs a vector database, which this version does not use: documents are searched in memory; remove it"
 _BASELINE = "needs a baseline, which this version cannot compare with yet; remove it"
-
-
-def _at(document: Document, path: Where, message: str, *, key: bool = False) -> Problem:
-    return Problem(document.mark(*position_of(document, document.root, path, key=key)), field_path(path), message)
 
 
 def unsupported_settings(policy: Policy, document: Document) -> list[Problem]:
@@ -44,7 +44,7 @@ def unsupported_settings(policy: Policy, document: Document) -> list[Problem]:
         *((("baseline", key), key, _BASELINE) for key in sorted(policy.baseline.model_fields_set)),
         (("vectorstores", "external"), policy.vectorstores.external or None, _EXTERNAL),
     ]
-    return [_at(document, path, message) for path, value, message in found if value is not None]
+    return [document.problem(path, message) for path, value, message in found if value is not None]
 
 
 def unknown_labels(policy: Policy, labels: Iterable[str], document: Document) -> list[Problem]:
@@ -55,7 +55,9 @@ def unknown_labels(policy: Policy, labels: Iterable[str], document: Document) ->
         places += ((("gates", "summary", "weights", name), name) for name in policy.gates.summary.weights or ())
     options = f" (allowed: {', '.join(quoted(label) for label in known)})" if known else ""
     return [
-        _at(document, path, f"{quoted(name)} is no metric of this suite{did_you_mean(name, known)}{options}", key=True)
+        document.problem(
+            path, f"{quoted(name)} is no metric of this suite{did_you_mean(name, known)}{options}", key=True
+        )
         for path, name in places
         if name not in known
     ]
@@ -71,7 +73,7 @@ def bounds_against_polarity(policy: Policy, cases: Iterable[Case], document: Doc
         if polarity_of(spec.config) == "minimize"
     }
     return [
-        _at(document, ("gates", "metrics", name, key), problem, key=True)
+        document.problem(("gates", "metrics", name, key), problem, key=True)
         for name, bounds in policy.gates.metrics.items()
         for key, problem in wrong_bounds(name, bounds, low_is_good=name in minimized)
     ]
@@ -109,7 +111,7 @@ def unreachable_lower_bound(policy: Policy, cases: Sequence[Case], document: Doc
     else:
         needed = math.ceil(bound * Z * Z / (1.0 - bound))
         message = f"cannot be reached with {count} counting case{'' if count == 1 else 's'}: it needs {needed}"
-    return [_at(document, ("gates", "min_pass_rate_lower_bound"), message)]
+    return [document.problem(("gates", "min_pass_rate_lower_bound"), message)]
 
 
 def metrics_that_never_apply(
@@ -176,7 +178,7 @@ def nothing_asserts(cases: Sequence[Case], gates: Gates, document: Document) -> 
         "nothing in this suite can fail: give a metric a threshold, add a metric that asserts (such as equality), "
         "add expected_tools to a case, or give gates.metrics a bound such as min_mean"
     )
-    return [_at(document, ("evaluations",), message)]
+    return [document.problem(("evaluations",), message)]
 
 
 def duplicate_tools(agent: AgentConfig, document: Document) -> list[Problem]:
@@ -186,6 +188,85 @@ def duplicate_tools(agent: AgentConfig, document: Document) -> list[Problem]:
     for index, tool in enumerate(agent.tools or ()):
         if tool.name in first:
             message = f"{quoted(tool.name)} is already the name of tools[{first[tool.name]}]: tool names must differ"
-            problems.append(_at(document, ("tools", index, "name"), message))
+            problems.append(document.problem(("tools", index, "name"), message))
         first.setdefault(tool.name, index)
     return problems
+
+
+_ADDRESSES = ("endpoint", "url")
+_UNSET = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+
+
+def plain_addresses(block: BaseModel, document: Document, environ: Mapping[str, str]) -> list[Problem]:
+    """Find the `http://` addresses of other machines that a key or headers go with.
+
+    Args:
+        block: a validated file.
+        document: the file as written.
+        environ: keys and addresses that the file leaves out.
+    """
+    return [document.problem(path, _message(host)) for path, host in _found(block, environ, ())]
+
+
+def plain_in_cases(cases: Sequence[Case], environ: Mapping[str, str]) -> list[Problem]:
+    """Find such addresses in the metrics of cases, each at its metric."""
+    own = {
+        id(spec.config): spec for case in cases for turn in case.turns for spec in turn.metrics if not spec.inherited
+    }
+    return [
+        Problem(spec.mark, field_path(path), _message(host))
+        for spec in own.values()
+        for path, host in _found(spec.config, environ, ())
+    ]
+
+
+def _message(host: str) -> str:
+    return (
+        f"a key would be sent unencrypted to {printable(host)} (allowed: https, this machine, or any with "
+        "--allow-plain-http, which is an input of the action, too)"
+    )
+
+
+def _found(value: Any, environ: Mapping[str, str], path: Where) -> Iterator[tuple[Where, str]]:
+    """Yield the place and the host of each such address."""
+    if isinstance(value, LLMProvider):
+        address = value.endpoint or environ.get(ADDRESS_VARIABLES.get(value.provider, ""), "")
+        host = _plain_host(address)
+        if host is not None and _has_key(value, environ):
+            yield (*path, "endpoint"), host
+    elif isinstance(value, BaseModel):
+        for name in _ADDRESSES:
+            host = _plain_host(getattr(value, name, None))
+            if host is not None and (getattr(value, "headers", None) or _has_user(getattr(value, name))):
+                yield (*path, name), host
+        for name in type(value).model_fields:
+            yield from _found(getattr(value, name), environ, (*path, name))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _found(item, environ, (*path, index))
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _found(item, environ, (*path, str(key)))
+
+
+def _has_key(model: LLMProvider, environ: Mapping[str, str]) -> bool:
+    given = model.api_key.get_secret_value().strip() if isinstance(model.api_key, SecretStr) else ""
+    # A variable that is not set is no key.
+    own = bool(given) and _UNSET.search(given) is None
+    return own or any(environ.get(name, "").strip() for name in KEY_VARIABLES[model.provider])
+
+
+def _plain_host(address: object) -> str | None:
+    """Return the host of an `http://` address of another machine, None for any other text."""
+    if not isinstance(address, str) or not address.strip().lower().startswith("http:"):
+        return None
+    try:
+        host = (urlsplit(address.strip()).hostname or "").rstrip(".")
+    except ValueError:
+        return None
+    return host if host and not is_loopback(host) else None
+
+
+def _has_user(address: str) -> bool:
+    parts = urlsplit(address)
+    return bool(parts.username or parts.password)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from holodeck_action.suite.errors import Problem, printable
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import Problem, SourceMark, printable
 from holodeck_action.suite.targets import OWN_MODEL
 from holodeck_action.suite.values import Suite
 

@@ -6,8 +6,10 @@ from array import array
 from dataclasses import dataclass
 from typing import Any
 
-from holodeck_action.suite.errors import Problem
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import Problem, SourceMark, field_path
+
+Path = tuple[str | int, ...]
+"""Where something stands in a document: keys and positions in lists."""
 
 PACKED = "I"
 """Array type of packed positions: line and column of each key and value, or of each item."""
@@ -93,6 +95,22 @@ def last_position(marked: MarkedMap | MarkedList) -> tuple[int, int]:
     return last
 
 
+def position_of(root: Any, path: Path, *, key: bool = False) -> tuple[int, int]:
+    """Line and column of a value in a marked part of a document, or of its key; of what encloses it if it is absent."""
+    place = (getattr(root, "line", 1), getattr(root, "column", 1))
+    current = root
+    for index, part in enumerate(path):
+        if isinstance(current, MarkedMap) and part in current:
+            last = index == len(path) - 1
+            place = current.key_position(part) if key and last else current.value_position(part)
+        elif isinstance(current, MarkedList) and isinstance(part, int) and part < len(current):
+            place = current.value_position(part)
+        else:
+            break
+        current = current[part]
+    return place
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A file as data.
@@ -114,3 +132,11 @@ class Document:
     def mark(self, line: int, column: int) -> SourceMark:
         """A position in this file."""
         return SourceMark(self.file, line, column)
+
+    def place(self, path: Path = (), *, key: bool = False) -> SourceMark:
+        """Where a value of the data stands, or its key; where it is absent, what would enclose it."""
+        return self.mark(*position_of(self.root, path, key=key))
+
+    def problem(self, path: Path, message: str, *, key: bool = False) -> Problem:
+        """A problem of a value of the data, or of its key."""
+        return Problem(self.place(path, key=key), field_path(path), message)

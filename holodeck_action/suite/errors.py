@@ -7,8 +7,26 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from holodeck_action.suite.marks import SourceMark
 from holodeck_action.text.redaction import Redactor
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SourceMark:
+    """Where something stands in a file.
+
+    Attributes:
+        file: path relative to the suite's folder with `/` separators, so that records are equal on every machine.
+        line: 1-based line.
+        column: 1-based column, in characters.
+    """
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
 
 _LONGEST_QUOTE = 60
 _SHORTEST_SECRET = 4

@@ -8,17 +8,15 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.agent import AgentConfig, ExecutionConfig, ProjectConfig
 from holodeck_action.suite.cases import CaseEntry, FileInput
 from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT, Checkout, ReachError
 from holodeck_action.suite.document import Document
+from holodeck_action.suite.document import Path as Where
 from holodeck_action.suite.errors import Problem, field_path
 from holodeck_action.suite.policy import Policy
-from holodeck_action.suite.project import ExecutionConfig, ProjectConfig
 from holodeck_action.suite.targets import RecordedTarget
 from holodeck_action.suite.tools import FunctionTool, HierarchicalDocumentTool, MCPTool, PromptTool, VectorstoreTool
-from holodeck_action.suite.validation import Path as Where
-from holodeck_action.suite.validation import position_of
 from holodeck_action.text.cuts import cut
 
 _MISSING = "the file does not exist (allowed: a path relative to {beside})"
@@ -61,7 +59,7 @@ def unreadable_files(agent: AgentConfig, checkout: Checkout, document: Document)
             found.append((place, _problem_of_place(checkout, path, "source")))
     if agent.execution is not None:
         found += _folders(agent.execution, checkout)
-    return [_at(document, place, message) for place, message in found if message is not None]
+    return [document.problem(place, message) for place, message in found if message is not None]
 
 
 def unreadable_of_policy(policy: Policy, checkout: Checkout, document: Document) -> list[Problem]:
@@ -71,7 +69,7 @@ def unreadable_of_policy(policy: Policy, checkout: Checkout, document: Document)
         found.append((("target",), _problem_of(checkout, policy.target.path, MOST_TRANSCRIPT)))
     if policy.cache.mode != "off":
         found.append((("cache", "dir"), _problem_of_place(checkout, policy.cache.dir, "folder")))
-    return [_at(document, place, message) for place, message in found if message is not None]
+    return [document.problem(place, message) for place, message in found if message is not None]
 
 
 def unreadable_of_project(project: ProjectConfig, checkout: Checkout, document: Document) -> list[Problem]:
@@ -83,7 +81,7 @@ def unreadable_of_project(project: ProjectConfig, checkout: Checkout, document: 
             found.append((place, _problem_of(checkout, server.env_file, MOST_TEXT)))
     if project.execution is not None:
         found += _folders(project.execution, checkout)
-    return [_at(document, place, message) for place, message in found if message is not None]
+    return [document.problem(place, message) for place, message in found if message is not None]
 
 
 def unreadable_case_files(
@@ -133,9 +131,9 @@ def bad_response_format(agent: AgentConfig, checkout: Checkout, document: Docume
             written = json.loads(data)
         except (ValueError, RecursionError) as error:
             reason = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "unreadable"
-            return [_at(document, place, f"the file is not JSON ({reason})")]
+            return [document.problem(place, f"the file is not JSON ({reason})")]
     wrong = _no_schema(written)
-    return [] if wrong is None else [_at(document, place, f"{what} ({wrong})")]
+    return [] if wrong is None else [document.problem(place, f"{what} ({wrong})")]
 
 
 def _no_schema(written: Any) -> str | None:
@@ -196,7 +194,3 @@ def _unset(document: Document, place: Where) -> bool:
     for part in place[:-1]:
         holder = holder[part]
     return bool(holder.unset(place[-1]))
-
-
-def _at(document: Document, path: Where, message: str) -> Problem:
-    return Problem(document.mark(*position_of(document, document.root, path)), field_path(path), message)

@@ -9,8 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
-from holodeck_action.suite.errors import Problem, quoted
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import Problem, SourceMark, quoted
 from holodeck_action.suite.metrics import (
     AnyMetric,
     CodeMetric,

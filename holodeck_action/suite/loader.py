@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.cases import CaseEntry
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.checks import (
@@ -16,12 +16,14 @@ from holodeck_action.suite.checks import (
     inexpressible_calls,
     metrics_that_never_apply,
     nothing_asserts,
+    plain_addresses,
+    plain_in_cases,
     unknown_labels,
     unreachable_lower_bound,
     unsupported_settings,
 )
 from holodeck_action.suite.document import Document, MarkedMap
-from holodeck_action.suite.errors import Problem, SuiteError, field_path, masked
+from holodeck_action.suite.errors import Problem, SourceMark, SuiteError, field_path, masked
 from holodeck_action.suite.expectations import ExpectationFactory
 from holodeck_action.suite.files import (
     bad_response_format,
@@ -31,15 +33,18 @@ from holodeck_action.suite.files import (
     unreadable_of_project,
 )
 from holodeck_action.suite.identity import asked_hash, case_ids
-from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.metrics import CodeMetric
 from holodeck_action.suite.notices import suite_notices
-from holodeck_action.suite.overlays import CaseIndex, overlays_by_case, resolved_quarantine
-from holodeck_action.suite.plain_http import plain_addresses, plain_in_cases
 from holodeck_action.suite.policy import Policy
-from holodeck_action.suite.project import ProjectConfig
 from holodeck_action.suite.reading import read_yaml
-from holodeck_action.suite.resolve import CaseBuilder, MetricTable, misplaced_metrics
+from holodeck_action.suite.resolve import (
+    CaseBuilder,
+    CaseIndex,
+    MetricTable,
+    misplaced_metrics,
+    overlays_by_case,
+    resolved_quarantine,
+)
 from holodeck_action.suite.sources import (
     POLICY_NAMES,
     Sources,
@@ -48,7 +53,7 @@ from holodeck_action.suite.sources import (
     read_bytes,
     read_sources,
 )
-from holodeck_action.suite.validation import position_of, validated
+from holodeck_action.suite.validation import validated
 from holodeck_action.suite.values import Case, MetricSpec, Suite
 
 
@@ -118,10 +123,7 @@ def load_suite(
             ),
         ),
         secrets=secrets,
-        tool_marks={
-            tool.name: sources.agent.mark(*position_of(sources.agent, sources.agent.root, ("tools", index)))
-            for index, tool in enumerate(agent.tools or ())
-        },
+        tool_marks={tool.name: sources.agent.place(("tools", index)) for index, tool in enumerate(agent.tools or ())},
         summary_mark=_summary_mark(sources, policy),
         gates_mark=_gates_mark(sources),
         card_marks=_card_marks(sources, policy),
@@ -132,7 +134,7 @@ def load_suite(
 
 
 def _mark(document: Document | None, place: tuple[str | int, ...]) -> SourceMark | None:
-    return None if document is None else document.mark(*position_of(document, document.root, place))
+    return None if document is None else document.place(place)
 
 
 def _gate_marks(sources: Sources, policy: Policy) -> Mapping[str, SourceMark]:
@@ -142,10 +144,7 @@ def _gate_marks(sources: Sources, policy: Policy) -> Mapping[str, SourceMark]:
     gates = policy.gates
     places: list[tuple[str, ...]] = [(name,) for name in gates.model_fields_set]
     places += [("metrics", name, key) for name, bounds in gates.metrics.items() for key in bounds.model_fields_set]
-    return {
-        ".".join(("gates", *place)): document.mark(*position_of(document, document.root, ("gates", *place)))
-        for place in places
-    }
+    return {".".join(("gates", *place)): document.place(("gates", *place)) for place in places}
 
 
 def _summary_mark(sources: Sources, policy: Policy) -> SourceMark | None:
@@ -157,14 +156,14 @@ def _summary_mark(sources: Sources, policy: Policy) -> SourceMark | None:
 def _gates_mark(sources: Sources) -> SourceMark | None:
     if sources.policy is None or "gates" not in sources.policy.root:
         return None
-    return sources.policy.mark(*position_of(sources.policy, sources.policy.root, ("gates",), key=True))
+    return sources.policy.place(("gates",), key=True)
 
 
 def _card_marks(sources: Sources, policy: Policy) -> tuple[SourceMark, ...]:
     if sources.policy is None:
         return ()
     places = (("judges", "cards", index) for index in range(len(policy.judges.cards)))
-    return tuple(sources.policy.mark(*position_of(sources.policy, sources.policy.root, place)) for place in places)
+    return tuple(sources.policy.place(place) for place in places)
 
 
 def load_policy(path: Path, *, environ: Mapping[str, str]) -> Policy:
@@ -213,8 +212,7 @@ class _Outline:
 
 def _must_be_mapping(sources: Sources, document: Document) -> bool:
     if document.readable and not isinstance(document.root, MarkedMap):
-        mark = document.mark(*position_of(document, document.root, ()))
-        sources.problems.append(Problem(mark, "", "must be a mapping"))
+        sources.problems.append(document.problem((), "must be a mapping"))
     return isinstance(document.root, MarkedMap)
 
 
@@ -301,7 +299,7 @@ def _shown_name(raw: MarkedMap) -> str | None:
 def _no_cases(sources: Sources) -> Problem:
     document = sources.cases
     path = ("test_cases",) if isinstance(document.root, MarkedMap) else ()
-    mark = document.mark(*position_of(document, document.root, path))
+    mark = document.place(path)
     return Problem(mark, "test_cases", "the suite has no cases (allowed: at least one, or none with allow-empty)")
 
 

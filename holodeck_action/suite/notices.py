@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pydantic import BaseModel
 
-from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.backends import runner_block
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.judging import Judges
 from holodeck_action.suite.metrics import AZURE_METRICS, DeepEvalToolCorrectnessMetric, StandardMetric
 from holodeck_action.suite.panels import replaced_models
-from holodeck_action.suite.project import ProjectConfig
 from holodeck_action.suite.tools import VectorstoreTool
 from holodeck_action.suite.values import Case, MetricSpec
 

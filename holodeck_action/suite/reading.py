@@ -27,10 +27,8 @@ from yaml.events import (
 from yaml.reader import ReaderError
 
 from holodeck_action.suite.document import PACKED, SUBSTITUTED, UNSET, Document, MarkedList, MarkedMap
-from holodeck_action.suite.errors import Problem, field_path
-from holodeck_action.suite.marks import SourceMark
-from holodeck_action.suite.scalars import MERGE, NULLS, SIGNS, construct, resolve
-from holodeck_action.suite.surrogates import Joined, joined_pairs, lone_surrogate
+from holodeck_action.suite.errors import Problem, SourceMark, field_path
+from holodeck_action.suite.scalars import MERGE, NULLS, SIGNS, Joined, construct, joined_pairs, lone_surrogate, resolve
 from holodeck_action.suite.variables import substitute
 
 MAX_DEPTH = 100

@@ -11,10 +11,8 @@ from typing import Any
 
 from holodeck_action.suite.checkout import MOST_YAML, Checkout, ReachError
 from holodeck_action.suite.document import Document, MarkedList, MarkedMap
-from holodeck_action.suite.errors import Problem, SuiteError
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import Problem, SourceMark, SuiteError
 from holodeck_action.suite.reading import read_yaml
-from holodeck_action.suite.validation import position_of
 
 POLICY_NAMES = ("holodeck-action.yaml", "holodeck-action.yml")
 CONFIG_NAMES = ("config.yml", "config.yaml")
@@ -100,8 +98,7 @@ def read_sources(path: Path, checkout: Checkout, *, environ: Mapping[str, str], 
     _read_others(sources, home)
     if agent.readable and not isinstance(agent.root, MarkedMap):
         what = "is empty" if agent.root is None else "must be a mapping"
-        mark = agent.mark(*position_of(agent, agent.root, ()))
-        sources.problems.append(Problem(mark, "", f"{what} (required: name, model, instructions and cases)"))
+        sources.problems.append(agent.problem((), f"{what} (required: name, model, instructions and cases)"))
     elif agent.readable:
         _find_cases(sources)
     for document in sources.documents:
@@ -162,7 +159,7 @@ def _find_cases(sources: Sources) -> None:
     root: MarkedMap = sources.agent.root
     written, file = root.get("test_cases"), root.get("test_cases_file")
     if file is None:
-        _take_cases(sources, sources.agent, written, ("test_cases",), root)
+        _take_cases(sources, sources.agent, written, ("test_cases",))
         return
     mark = sources.agent.mark(*root.value_position("test_cases_file"))
 
@@ -189,23 +186,21 @@ def _find_cases(sources: Sources) -> None:
     sources.cases = document
     sources.parts.append(("cases", _digest(data)))
     if isinstance(document.root, MarkedMap) and "test_cases" in document.root:
-        _take_cases(sources, document, document.root["test_cases"], ("test_cases",), document.root)
+        _take_cases(sources, document, document.root["test_cases"], ("test_cases",))
     elif document.root is None or isinstance(document.root, MarkedList):
-        _take_cases(sources, document, document.root, (), document.root)
+        _take_cases(sources, document, document.root, ())
     else:
         message = "must be a list of cases, or a mapping with the list under test_cases"
-        place = position_of(document, document.root, ())
-        sources.problems.append(Problem(document.mark(*place), "", message))
+        sources.problems.append(document.problem((), message))
 
 
-def _take_cases(sources: Sources, document: Document, cases: Any, path: tuple[str, ...], root: Any) -> None:
+def _take_cases(sources: Sources, document: Document, cases: Any, path: tuple[str, ...]) -> None:
     if isinstance(cases, MarkedList):
         sources.raw_cases = cases
     if cases is None or isinstance(cases, MarkedList):
         sources.cases_found = document.readable
     else:
-        place = position_of(document, root, path)
-        sources.problems.append(Problem(document.mark(*place), "test_cases", "must be a list"))
+        sources.problems.append(Problem(document.place(path), "test_cases", "must be a list"))
 
 
 def merged_project(sources: Sources) -> dict[str, Any]:

@@ -7,13 +7,12 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from holodeck_action.suite.document import Document, MarkedList, MarkedMap
+from holodeck_action.suite.document import Document, MarkedList, MarkedMap, Path, position_of
 from holodeck_action.suite.errors import Problem, field_path, quoted
 from holodeck_action.suite.messages import Finding, sentence
 from holodeck_action.suite.reading import SECRET_KEY
 
 Model = TypeVar("Model", bound=BaseModel)
-Path = tuple[str | int, ...]
 
 _TRANSPARENT = frozenset(
     ("function-before", "function-after", "function-wrap", "nullable", "default", "model", "definitions")
@@ -49,22 +48,6 @@ def validated(
         return None, [problem for problem in found if problem is not None]
 
 
-def position_of(document: Document, root: Any, path: Path, *, key: bool = False) -> tuple[int, int]:
-    """Line and column of a value in a marked part of a document, or of its key; of what encloses it if it is absent."""
-    place = (getattr(root, "line", 1), getattr(root, "column", 1))
-    current = root
-    for index, part in enumerate(path):
-        if isinstance(current, MarkedMap) and part in current:
-            last = index == len(path) - 1
-            place = current.key_position(part) if key and last else current.value_position(part)
-        elif isinstance(current, MarkedList) and isinstance(part, int) and part < len(current):
-            place = current.value_position(part)
-        else:
-            break
-        current = current[part]
-    return place
-
-
 def _problem(
     details: Mapping[str, Any], schema: Any, data: Any, document: Document, prefix: Path, case: str | None
 ) -> Problem | None:
@@ -88,7 +71,7 @@ def _problem(
         message = f"the key {str(path[-1]).lower()} must be text: put it in quotes"
     if case is not None:
         message += f" (case {quoted(case)})"
-    line, column = position_of(document, data, path, key=of_key or kind == "extra_forbidden")
+    line, column = position_of(data, path, key=of_key or kind == "extra_forbidden")
     return Problem(document.mark(line, column), field_path((*prefix, *(path[:-1] if of_key else path))), message)
 
 

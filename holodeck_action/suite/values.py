@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.metrics import AnyMetric
 from holodeck_action.suite.policy import Policy
-from holodeck_action.suite.project import ProjectConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.errors import Problem, SuiteError
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import Problem, SourceMark, SuiteError
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")

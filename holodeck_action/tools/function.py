@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holodeck_action.llm.chat import ToolDefinition
-from holodeck_action.suite.errors import Problem, SuiteError, quoted
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import Problem, SourceMark, SuiteError, quoted
 from holodeck_action.suite.tools import FunctionTool as FunctionEntry
 from holodeck_action.suite.tools import ToolModel
 from holodeck_action.text.cuts import cut

@@ -13,7 +13,7 @@ from holodeck_action.llm.pauses import TimeLimit
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.tools import PromptTool as PromptEntry
 from holodeck_action.suite.tools import ToolModel
 from holodeck_action.text.storable import storable, storable_text

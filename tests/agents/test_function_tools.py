@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 
 from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
-from holodeck_action.suite.errors import SuiteError
+from holodeck_action.suite.errors import SourceMark, SuiteError
 from holodeck_action.suite.loader import load_suite
-from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.tools import FunctionTool
 from holodeck_action.tools.arguments import ArgumentSchema
 from holodeck_action.tools.base import ToolError, ToolResult

@@ -14,7 +14,7 @@ from holodeck_action.llm.pauses import Deadline
 from holodeck_action.llm.providers import resolve_model
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.tools import PromptTool as Entry
 from holodeck_action.tools.base import Tool, ToolError, ToolResult

@@ -11,8 +11,7 @@ import pytest
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from holodeck_action.suite.agent import AgentConfig
-from holodeck_action.suite.project import ProjectConfig
+from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from tests.suite.folders import HEAD, load
 
 BLOCKS: dict[str, dict[str, Any]] = yaml.safe_load(

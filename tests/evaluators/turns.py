@@ -11,12 +11,11 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from holodeck_action.scoring.scoring import Answer
-from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.metrics import CaseMetric
 from holodeck_action.suite.policy import Policy
-from holodeck_action.suite.project import ProjectConfig
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
 
 MARK = SourceMark("agent.yaml", 7, 5)

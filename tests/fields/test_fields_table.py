@@ -17,10 +17,9 @@ import pytest
 from pydantic import BaseModel
 
 from holodeck_action.cli import cli
-from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.metrics import AZURE_METRICS
 from holodeck_action.suite.policy import Policy
-from holodeck_action.suite.project import ProjectConfig
 from tests.evaluators.documented import ARGUMENTS
 from tests.evaluators.judged import test_arguments, test_preset_settings
 from tests.fields import test_cases, test_judged, test_metrics, test_settings, test_validated

@@ -10,7 +10,7 @@ from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import CaseRecord, Provenance, TurnRecord
 from holodeck_action.results.report import build_report
 from holodeck_action.results.views import Report
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 from tests.results.records import case_of, evaluation, record, turn
 
 GLOBAL = SourceMark("agent.yaml", 1, 1)

@@ -32,7 +32,7 @@ from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.record import ToolAssertion, ToolInvocation, TrialRecord
 from holodeck_action.results.report import build_report
 from holodeck_action.results.views import Report
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.policy import QuarantineEntry
 from tests.action.runner import Command, read_log
 from tests.github.fake import FakeGitHub, Token

@@ -31,7 +31,7 @@ from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.record import CaseRecord, Provenance, Record, SuiteIdentity, ToolInvocation, Usage
 from holodeck_action.results.views import Report
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.policy import GateMetric, Gates
 from tests.action.runner import read_log
 from tests.reports.hostile import FRAGMENTS, hostile_case, hostile_record, storable_texts

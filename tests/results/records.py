@@ -19,7 +19,7 @@ from holodeck_action.results.record import (
     TrialRecord,
     TurnRecord,
 )
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.policy import Gates
 
 MARK = SourceMark("agent.yaml", 3, 5)

@@ -17,8 +17,8 @@ from holodeck_action.suite.applicability import (
     required_inputs,
     skip_reason,
 )
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.loader import load_suite
-from holodeck_action.suite.marks import SourceMark
 from holodeck_action.suite.metrics import AnyMetric, CaseMetric
 from holodeck_action.suite.values import ExpectedTool, MetricSpec, ToolExpectation, Turn
 from tests.suite.folders import HEAD, complaints, load, load_policy_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.suite.marks import SourceMark
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.metrics import GEvalMetric
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, load, write
 
