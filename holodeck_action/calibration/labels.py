@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 
 _PASS = frozenset(("pass", "passed", "yes", "true", "1"))
 _FAIL = frozenset(("fail", "failed", "no", "false", "0"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from holodeck_action.calibration.labels import LabelError, LabelledAnswer, Labels
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import CaseRecord, Record, TurnRecord
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from holodeck_action.llm.clients import BuiltModel, Clients, build_model
 from holodeck_action.llm.errors import ModelCallError, call_error, malformed, refusal_of
 from holodeck_action.llm.providers import REASONING, ModelPlan, resolve_model
 from holodeck_action.suite.providers import LLMProvider
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelRequest, ModelResponse

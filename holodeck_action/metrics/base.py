@@ -29,7 +29,7 @@ from holodeck_action.metrics.params import (
     declared_names,
 )
 from holodeck_action.metrics.result import EvaluationResult
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 from holodeck_action.workers.threads import in_daemon_thread
 
 __all__ = [

@@ -10,8 +10,7 @@ from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import UNREPORTED
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.metrics import CodeMetric
-from holodeck_action.text.cuts import cut_before
-from holodeck_action.text.storable import storable
+from holodeck_action.text.plain import cut_before, storable
 from holodeck_action.workers.errors import UserCodeError
 from holodeck_action.workers.grading import UNREPORTED_CALLS
 from holodeck_action.workers.pool import WorkerPool

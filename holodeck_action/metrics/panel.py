@@ -17,7 +17,7 @@ from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
 from holodeck_action.metrics.traced import judge_span, judged
 from holodeck_action.metrics.voting import JudgeVerdict, combine, share_for, spread_of, told
 from holodeck_action.suite.judging import Aggregation
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 
 _OF_THE_RUN = frozenset(("budget_exhausted", "price_unknown"))
 """Codes of model calls that no other judge could make either."""

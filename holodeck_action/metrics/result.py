@@ -11,7 +11,7 @@ from typing import Any
 
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.results.evaluation import Polarity, Score
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -22,7 +22,7 @@ from holodeck_action.metrics.tool_wording import listed, shown_text, shown_value
 from holodeck_action.metrics.wording import count, excerpt
 from holodeck_action.results.record import RetrievedChunk
 from holodeck_action.suite.metrics import RetrievalName
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 
 RetrievalMetric = Callable[[Sequence[str], Mapping[str, float], int], float]
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from holodeck_action.llm.judge import JudgeAnswer
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 
 T = TypeVar("T", bound=BaseModel)
 R = TypeVar("R")

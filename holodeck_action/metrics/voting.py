@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holodeck_action.suite.judging import Aggregation
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 
 _SHOWN = 400
 

@@ -45,8 +45,7 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.targets import RecordedTarget
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
-from holodeck_action.text.cuts import cut
-from holodeck_action.text.plain import one_line
+from holodeck_action.text.plain import cut, one_line
 from holodeck_action.tracing.traces import FlushTime, traced_run
 from holodeck_action.workers.pool import WorkerPool
 

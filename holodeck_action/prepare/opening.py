@@ -14,8 +14,7 @@ from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.results.consumption import reused_of
 from holodeck_action.results.record import Record
 from holodeck_action.runner.conditions import silence_on_tools
-from holodeck_action.runner.identity import named_modules, run_identity
-from holodeck_action.runner.imports import ImportedFiles
+from holodeck_action.runner.identity import ImportedFiles, named_modules, run_identity
 from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
 from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, target_problem, through

@@ -45,9 +45,9 @@ from holodeck_action.suite.targets import OWN_MODEL, AnyTarget, ModelTarget, Pyt
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.suite.variables import environment_for
 from holodeck_action.targets.registry import build_agent, describe
+from holodeck_action.text.plain import storable_text
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
-from holodeck_action.text.storable import storable_text
 from holodeck_action.workers.errors import UserCodeError
 from holodeck_action.workers.pool import WorkerPool
 

@@ -14,7 +14,7 @@ from holodeck_action.runner.schedule import TrialKey
 from holodeck_action.runner.trial import Clock, Scorer, with_calls
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Suite, Turn
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.spans import span
 

@@ -8,7 +8,7 @@ from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.result import check_score
 from holodeck_action.results.decide import decide
 from holodeck_action.results.record import CustomSummary, Record
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.workers.errors import UserCodeError
 from holodeck_action.workers.pool import WorkerPool

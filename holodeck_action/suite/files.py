@@ -17,7 +17,7 @@ from holodeck_action.suite.errors import Problem, field_path
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.targets import RecordedTarget
 from holodeck_action.suite.tools import FunctionTool, HierarchicalDocumentTool, MCPTool, PromptTool, VectorstoreTool
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 
 _MISSING = "the file does not exist (allowed: a path relative to {beside})"
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.metrics import RESPONSE_PATH, RagName, RetrievalName
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from holodeck_action.targets.attachments.files import CaseFiles
 from holodeck_action.targets.model import ModelAgent, ModelSession
 from holodeck_action.targets.runner_block import RunnerSettings, runner_settings
 from holodeck_action.targets.structured import answer_format
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tools.base import Tool, Toolkit
 from holodeck_action.tools.box import ToolSet

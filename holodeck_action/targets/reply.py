@@ -14,8 +14,7 @@ from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 from holodeck_action.targets.base import Reply
 from holodeck_action.text.json_values import kind_of, unknown_key
-from holodeck_action.text.plain import excerpt
-from holodeck_action.text.storable import storable_text
+from holodeck_action.text.plain import excerpt, storable_text
 
 REPLY_KEYS = ("response", "tool_invocations", "retrieval_context", "retrieved_chunks")
 INVOCATION_KEYS = ("name", "args", "result", "bytes", "duration_ms", "error")

@@ -11,9 +11,8 @@ from holodeck_action.llm.chat import ChatAnswer
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.text.cuts import cut
 from holodeck_action.text.json_values import parse_json
-from holodeck_action.text.plain import excerpt
+from holodeck_action.text.plain import cut, excerpt
 from holodeck_action.tools.schemas import JsonSchema
 
 _MOST_PROBLEMS = 5

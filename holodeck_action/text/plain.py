@@ -1,8 +1,9 @@
-"""Untrusted text as plain text: no hidden characters, nothing that a terminal or a workflow runner obeys."""
+"""Untrusted text as plain text: nothing that a terminal or a workflow runner obeys; cuts that leave a mark."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 # Control, format (bidirectional, zero-width, tags), surrogate, private-use, default-ignorable and non-characters:
 # invisible, or able to make text read as something else. Written out, so that all Python versions remove the same ones.
@@ -66,3 +67,35 @@ def excerpt(text: str, limit: int = 200) -> str:
 def _visible(text: str) -> str:
     shown = _HIDDEN.sub("", text)
     return _HIDDEN_ASTRAL.sub("", shown) if _ASTRAL.search(shown) else shown
+
+
+MARK = "…"
+
+
+def cut(text: str, limit: int) -> str:
+    """Return a text, or its first `limit` characters and a mark."""
+    return text if len(text) <= limit else f"{text[:limit]}{MARK}"
+
+
+def cut_before(text: str, limit: int) -> str:
+    """Return a text, or a mark and its last `limit` characters."""
+    return text if len(text) <= limit else f"{MARK}{text[-limit:]}"
+
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def storable_text(text: str) -> str:
+    """Replace lone surrogates, which no UTF-8 file can hold, by U+FFFD; everything else stays."""
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def storable(value: Any) -> Any:
+    """Return a JSON value with the same done to every text in it, keys included."""
+    if isinstance(value, str):
+        return storable_text(value)
+    if isinstance(value, dict):
+        return {storable_text(key): storable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [storable(item) for item in value]
+    return value

@@ -7,8 +7,7 @@ from typing import Any
 
 from holodeck_action.suite.errors import quoted
 from holodeck_action.text.json_values import kind_of, parse_json
-from holodeck_action.text.plain import excerpt
-from holodeck_action.text.storable import storable
+from holodeck_action.text.plain import excerpt, storable
 from holodeck_action.tools.base import ToolError
 from holodeck_action.tools.schemas import JsonSchema
 from holodeck_action.workers.failures import CallError

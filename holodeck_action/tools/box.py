@@ -9,9 +9,8 @@ from typing import Any
 
 from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
-from holodeck_action.text.cuts import MARK
 from holodeck_action.text.json_values import unknown_key
-from holodeck_action.text.plain import excerpt
+from holodeck_action.text.plain import MARK, excerpt
 from holodeck_action.tools.arguments import ArgumentSchema, read_arguments
 from holodeck_action.tools.base import Tool, ToolError, ToolResult
 from holodeck_action.tools.retrieval import chunks_of

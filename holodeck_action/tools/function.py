@@ -17,8 +17,7 @@ from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.suite.errors import Problem, SourceMark, SuiteError, quoted
 from holodeck_action.suite.tools import FunctionTool as FunctionEntry
 from holodeck_action.suite.tools import ToolModel
-from holodeck_action.text.cuts import cut
-from holodeck_action.text.storable import storable
+from holodeck_action.text.plain import cut, storable
 from holodeck_action.tools.arguments import ArgumentSchema, parameters_schema
 from holodeck_action.tools.base import ToolError, ToolResult
 from holodeck_action.workers.dedicated import DedicatedWorker

@@ -11,10 +11,8 @@ from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import HierarchicalDocumentTool, MCPTool, ToolModel, VectorstoreTool
-from holodeck_action.text.cuts import cut
-from holodeck_action.text.plain import excerpt
+from holodeck_action.text.plain import cut, excerpt, storable
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.text.storable import storable
 from holodeck_action.tools.arguments import ArgumentSchema
 from holodeck_action.tools.base import Tool, ToolResult
 from holodeck_action.tools.mcp_results import read_result, visible_names

@@ -9,10 +9,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.text.cuts import cut
 from holodeck_action.text.json_values import parse_json
-from holodeck_action.text.plain import excerpt
-from holodeck_action.text.storable import storable, storable_text
+from holodeck_action.text.plain import cut, excerpt, storable, storable_text
 from holodeck_action.tools.base import ToolError, ToolResult
 from holodeck_action.workers.failures import CallError
 from holodeck_action.workers.plain import Plain

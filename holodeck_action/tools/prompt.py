@@ -16,7 +16,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.tools import PromptTool as PromptEntry
 from holodeck_action.suite.tools import ToolModel
-from holodeck_action.text.storable import storable, storable_text
+from holodeck_action.text.plain import storable, storable_text
 from holodeck_action.tools.arguments import ArgumentSchema, parameters_schema
 from holodeck_action.tools.base import ToolError, ToolResult
 from holodeck_action.tools.computing import Computing

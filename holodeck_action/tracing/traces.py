@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol, TextIO
 
 from holodeck_action.suite.values import Suite
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.tracing.plan import header_secrets, plan_traces

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holodeck_action.text.storable import storable_text
+from holodeck_action.text.plain import storable_text
 
 
 class UserCodeError(Exception):

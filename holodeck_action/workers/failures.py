@@ -6,7 +6,7 @@ import os
 from types import TracebackType
 from typing import Any
 
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 
 _MAX_TEXT = 2000
 _MAX_FRAMES = 30

@@ -16,7 +16,7 @@ from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.targets.base import Reply
 from holodeck_action.targets.model import ModelAgent
 from holodeck_action.targets.structured import AnswerFormat
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 from tests.agents.conversations import MAX_BYTES, converse, make_case, run
 from tests.agents.test_model import config, live_wire
 from tests.agents.test_own import KEY, asking, assert_hidden, calling, function, recorded_error, report

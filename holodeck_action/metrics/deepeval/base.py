@@ -22,7 +22,7 @@ from holodeck_action.metrics.params import OTHER_NAME, EvalParam, ParamSpec
 from holodeck_action.metrics.result import check_threshold
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.suite.metric_base import VALID_EVALUATION_PARAMS
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 from holodeck_action.tracing.spans import Scope
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 import openpyxl
 from openpyxl.utils import range_boundaries
 
-from holodeck_action.text.cuts import cut
+from holodeck_action.text.plain import cut
 from holodeck_action.tools.documents.content import UnreadableError, check_office, opened
 
 _CELLS = re.compile(r"[A-Z]{1,3}[0-9]{1,7}(:[A-Z]{1,3}[0-9]{1,7})?|[A-Z]{1,3}:[A-Z]{1,3}|[0-9]{1,7}:[0-9]{1,7}")
