@@ -279,6 +279,7 @@ def test_outside_of_actions_it_is_the_command_line(step: Step) -> None:
     assert b"Usage:" in ended.output
 
 
+@pytest.mark.proves("run: --fail-on")
 @pytest.mark.parametrize("flags", [(), ("--fail-on", "violation")])
 def test_the_flag_does_what_the_input_does(step: Step, flags: tuple[str, ...]) -> None:
     step.project.numbered(1, frozenset({0}))

@@ -83,6 +83,7 @@ def asked(request: Request) -> list[tuple[str, int]]:
 # -- what the model gets
 
 
+@pytest.mark.proves("FileInput: type description pages sheet range")
 @pytest.mark.parametrize(("provider", "variable", "more"), PROVIDERS)
 def test_texts_and_images_of_files_are_asked_with_the_input(
     project: Project, models: FakeModels, provider: str, variable: str, more: dict[str, str]
@@ -145,6 +146,7 @@ def test_files_belong_to_their_turn(project: Project, models: FakeModels) -> Non
     assert [turn.context for turn in record.cases[0].trials[0].turns] == [("1",), None]
 
 
+@pytest.mark.proves("FileInput: path")
 def test_paths_start_at_the_file_that_names_them(project: Project, models: FakeModels) -> None:
     case = {"input": "Is it?", "ground_truth": "yes", "files": [{"path": "a.txt", "type": "text"}]}
     project.write("data/a.txt", "there")
@@ -169,6 +171,7 @@ def test_a_file_that_is_missing_is_a_configuration_error_at_its_line(project: Pr
     assert models.requests == []
 
 
+@pytest.mark.proves("FileInput: pages")
 def test_a_file_that_cannot_be_read_is_the_turns_error_and_nothing_is_asked(
     project: Project, models: FakeModels
 ) -> None:
@@ -193,6 +196,7 @@ def test_a_file_that_cannot_be_read_is_the_turns_error_and_nothing_is_asked(
     assert [asked(request) for request in models.requests] == [[("File: a.txt\nfine\n\nIs it?", 0)]]
 
 
+@pytest.mark.proves("ExecutionConfig: file_timeout")
 def test_a_conversion_ends_at_its_deadline(project: Project, models: FakeModels) -> None:
     project.write("slow.pdf", endless_pdf())
     asking(project, models, [{"path": "slow.pdf", "type": "pdf"}], execution={"file_timeout": 0.5})
@@ -242,6 +246,7 @@ def test_settings_that_say_nothing_about_a_file_are_noticed(project: Project, mo
 # -- files of URLs
 
 
+@pytest.mark.proves("FileInput: url")
 def test_a_url_is_downloaded_once_and_kept_for_the_next_run(project: Project, models: FakeModels, site: Site) -> None:
     site.pages["/a.html"] = page(b"<!doctype html><h1>Prices</h1>")
     site.pages["/b"] = page(PAGES)
@@ -260,6 +265,7 @@ def test_a_url_is_downloaded_once_and_kept_for_the_next_run(project: Project, mo
     assert len(site.asked) == 2
 
 
+@pytest.mark.proves("FileInput: cache", "ExecutionConfig: cache_enabled cache_dir")
 @pytest.mark.parametrize(
     ("file", "top", "config", "variables", "folder", "downloads"),
     [
@@ -294,6 +300,7 @@ def test_where_downloads_are_kept(
     assert found == ({folder} if folder else set())
 
 
+@pytest.mark.proves("ExecutionConfig: download_timeout")
 def test_a_download_ends_at_its_deadline(project: Project, models: FakeModels, site: Site) -> None:
     site.pages["/a"] = lambda handler: handler.site.released.wait(60)
     asking(project, models, [{"url": f"{site.url}/a", "type": "text"}], execution={"download_timeout": 0.2})
@@ -306,6 +313,13 @@ def test_a_download_ends_at_its_deadline(project: Project, models: FakeModels, s
 DEFAULTS = (30.0, 30.0, ".holodeck/cache")
 
 
+@pytest.mark.proves(
+    "ExecutionConfig: file_timeout download_timeout cache_enabled cache_dir",
+    "HOLODECK_FILE_TIMEOUT",
+    "HOLODECK_DOWNLOAD_TIMEOUT",
+    "HOLODECK_CACHE_ENABLED",
+    "HOLODECK_CACHE_DIR",
+)
 @pytest.mark.parametrize(
     ("top", "config", "variables", "expected"),
     [

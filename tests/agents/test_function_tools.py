@@ -170,6 +170,7 @@ def test_an_unreadable_hint_makes_no_other_unreadable_function(tmp_path: Path) -
     assert schema["additionalProperties"] is True
 
 
+@pytest.mark.proves("FunctionTool: parameters")
 def test_given_parameters_are_the_schema_and_all_required(tmp_path: Path) -> None:
     given = {"order": {"type": "string", "pattern": "^LF-"}, "n": {"type": "integer"}}
     source = "def act(order, n=1): return order * n"

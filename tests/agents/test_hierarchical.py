@@ -152,6 +152,7 @@ def embedded(models: FakeModels) -> list[str]:
 # -- what is searched
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: type")
 def test_sections_of_a_file(project: Project, models: FakeModels) -> None:
     found = opened(project, models, "session token", **PLAIN)
     assert found.ids[0] == "handbook.md#4.2"
@@ -169,6 +170,7 @@ def test_sections_of_a_file(project: Project, models: FakeModels) -> None:
     )
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: source")
 def test_a_folder_of_documents(project: Project, models: FakeModels) -> None:
     project.write("docs/rules/one.md", "# One\n\nfirst pump")
     project.write("docs/two.txt", "second pump")
@@ -179,11 +181,13 @@ def test_a_folder_of_documents(project: Project, models: FakeModels) -> None:
     assert "tools.rules: not searched: image.png" in found.notices
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: chunking_strategy")
 def test_chunking_strategy(project: Project, models: FakeModels) -> None:
     assert opened(project, models, "session", chunking_strategy="token", **PLAIN).ids == ["handbook.md#1"]
     assert len(opened(project, models, "session", chunking_strategy="structure", **PLAIN).ids) > 1
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: max_chunk_tokens chunk_overlap")
 def test_the_size_of_chunks_and_their_overlap(project: Project, models: FakeModels) -> None:
     project.write("handbook.md", "# Long\n\n" + "\n\n".join(f"Paragraph {n} is about pumps." for n in range(100)))
     keyword: dict[str, Any] = {"search_mode": "keyword", "top_k": 100, **PLAIN}
@@ -193,6 +197,7 @@ def test_the_size_of_chunks_and_their_overlap(project: Project, models: FakeMode
     assert len(few.ids) < len(many.ids) < len(overlapping.ids)
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: document_domain max_subsection_depth")
 def test_the_domain_and_the_depth_of_headings(project: Project, models: FakeModels) -> None:
     project.write("law.txt", "§ 1.2 Records\nKept.\n(a) Pumps shall be listed.\n(1) By name.\n")
     law: dict[str, Any] = {"source": "law.txt", "search_mode": "keyword", **PLAIN}
@@ -210,6 +215,7 @@ def test_the_domain_and_the_depth_of_headings(project: Project, models: FakeMode
 # -- how it is searched
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: search_mode")
 def test_keyword_search_asks_no_model(project: Project, models: FakeModels) -> None:
     found = opened(project, models, "trains", "unknown", search_mode="keyword")
     assert found.ids == ["handbook.md#7"]
@@ -219,6 +225,7 @@ def test_keyword_search_asks_no_model(project: Project, models: FakeModels) -> N
     assert models.requests == []
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: search_mode")
 def test_semantic_search_is_by_the_vectors(project: Project, models: FakeModels) -> None:
     vectors = {"trains": (0.0, 1.0), "7 Travel": (0.6, 0.8), "4.1": (0.8, 0.6)}
 
@@ -231,6 +238,7 @@ def test_semantic_search_is_by_the_vectors(project: Project, models: FakeModels)
     assert [(hit["id"], hit["score"]) for hit in found.hits] == [("handbook.md#7", 0.8), ("handbook.md#4.1", 0.6)]
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: semantic_weight keyword_weight exact_weight")
 def test_the_weights_of_hybrid_search(project: Project, models: FakeModels) -> None:
     # By meaning the last section is first, by words and by number others are.
     def rule(request: Request) -> Answer:
@@ -254,6 +262,7 @@ def test_without_semantic_weight_nothing_is_embedded(project: Project, models: F
     assert models.requests == []
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: semantic_weight keyword_weight exact_weight rrf_k")
 def test_the_fused_score_is_the_formula(project: Project, models: FakeModels) -> None:
     weights: dict[str, Any] = {"semantic_weight": 0.0, "keyword_weight": 0.75, "exact_weight": 0.25}
     for k in (60, 2):
@@ -264,6 +273,7 @@ def test_the_fused_score_is_the_formula(project: Project, models: FakeModels) ->
         assert by_id["handbook.md#4.1"] == pytest.approx((k + 1) * (0.75 / (k + 1)), abs=1e-6)
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: top_k min_score")
 def test_top_k_and_min_score(project: Project, models: FakeModels) -> None:
     every = opened(project, models, "session token passwords", **PLAIN)
     assert len(every.hits) > 2
@@ -277,6 +287,7 @@ def test_top_k_and_min_score(project: Project, models: FakeModels) -> None:
 # -- contexts
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: contextual_embeddings")
 def test_contexts_are_written_and_embedded(project: Project, models: FakeModels) -> None:
     found = opened(project, models, "session")
     asked = chats(models, "<document>")
@@ -294,12 +305,14 @@ def test_contexts_are_written_and_embedded(project: Project, models: FakeModels)
     assert len(chats(models, "<document>")) == len(IDS)
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: context_max_tokens context_model")
 def test_another_model_writes_contexts_of_a_length(project: Project, models: FakeModels) -> None:
     opened(project, models, "session", context_model=openai(models, "gpt-4o-mini"), context_max_tokens=60)
     asked = chats(models, "<document>")
     assert {(request.model, request.body["max_tokens"]) for request in asked} == {("gpt-4o-mini", 60)}
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: context_concurrency")
 @pytest.mark.parametrize("most", [1, 3])
 def test_contexts_at_once(project: Project, models: FakeModels, most: int) -> None:
     models.latency = 0.02
@@ -342,6 +355,7 @@ def test_a_context_that_cannot_be_had_makes_the_tool_unavailable(
 # -- definitions, references
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: extract_definitions extract_cross_references")
 def test_definitions_and_references_are_added(project: Project, models: FakeModels) -> None:
     keyword: dict[str, Any] = {"search_mode": "keyword"}
     session = "Handbook > 4 Access > 4.2 Sessions\n\nA Token opens one session and lasts one hour."
@@ -371,6 +385,7 @@ def reranking(models: FakeModels, **more: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: enable_reranking reranker_model")
 def test_a_model_reranks(project: Project, models: FakeModels) -> None:
     query = "session token"
     before = opened(project, models, query, search_mode="keyword", **PLAIN)
@@ -454,6 +469,7 @@ def test_hits_that_do_not_fit_are_left_away(project: Project, models: FakeModels
 # -- who embeds, what is refused, what is noted
 
 
+@pytest.mark.proves("HierarchicalDocumentTool: embedding_model")
 def test_the_embedding_model(project: Project, models: FakeModels) -> None:
     opened(project, models, "session", embedding_model="text-embedding-3-large", **PLAIN)
     assert {each.model for each in models.requests} == {"text-embedding-3-large"}
@@ -501,6 +517,10 @@ def test_a_source_that_is_no_text(project: Project, models: FakeModels) -> None:
     )
 
 
+@pytest.mark.proves(
+    "HierarchicalDocumentTool: database keyword_index",
+    "KeywordIndex: provider endpoint index_name username password api_key verify_certs timeout_seconds",
+)
 @pytest.mark.parametrize(
     ("fields", "noted"),
     [

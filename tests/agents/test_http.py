@@ -79,6 +79,7 @@ def test_a_request_tells_the_whole_turn(service: Service) -> None:
     assert second.body == {"turn": 1, "input": "secönd", "messages": messages, **common}
 
 
+@pytest.mark.proves("HttpTarget: headers")
 def test_headers_are_sent(service: Service) -> None:
     answer(agent(service, headers={"Authorization": "Bearer abc", "Accept": "application/x"}), ONE)
     sent = service.received[0].headers
@@ -88,6 +89,7 @@ def test_headers_are_sent(service: Service) -> None:
     assert sent["user-agent"].startswith("holodeck-action/")
 
 
+@pytest.mark.proves("HttpTarget: request")
 def test_a_request_mapping_shapes_the_body(service: Service) -> None:
     request = {
         "message": "{{ turn.input }}",
@@ -234,6 +236,7 @@ def test_proxies_of_the_environment_are_not_used_for_loopback(
 # -- what is read
 
 
+@pytest.mark.proves("HttpTarget: url")
 def test_a_body_is_the_reply_mapping(service: Service) -> None:
     service.respond = always(
         {
@@ -255,6 +258,7 @@ MAPPING = {
 }
 
 
+@pytest.mark.proves("HttpTarget: response", "ResponseMapping: text tool_invocations retrieved_chunks")
 def test_a_response_mapping_finds_the_reply(service: Service) -> None:
     service.respond = always(
         {
@@ -272,6 +276,7 @@ def test_a_response_mapping_finds_the_reply(service: Service) -> None:
     )
 
 
+@pytest.mark.proves("ResponseMapping: retrieval_context")
 @pytest.mark.parametrize(
     ("path", "body", "context"),
     [

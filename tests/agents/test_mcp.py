@@ -46,6 +46,7 @@ def ordering(project: Project, models: FakeModels, *entries: dict[str, Any], too
     models.script([calling(tool, order="A-17"), "Leeds"])
 
 
+@pytest.mark.proves("MCPTool: type")
 def test_a_tool_of_a_process_is_called_and_recorded(project: Project, models: FakeModels) -> None:
     ordering(project, models, mcp("shop", SHOP))
     finished, record = evaluated(project)
@@ -67,6 +68,7 @@ def test_a_tool_of_a_process_is_called_and_recorded(project: Project, models: Fa
     assert_hidden(project, finished)
 
 
+@pytest.mark.proves("MCPTool: transport url headers")
 @pytest.mark.parametrize(("transport", "served_as"), [("http", "streamable-http"), ("sse", "sse")])
 def test_a_tool_of_an_address_is_called_and_recorded(
     project: Project, models: FakeModels, transport: str, served_as: str
@@ -83,6 +85,7 @@ def test_a_tool_of_an_address_is_called_and_recorded(
     assert models.requests[1].results == ("A-17 is in Leeds",)
 
 
+@pytest.mark.proves("MCPTool: is_retrieval")
 def test_chunks_of_a_retrieval_server_are_recorded(project: Project, models: FakeModels) -> None:
     asking(project, models, tools=[mcp("shop", SHOP, is_retrieval=True)])
     models.script([calling("search", query="ü"), calling("pages", query="b"), "echo: ping"])

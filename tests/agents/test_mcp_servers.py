@@ -64,6 +64,7 @@ def gone(folder: Path) -> bool:
 # -- what a process gets
 
 
+@pytest.mark.proves("MCPTool: env env_file config")
 def test_a_process_gets_its_arguments_environment_and_place(tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(Path(RUDE).read_text())
     (tmp_path / "shop.env").write_text('# comment\n\nA=from the file\nB = " quoted "\nC=x=y\n', encoding="utf-8-sig")
@@ -90,6 +91,7 @@ def test_a_process_gets_its_arguments_environment_and_place(tmp_path: Path) -> N
     assert (tmp_path / "starts").read_text() == "x"
 
 
+@pytest.mark.proves("MCPTool: command")
 def test_the_command_is_found_on_the_path_of_the_servers_environment(tmp_path: Path) -> None:
     other = tmp_path / "other" / "uvx"
     other.parent.mkdir()
@@ -103,6 +105,7 @@ def test_the_command_is_found_on_the_path_of_the_servers_environment(tmp_path: P
     assert using(servers(tmp_path, entry), work) == "uvx"
 
 
+@pytest.mark.proves("MCPTool: args")
 def test_arguments_with_a_dot_are_places_in_the_suite(tmp_path: Path) -> None:
     folder = tmp_path / "suite"
     folder.mkdir()
@@ -116,6 +119,7 @@ def test_arguments_with_a_dot_are_places_in_the_suite(tmp_path: Path) -> None:
     assert found["arguments"] == [str(folder / "data" / "a"), str(tmp_path / "b"), ".c", "d/./e"]
 
 
+@pytest.mark.proves("MCPTool: encoding")
 def test_the_encoding_is_that_of_the_lines(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> Any:
         return (await call(tools, "act", said="café → x")).value
@@ -164,6 +168,7 @@ def test_what_cannot_work_is_refused(tmp_path: Path, fields: dict[str, Any], sen
     assert "planted" not in str(caught.value)
 
 
+@pytest.mark.proves("MCPTool: load_prompts")
 def test_what_has_no_effect_is_told(tmp_path: Path) -> None:
     kit = servers(
         tmp_path,
@@ -182,6 +187,7 @@ def test_what_has_no_effect_is_told(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.proves("MCPTool: load_tools")
 def test_without_its_tools_a_server_is_not_started(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> list[str]:
         return [*tools]
@@ -193,6 +199,7 @@ def test_without_its_tools_a_server_is_not_started(tmp_path: Path) -> None:
 # -- tools
 
 
+@pytest.mark.proves("MCPTool: config")
 def test_only_allowed_tools_are_shown(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> list[str]:
         return [*tools]
@@ -459,6 +466,7 @@ def test_an_address_that_refuses_or_is_not_there(tmp_path: Path, transport: str)
     assert message.startswith(f"tools.shop: MCP server {shop.url}: it cannot be reached: ")
 
 
+@pytest.mark.proves("MCPTool: terminate_on_close")
 def test_the_session_is_ended_unless_it_is_not_wanted(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> None:
         await call(tools, "find_order", order="A")
@@ -492,6 +500,7 @@ def in_vain(tmp_path: Path, answer: Callable[[bytes], bytes], transport: str = "
     return said
 
 
+@pytest.mark.proves("MCPTool: timeout sse_read_timeout request_timeout")
 def test_the_bounds_of_an_address(tmp_path: Path) -> None:
     def silent(head: bytes) -> bytes:
         return EVENTS

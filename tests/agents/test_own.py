@@ -88,6 +88,7 @@ def recorded_error(record: Record) -> ErrorInfo:
 # -- conversations
 
 
+@pytest.mark.proves("AgentConfig: instructions", "Instructions: file")
 def test_a_conversation_has_its_history_and_the_instructions(project: Project, models: FakeModels) -> None:
     turns = [
         {"input": "Where is A-17?", "ground_truth": "In Leeds"},
@@ -122,6 +123,7 @@ def test_trials_are_conversations_of_their_own(project: Project, models: FakeMod
     assert [len(request.messages) for request in models.requests] == [2, 2, 2]
 
 
+@pytest.mark.proves("AgentConfig: model", "LLMProvider: provider name endpoint")
 @pytest.mark.parametrize(("provider", "variable", "more"), PROVIDERS)
 def test_every_provider_answers(
     project: Project, models: FakeModels, provider: str, variable: str, more: dict[str, str]
@@ -141,6 +143,7 @@ def test_every_provider_answers(
     assert_hidden(project, finished)
 
 
+@pytest.mark.proves("LLMProvider: temperature max_tokens top_p")
 def test_the_settings_of_a_model_reach_it(project: Project, models: FakeModels) -> None:
     """The agent's and a judge's; with others than the defaults."""
     judge = openai(models, name="a-judge", temperature=0.6, max_tokens=66, top_p=0.66)
@@ -174,6 +177,7 @@ def calling(name: str, **arguments: Any) -> Answer:
     return Answer(tools=(ToolCall(name, arguments),))
 
 
+@pytest.mark.proves("AgentConfig: tools", "ToolModel: name", "FunctionTool: type file function")
 def test_a_function_is_called_and_recorded(project: Project, models: FakeModels) -> None:
     case = {"name": "order", "input": "Where is A-17?", "ground_truth": "Leeds", "expected_tools": ["find_order"]}
     project.write("shop.py", SHOP)
@@ -368,6 +372,7 @@ def shopkeeper(request: Request) -> Answer:
     return Answer(request.text)
 
 
+@pytest.mark.proves("run: --record --replay")
 def test_a_replay_needs_no_server_and_no_key_and_reports_the_same_bytes(project: Project) -> None:
     code, before = recorded(project, "--record", "tape")
     tape = files_below(project.folder / "tape")
@@ -379,6 +384,7 @@ def test_a_replay_needs_no_server_and_no_key_and_reports_the_same_bytes(project:
     assert files_below(project.folder / "tape") == tape
 
 
+@pytest.mark.proves("Instructions: inline")
 def test_a_changed_instruction_is_missed_by_the_replay(project: Project) -> None:
     recorded(project, "--record", "tape")
     text = (project.folder / "agent.yaml").read_text()
@@ -393,6 +399,7 @@ def test_a_changed_instruction_is_missed_by_the_replay(project: Project) -> None
         assert "'You answer customers of a shop.' → 'You answer customers of a ship.'" in error.message
 
 
+@pytest.mark.proves("run: --cache")
 def test_what_is_cached_is_not_asked_again(project: Project, models: FakeModels) -> None:
     asking(project, models)
     first = project.run("run", "-o", "out", "--cache", "kept", OPENAI_API_KEY=KEY)
@@ -415,6 +422,7 @@ def test_a_refusal_of_the_provider_is_not_cached(project: Project, models: FakeM
     assert len(models.requests) == 2
 
 
+@pytest.mark.proves("Policy: cache", "CacheSettings: mode dir")
 @pytest.mark.parametrize("mode", ["record", "replay", "cache"])
 def test_the_policy_file_says_how_calls_are_made(project: Project, mode: str) -> None:
     # The folder starts at the suite's, wherever the program is started.
@@ -432,6 +440,7 @@ def test_the_policy_file_says_how_calls_are_made(project: Project, mode: str) ->
         assert len(models.requests) == (2 if mode == "record" else 1)
 
 
+@pytest.mark.proves("CacheSettings: ttl_days")
 def test_an_old_answer_is_asked_again(project: Project, models: FakeModels) -> None:
     asking(project, models)
     project.policy(cache={"mode": "cache", "dir": "kept", "ttl_days": 2})

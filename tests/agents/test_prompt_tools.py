@@ -174,6 +174,7 @@ def test_a_prompt_has_its_own_model(models: FakeModels, tmp_path: Path) -> None:
     assert (request.provider, request.model, request.body["temperature"]) == ("anthropic", "claude-haiku-4-5", 0.9)
 
 
+@pytest.mark.proves("PromptTool: parameters")
 def test_the_definition_is_made_of_the_parameters(models: FakeModels, tmp_path: Path) -> None:
     async def work() -> Any:
         prompts = kit(models, tmp_path, live_wire(), entry())
@@ -294,6 +295,7 @@ def tool(**fields: Any) -> dict[str, Any]:
     return json.loads(entry(**fields).model_dump_json(exclude_unset=True))  # type: ignore[no-any-return]
 
 
+@pytest.mark.proves("PromptTool: type template file")
 @pytest.mark.parametrize("form", ["template", "file"])
 def test_a_prompt_is_called_recorded_counted_and_replayed(project: Project, models: FakeModels, form: str) -> None:
     text = "Sum up in {{$words}} words: {{$text}}"
@@ -342,6 +344,7 @@ def test_a_template_that_cannot_be_used_is_a_configuration_error(
     assert models.requests == []
 
 
+@pytest.mark.proves("PromptTool: model")
 def test_a_prompt_asks_the_model_it_names(project: Project, models: FakeModels) -> None:
     asking(project, models, [CASE], tools=[tool(model=openai(models, name="gpt-4o-mini"))])
     models.answer(shop)

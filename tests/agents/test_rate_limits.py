@@ -20,6 +20,7 @@ def models() -> Iterator[FakeModels]:
         assert models.violations == []
 
 
+@pytest.mark.proves("Limits: rate_limit_wait_s")
 def test_a_rate_limit_that_does_not_end_is_an_error_that_names_the_setting(
     project: Project, models: FakeModels
 ) -> None:

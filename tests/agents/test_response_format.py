@@ -278,6 +278,7 @@ def _answer(text: str) -> ChatAnswer:
 CASE = {"name": "trip", "input": "Where, and how long?", "ground_truth": LEEDS}
 
 
+@pytest.mark.proves("AgentConfig: response_format")
 @pytest.mark.parametrize("form", ["inline", "file"])
 def test_a_structured_answer_is_graded_as_its_json(project: Project, models: FakeModels, form: str) -> None:
     project.write("shapes/trip.json", json.dumps(CLOSED))
@@ -294,6 +295,7 @@ def test_a_structured_answer_is_graded_as_its_json(project: Project, models: Fak
     assert_hidden(project, finished)
 
 
+@pytest.mark.proves("AgentConfig: response_format")
 def test_an_answer_that_does_not_fit_is_never_a_pass(project: Project, models: FakeModels) -> None:
     # What it says is what is expected, only not in the form.
     asking(project, models, [{**CASE, "ground_truth": '{"city": "Leeds"}'}], response_format=CLOSED)

@@ -62,6 +62,7 @@ def agent(provider: str, **blocks: Any) -> AgentConfig:
     )
 
 
+@pytest.mark.proves("AgentConfig: claude openai")
 @pytest.mark.parametrize(
     ("provider", "block"),
     [("openai", "openai"), ("azure_openai", "openai"), ("anthropic", "claude"), ("ollama", "claude")],
@@ -72,6 +73,9 @@ def test_the_block_of_the_providers_runner_counts(provider: str, block: str) -> 
     assert runner_settings(agent(provider)).max_calls == 20
 
 
+@pytest.mark.proves(
+    "ClaudeConfig: max_turns max_budget_usd", "ExtendedThinking: enabled", "OpenAIConfig: max_turns max_budget_usd"
+)
 def test_all_of_the_blocks_is_read() -> None:
     shared = {"max_turns": 3, "effort": "high", "max_budget_usd": 0.5, "fallback_model": "f", "disallowed_tools": ["b"]}
     tools = {"permissions": {"allowed_tools": ["a"], "disallowed_tools": ["c"]}}
@@ -151,6 +155,11 @@ def test_names_of_no_tool_are_noted() -> None:
 ORDER = {"name": "order", "input": "Where is A-17?", "ground_truth": "Leeds"}
 
 
+@pytest.mark.proves(
+    "ClaudeConfig: allowed_tools disallowed_tools",
+    "OpenAIConfig: permissions disallowed_tools",
+    "ToolPermissions: allowed_tools disallowed_tools",
+)
 @pytest.mark.parametrize(
     ("provider", "block"),
     [
@@ -177,6 +186,7 @@ def test_the_model_sees_permitted_tools_alone(
     assert called.error.startswith("there is no tool `cancel`")
 
 
+@pytest.mark.proves("ClaudeConfig: max_turns", "OpenAIConfig: max_turns")
 @pytest.mark.parametrize(("block", "calls"), [({}, 20), ({"openai": {"max_turns": 2}}, 2)])
 def test_a_turn_has_so_many_calls(project: Project, models: FakeModels, block: dict[str, Any], calls: int) -> None:
     project.write("shop.py", SHOP)
@@ -302,6 +312,7 @@ def test_other_providers_think_without_a_budget(models: FakeModels) -> None:
     assert notices == ("claude.extended_thinking is not sent to llama3.2, which does not take it",)
 
 
+@pytest.mark.proves("ClaudeConfig: extended_thinking effort", "ExtendedThinking: budget_tokens", "OpenAIConfig: effort")
 def test_the_blocks_reach_the_model(project: Project, models: FakeModels) -> None:
     thinking = {"extended_thinking": {"enabled": True, "budget_tokens": 3000}, "effort": "low"}
     asking(project, models, model=anthropic(models), claude=thinking)
@@ -324,6 +335,7 @@ def dear(text: str) -> Answer:
     return Answer(text, prompt_tokens=10_000, completion_tokens=1_000, model="gpt-4o")
 
 
+@pytest.mark.proves("ClaudeConfig: max_budget_usd", "OpenAIConfig: max_budget_usd")
 @pytest.mark.parametrize(("budget", "answered"), [(0.03, 1), (0.06, 2), (0.07, 2), (1.0, 3)])
 def test_a_conversation_ends_when_it_has_cost_what_it_may(
     project: Project, models: FakeModels, budget: float, answered: int
@@ -379,6 +391,7 @@ def failing(models: FakeModels, name: str, **fault: Any) -> None:
     models.fail(Fault(**fault, times=None, about=lambda request: request.model == name))
 
 
+@pytest.mark.proves("ClaudeConfig: fallback_model", "OpenAIConfig: fallback_model")
 @pytest.mark.parametrize(
     ("provider", "error", "asked"),
     [

@@ -112,6 +112,7 @@ def hidden(project: Project, *finished: Finished) -> None:
 # -- what the model sees, and what is recorded
 
 
+@pytest.mark.proves("VectorstoreTool: type source vector_field")
 def test_a_search_is_called_and_recorded_with_its_chunks(project: Project, models: FakeModels) -> None:
     write_faq(project)
     asking(project, models, records(top_k=2))
@@ -211,6 +212,7 @@ def test_retrieval_metrics_score_what_was_found(project: Project, models: FakeMo
 # -- settings
 
 
+@pytest.mark.proves("VectorstoreTool: top_k min_similarity_score")
 def test_top_k_and_min_similarity_score_bound_what_is_found(project: Project, models: FakeModels) -> None:
     write_faq(project)
     asking(project, models, records())
@@ -279,6 +281,7 @@ def test_nothing_near_enough_is_an_empty_list_and_a_sentence(project: Project, m
     assert called.result == []
 
 
+@pytest.mark.proves("VectorstoreTool: chunk_size chunk_overlap")
 def test_texts_are_cut_into_chunks(project: Project, models: FakeModels) -> None:
     project.write("guide.md", "\n\n".join(f"Rule {n} says that {n} plums are enough for everybody." for n in range(9)))
     asking(project, models, store(name="faq", source="guide.md", chunk_size=24, chunk_overlap=0, top_k=100))
@@ -313,6 +316,7 @@ def test_a_folder_of_files_of_many_kinds(project: Project, models: FakeModels) -
     assert "tools.faq: not searched: picture.png" in finished.stdout + finished.stderr
 
 
+@pytest.mark.proves("VectorstoreTool: meta_fields record_path record_prefix meta_prefix id_field")
 def test_fields_of_records(project: Project, models: FakeModels) -> None:
     shops = {"name": "North", "stock": {"items": [{"sku": 7, "text": {"long": "blue plums"}, "size": "xl"}]}}
     project.write("faq.json", json.dumps({"shops": [shops]}))
@@ -323,6 +327,7 @@ def test_fields_of_records(project: Project, models: FakeModels) -> None:
     assert (found.id, found.text) == ("7", "blue plums\nitem.size: xl\nshop.name: North")
 
 
+@pytest.mark.proves("VectorstoreTool: field_separator delimiter")
 def test_the_separator_and_the_delimiter_are_used(project: Project, models: FakeModels) -> None:
     project.write("faq.csv", "id|question|answer|note\n1|Why, though?|Because; so.|kept\n")
     fields = {"source": "faq.csv", "vector_field": ["question", "answer"], "id_field": "id"}
@@ -340,6 +345,7 @@ def test_the_separator_and_the_delimiter_are_used(project: Project, models: Fake
 # -- the embedding model
 
 
+@pytest.mark.proves("AgentConfig: embedding_provider", "VectorstoreTool: embedding_model embedding_dimensions")
 def test_who_embeds(project: Project, models: FakeModels) -> None:
     write_faq(project)
     models.answer(searching())
@@ -481,6 +487,7 @@ def test_a_broken_source_ends_every_case_in_error(
 # -- notices
 
 
+@pytest.mark.proves("VectorstoreTool: database", "Database: provider")
 @pytest.mark.parametrize(
     ("database", "told"),
     [

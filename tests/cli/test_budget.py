@@ -62,6 +62,7 @@ def limits(name: str, value: float, place: str) -> tuple[dict[str, Any], tuple[s
     return {"budget": {name: 1_000_000}}, (f"--{name.replace('_', '-')}", f"{value:g}")
 
 
+@pytest.mark.proves("Budget: max_cost_usd max_tokens", "run: --max-cost-usd --max-tokens")
 @pytest.mark.parametrize("place", ["policy", "flag"])
 @pytest.mark.parametrize("name", ["max_cost_usd", "max_tokens"])
 def test_a_budget_stops_the_run(project: Project, models: FakeModels, name: str, place: str) -> None:
@@ -223,6 +224,7 @@ def test_a_budget_is_a_number(project: Project, flag: str) -> None:
 # -- gates
 
 
+@pytest.mark.proves("Gates: max_cost_usd max_total_tokens")
 @pytest.mark.parametrize("name", ["max_cost_usd", "max_total_tokens"])
 def test_a_gate_on_what_was_spent_changes_the_exit_code(project: Project, models: FakeModels, name: str) -> None:
     assert PRICE is not None
@@ -287,6 +289,7 @@ def test_an_end_of_a_mean_s_interval_needs_enough_cases(project: Project, metric
 # -- plans
 
 
+@pytest.mark.proves("run: --dry-run")
 def test_a_dry_run_prints_the_plan_and_sends_nothing(project: Project, models: FakeModels) -> None:
     asking(project, models, turns=2)
     finished = run(project, "-o", "out", "--dry-run", "--repeat", "3", "--min-pass", "2", "--max-tokens", "9")

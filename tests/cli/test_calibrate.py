@@ -27,6 +27,7 @@ def interval(found: dict[str, float]) -> tuple[float, float, float]:
     return found["value"], found["low"], found["high"]
 
 
+@pytest.mark.proves("calibrate: --results --output-dir")
 def test_the_verdicts_of_a_record_are_compared_and_nobody_is_asked(bench: Bench) -> None:
     # The judge passes 0 to 24; the humans label the first 20 of 30 and fail 0 to 3 and 16 to 19.
     bench.scores = {n: 9 if n < 25 else 2 for n in range(10)} | {
@@ -60,6 +61,7 @@ def test_the_verdicts_of_a_record_are_compared_and_nobody_is_asked(bench: Bench)
     assert written == card
 
 
+@pytest.mark.proves("calibrate: --record --replay --dry-run")
 def test_the_judge_is_asked_about_given_answers(bench: Bench) -> None:
     bench.suite(2, QUESTIONED)
     bench.scores = {n: 9 if n % 3 else 1 for n in range(12)}
@@ -126,6 +128,7 @@ def test_what_a_metric_looks_at_is_in_the_labels(bench: Bench) -> None:
     assert len(bench.models.requests) == 1
 
 
+@pytest.mark.proves("calibrate: --threshold")
 def test_scores_are_compared_as_scores_and_as_verdicts(bench: Bench) -> None:
     bench.suite(1)
     bench.scores = dict(enumerate([0, 2, 4, 6, 8, 10, 9, 7, 5, 3, 1, 6]))
@@ -186,6 +189,7 @@ def about(number: int) -> Any:
     return lambda request: f"answer-{number}-end" in request.text
 
 
+@pytest.mark.proves("calibrate: --max-tokens")
 def test_a_budget_stops_the_judge(bench: Bench) -> None:
     bench.suite(1)
     bench.scores = dict.fromkeys(range(3), 9)
@@ -196,6 +200,7 @@ def test_a_budget_stops_the_judge(bench: Bench) -> None:
     assert bench.models.requests == []
 
 
+@pytest.mark.proves("calibrate: LABELS SUITE --env-file")
 def test_where_labels_suite_and_key_are(bench: Bench) -> None:
     bench.suite(1)
     bench.scores = {0: 9}
@@ -213,6 +218,7 @@ def test_where_labels_suite_and_key_are(bench: Bench) -> None:
     bench.models.take_violations()
 
 
+@pytest.mark.proves("calibrate: --concurrency")
 def test_answers_judged_at_a_time(bench: Bench) -> None:
     bench.suite(1)
     bench.scores = dict.fromkeys(range(6), 9)
@@ -224,6 +230,7 @@ def test_answers_judged_at_a_time(bench: Bench) -> None:
     assert bench.models.peak > 2
 
 
+@pytest.mark.proves("calibrate: --max-cost-usd")
 def test_dollars_stop_the_judge(bench: Bench) -> None:
     bench.suite(1, {**GEVAL, "model": bench.model("gpt-4o")})
     bench.scores = {0: 9}
@@ -237,6 +244,7 @@ def test_dollars_stop_the_judge(bench: Bench) -> None:
     assert (finished.code, "price" in finished.stderr) == (2, True)
 
 
+@pytest.mark.proves("calibrate: --min-agreement-lower-bound --min-kappa-lower-bound")
 @pytest.mark.parametrize(
     ("flags", "code"),
     [
@@ -267,6 +275,7 @@ def test_a_gate_that_labels_cannot_tell_is_violated(bench: Bench) -> None:
     assert "min-kappa-lower-bound 0: the labels cannot tell" in finished.stderr
 
 
+@pytest.mark.proves("calibrate: --format --cache")
 def test_the_card_is_shown(bench: Bench) -> None:
     bench.suite(1)
     bench.scores = {n: 9 if n < 10 else 1 for n in range(20)}
@@ -284,6 +293,7 @@ def test_the_card_is_shown(bench: Bench) -> None:
     assert "| agreement | 0.800 [0.584, 0.919] |" in markdown
 
 
+@pytest.mark.proves("calibrate: LABELS")
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -353,6 +363,7 @@ def test_labels_of_other_answers_are_refused(bench: Bench, rows: list[dict[str, 
     assert f"error: labels.csv{message}" in finished.stderr, finished.stderr
 
 
+@pytest.mark.proves("calibrate: --metric")
 def test_metrics_and_options_that_do_not_fit_are_refused(bench: Bench) -> None:
     bench.suite(2, GEVAL, {"type": "standard", "metric": "bleu"}, {**GEVAL, "name": "tone"})
     bench.scores = {0: 9, 1: 2}

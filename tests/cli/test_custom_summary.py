@@ -73,6 +73,7 @@ def run(project: Project) -> tuple[int, dict[str, Any], CustomSummary]:
     return finished.code, gate, record.summary
 
 
+@pytest.mark.proves("GateSummary: method function")
 @pytest.mark.parametrize(
     ("function", "minimum", "code", "actual"),
     [
@@ -130,6 +131,7 @@ def test_decide_takes_the_number_from_the_record(project: Project) -> None:
     )
 
 
+@pytest.mark.proves("GateSummary: function")
 @pytest.mark.parametrize(
     ("function", "says"),
     [

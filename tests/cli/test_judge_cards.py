@@ -78,6 +78,7 @@ def shown(bench: Bench, form: str, results: str = "out/results.json") -> str:
     return finished.stdout
 
 
+@pytest.mark.proves("SuiteJudges: cards")
 def test_a_card_is_kept_and_corrects_the_pass_rate_of_the_run(bench: Bench) -> None:
     made = calibrated(bench)
     # Before, there was nothing to tell.
@@ -253,6 +254,7 @@ def copy_card(bench: Bench, name: str, **changes: Any) -> None:
     bench.project.write(name, json.dumps({**card, **changes}))
 
 
+@pytest.mark.proves("SuiteJudges: cards")
 def test_cards_that_cannot_be_used_are_refused_at_their_line(bench: Bench, tmp_path: Path) -> None:
     made = calibrated(bench, GEVAL, TONE, {"type": "standard", "metric": "bleu"})
     bench.project.write("broken.json", "{")
@@ -304,6 +306,7 @@ def test_the_text_of_a_card_is_only_text(bench: Bench) -> None:
         assert "##[" not in shown(bench, form)
 
 
+@pytest.mark.proves("schema: DOCUMENT")
 def test_cards_keep_to_their_schema(bench: Bench) -> None:
     printed = bench.project.run("schema", "judge-card")
     schema = json.loads(printed.stdout)

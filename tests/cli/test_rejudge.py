@@ -78,6 +78,7 @@ def canonical_cases(record: Record) -> list[Any]:
     return cases
 
 
+@pytest.mark.proves("rejudge: --output-dir")
 def test_answers_are_graded_again_and_the_agent_is_not_asked(shop: Shop) -> None:
     shop.suite(EQUALITY, GEVAL)
     finished, record = shop.run()
@@ -97,6 +98,7 @@ def test_answers_are_graded_again_and_the_agent_is_not_asked(shop: Shop) -> None
     assert read_record(shop.project.out / "results.json") == record
 
 
+@pytest.mark.proves("rejudge: --fail-on")
 def test_the_metrics_judges_and_gates_are_the_suites_of_now(shop: Shop) -> None:
     shop.suite(EQUALITY)
     assert shop.run()[0].code == 0
@@ -266,6 +268,7 @@ def test_what_was_redacted_stays_so(shop: Shop) -> None:
     assert again.cases[0].trials[0].turns[0].response == "it is ***"
 
 
+@pytest.mark.proves("rejudge: --replay")
 def test_a_recording_of_the_run_answers_for_the_judges(shop: Shop) -> None:
     shop.suite(EQUALITY, GEVAL)
     _, record = shop.run("--record", "tape")
@@ -291,6 +294,7 @@ def test_neither_the_agents_key_nor_its_target_is_needed(shop: Shop) -> None:
     assert again.provenance.target.startswith("model:")
 
 
+@pytest.mark.proves("rejudge: --max-tokens --dry-run")
 def test_a_budget_and_a_plan(shop: Shop) -> None:
     shop.suite(GEVAL)
     shop.run()
@@ -305,6 +309,7 @@ def test_a_budget_and_a_plan(shop: Shop) -> None:
     assert len(shop.models.requests) == before
 
 
+@pytest.mark.proves("rejudge: --cache")
 def test_verdicts_are_kept(shop: Shop) -> None:
     shop.suite(GEVAL)
     shop.run("--cache", "kept")
@@ -361,6 +366,7 @@ def test_what_cannot_be_used_is_refused(shop: Shop) -> None:
 # -- flags
 
 
+@pytest.mark.proves("rejudge: --min-pass-rate --min-pass-rate-lower-bound --min-completeness --max-errors --max-flaky")
 def test_gates_of_the_command_line_win(shop: Shop) -> None:
     shop.suite(EQUALITY)
     shop.run("--min-pass-rate", "0.25")
@@ -379,6 +385,7 @@ def test_gates_of_the_command_line_win(shop: Shop) -> None:
     assert {name: getattr(again.gates, name) for name in flags} == flags
 
 
+@pytest.mark.proves("rejudge: --run-timeout --resume")
 def test_a_deadline_stops_it_and_it_is_continued(shop: Shop) -> None:
     shop.suite(GEVAL)
     shop.run()
@@ -395,6 +402,7 @@ def test_a_deadline_stops_it_and_it_is_continued(shop: Shop) -> None:
     assert len(shop.asked("judge")) - asked == 2
 
 
+@pytest.mark.proves("rejudge: --concurrency")
 def test_conversations_at_a_time(shop: Shop) -> None:
     shop.suite(GEVAL)
     shop.run("--concurrency", "1")
@@ -407,6 +415,7 @@ def test_conversations_at_a_time(shop: Shop) -> None:
     assert shop.models.peak > 1
 
 
+@pytest.mark.proves("rejudge: RESULTS")
 def test_the_record_is_the_one_that_is_named(shop: Shop) -> None:
     shop.suite(EQUALITY)
     assert shop.project.run("run", "--case", "case 1", "-o", "kept", OPENAI_API_KEY=KEY).code == 0
@@ -416,6 +425,7 @@ def test_the_record_is_the_one_that_is_named(shop: Shop) -> None:
     assert [case.name for case in read_record(shop.project.folder / "again" / "results.json").cases] == ["case 1"]
 
 
+@pytest.mark.proves("rejudge: --max-cost-usd")
 def test_dollars_stop_it(shop: Shop) -> None:
     shop.scores["gpt-4o"] = 9
     shop.suite({**GEVAL, "model": shop.model("gpt-4o")})
@@ -427,6 +437,7 @@ def test_dollars_stop_it(shop: Shop) -> None:
     assert shop.rejudge("--max-cost-usd", "10")[0].code == 0
 
 
+@pytest.mark.proves("rejudge: SUITE --max-cost-usd --env-file --record --template")
 def test_the_other_flags(shop: Shop) -> None:
     shop.suite(GEVAL, cases=CASES[:1])
     shop.run()

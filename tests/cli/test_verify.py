@@ -65,6 +65,7 @@ def with_evaluation(turn: TurnRecord, name: str, change: Callable[[Evaluation], 
     return replace(turn, evaluations=found)
 
 
+@pytest.mark.proves("verify: RESULTS")
 def test_scores_of_a_run_are_those_of_the_libraries(project: Project) -> None:
     evaluated(project, [*ANSWERS, json.dumps({"text": ANSWERS[0]})])
     finished = project.run("verify", "out")
@@ -144,6 +145,7 @@ def test_what_was_redacted_is_skipped_and_no_success_alone(project: Project) -> 
     assert alone.stdout.startswith("✗ out/results.json: no text score could be verified; 6 skipped: ")
 
 
+@pytest.mark.proves("verify: RESULTS")
 def test_records_of_several_suites(project: Project) -> None:
     evaluated(project, ANSWERS[:1])
     project.copy_to(project.folder / "all/first")

@@ -156,11 +156,13 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str
     return run_pairs(tmp_path_factory.mktemp("cases"), PAIRS, [SUITE_METRIC])
 
 
+@pytest.mark.proves(*PAIRS, "Policy: cases", "expected_tools as names, as mappings, as a mapping with an order")
 @pytest.mark.parametrize("key", PAIRS)
 def test_a_field_changes_the_verdict(judged: dict[str, tuple[str, str]], key: str) -> None:
     assert judged[key] == PAIRS[key].outcomes
 
 
+@pytest.mark.proves("Policy: cases", "CaseOverlay: repeat min_pass")
 def test_trials_of_one_case(project: Project) -> None:
     pairs: dict[str, tuple[dict[str, int], dict[str, int]]] = {
         "CaseOverlay.repeat": ({}, {"repeat": 2}),
@@ -198,6 +200,7 @@ def _told(case: CaseRecord) -> list[dict[str, Any]]:
     return [json.loads(turn.response or "") for turn in case.trials[0].turns]
 
 
+@pytest.mark.proves("CaseEntry: name input files", "TurnEntry: input files turn_config", "FileInput: path url")
 def test_what_the_agent_is_told(project: Project) -> None:
     files = [{"path": "a.txt", "type": "text"}, {"url": "https://example.org/b.pdf", "type": "pdf"}]
     project.suite(
@@ -230,6 +233,7 @@ def test_what_the_agent_is_told(project: Project) -> None:
     assert [case.name for case in record.cases] == ["one", None, "talk"]
 
 
+@pytest.mark.proves("AgentConfig: test_cases test_cases_file", "cases as a list, or as a mapping with test_cases")
 def test_a_file_of_cases_takes_the_place_of_test_cases(project: Project) -> None:
     cases = [{"name": "one", "input": "?", "ground_truth": "Paris"}]
     project.answers([{"case": "one", "response": "Paris"}])
@@ -244,6 +248,7 @@ def test_a_file_of_cases_takes_the_place_of_test_cases(project: Project) -> None
     assert [case.source.file for case in record.cases] == ["agent.yaml"]
 
 
+@pytest.mark.proves("AgentConfig: evaluations", "EvaluationConfig: metrics", "Policy: metrics")
 def test_metrics_of_the_suite_and_of_the_policy_file(project: Project) -> None:
     cases = [{"name": "one", "input": "?", "ground_truth": "Paris", "expected_tools": []}]
     project.answers([{"case": "one", "response": "Lyon", **NO_CALLS}])

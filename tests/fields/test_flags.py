@@ -15,6 +15,7 @@ from tests.fields.bounds import unhurried
 from tests.fields.runs import lettered
 
 
+@pytest.mark.proves("decide: RESULTS --policy --output-dir")
 def test_decide(project: Project) -> None:
     for letters, folder in (("P", "good"), ("P F", "bad")):
         lettered(project, letters)
@@ -26,12 +27,14 @@ def test_decide(project: Project) -> None:
     assert [path.name for path in (project.folder / "again").iterdir()] == ["verdict.json"]
 
 
+@pytest.mark.proves("run: --target")
 def test_target(project: Project) -> None:
     lettered(project, "P")
     project.answers([{"case": "case 0", "response": "Lyon"}], "other.jsonl")
     assert project.run("run", "--target", "recorded:other.jsonl").code == 1
 
 
+@pytest.mark.proves("run: --output-dir")
 def test_output_dir(project: Project) -> None:
     lettered(project, "P")
     before = sorted(path.name for path in project.folder.iterdir())
@@ -41,6 +44,7 @@ def test_output_dir(project: Project) -> None:
     assert {"results.json", "verdict.json"} <= {path.name for path in (project.folder / "there").iterdir()}
 
 
+@pytest.mark.proves("CaseOverlay: tags", "run: --case --tag --limit --failed-from")
 @pytest.mark.parametrize(
     ("flags", "names"),
     [
@@ -60,6 +64,7 @@ def test_which_cases_run(project: Project, flags: tuple[str, ...], names: list[s
     assert [case.name for case in record.cases] == names
 
 
+@pytest.mark.proves("run: --resume")
 def test_resume(project: Project) -> None:
     unhurried(project, 60, cases=("quick", "slow"))
     with project.start("run", "-o", "out", "--concurrency", "1") as process:
@@ -76,6 +81,7 @@ def test_resume(project: Project) -> None:
     assert (record.run.resumed_trials, len(record.cases)) == (1, 2)
 
 
+@pytest.mark.proves("run: --allow-empty", "validate: --allow-empty")
 @pytest.mark.parametrize("command", ["run", "validate"])
 def test_allow_empty(project: Project, command: str) -> None:
     lettered(project, "")
@@ -83,6 +89,7 @@ def test_allow_empty(project: Project, command: str) -> None:
     assert [project.run(command, *flags).code for flags in ((), ("--allow-empty",))] == [2, 0]
 
 
+@pytest.mark.proves("run: --env-file", "validate: --env-file")
 @pytest.mark.parametrize("command", ["run", "validate"])
 def test_env_file(project: Project, command: str) -> None:
     lettered(project, "P")
@@ -91,6 +98,7 @@ def test_env_file(project: Project, command: str) -> None:
     assert [project.run(command, *flags).code for flags in ((), ("--env-file", "variables"))] == [2, 0]
 
 
+@pytest.mark.proves("run: --allow-path", "validate: --allow-path", "rejudge: --allow-path", "calibrate: --allow-path")
 @pytest.mark.parametrize("command", ["run", "validate", "rejudge absent.json", "calibrate labels.csv"])
 def test_allow_path(tmp_path: Path, command: str) -> None:
     outside = tmp_path / "outside"
@@ -109,6 +117,12 @@ def test_allow_path(tmp_path: Path, command: str) -> None:
         assert "absent: there is no such folder" in project.run(command, "--allow-path", "absent").stderr
 
 
+@pytest.mark.proves(
+    "run: --allow-plain-http",
+    "validate: --allow-plain-http",
+    "rejudge: --allow-plain-http",
+    "calibrate: --allow-plain-http",
+)
 @pytest.mark.parametrize("command", ["run", "validate", "rejudge absent.json", "calibrate labels.csv"])
 def test_allow_plain_http(project: Project, command: str) -> None:
     lettered(project, "P")
@@ -122,6 +136,7 @@ def test_allow_plain_http(project: Project, command: str) -> None:
         assert [finished.code for finished in found] == [2, 0]
 
 
+@pytest.mark.proves("run: SUITES", "validate: SUITES")
 @pytest.mark.parametrize(("command", "said"), [("run", "Suite tested ({}/"), ("validate", "{}/agent.yaml: valid")])
 def test_suites(project: Project, command: str, said: str) -> None:
     for name in ("one", "two"):
@@ -163,16 +178,19 @@ STARTS = {
 }
 
 
+@pytest.mark.proves("report: --format")
 @pytest.mark.parametrize("format_", STARTS)
 def test_report(reported: Project, format_: str) -> None:
     assert _report(reported, "--format", format_).lower().startswith(STARTS[format_].lower())
 
 
+@pytest.mark.proves("report: --output")
 def test_report_into_a_file(reported: Project) -> None:
     assert _report(reported, "--output", "shown") == ""
     assert (reported.folder / "shown").read_text().startswith(STARTS["console"])
 
 
+@pytest.mark.proves("report: RESULTS --canonical")
 def test_canonical_reports_of_equal_runs_are_equal(reported: Project) -> None:
     found = {
         flags: len({_report(reported, "--format", "json", *flags, results=results) for results in ("one", "two")})
@@ -181,6 +199,7 @@ def test_canonical_reports_of_equal_runs_are_equal(reported: Project) -> None:
     assert found == {(): 2, ("--canonical",): 1}
 
 
+@pytest.mark.proves("run: --template", "report: --template")
 def test_template(project: Project) -> None:
     lettered(project, "P F")
     project.write("mine.md", "All of {{ 1 + 1 }} cases.\n")
@@ -190,6 +209,7 @@ def test_template(project: Project) -> None:
     assert given.stdout == "All of 2 cases.\n"
 
 
+@pytest.mark.proves("schema: DOCUMENT")
 @pytest.mark.parametrize(
     ("document", "holds"),
     [

@@ -129,11 +129,13 @@ def judged(models: FakeModels, tmp_path_factory: pytest.TempPathFactory) -> dict
     return graded(Project(tmp_path_factory.mktemp("judged")), models, named)
 
 
+@pytest.mark.proves(*PAIRS)
 @pytest.mark.parametrize("key", PAIRS)
 def test_a_setting_of_a_judged_metric_changes_the_verdict(judged: dict[str, Found], key: str) -> None:
     assert (judged[f"{key} without"].outcome, judged[f"{key} with"].outcome) == PAIRS[key].outcomes
 
 
+@pytest.mark.proves("RagMetric: metric_type")
 def test_every_rag_metric_is_computed(project: Project, models: FakeModels) -> None:
     assert {*SCORES} == {*get_args(RagName)}
     metrics: dict[str, dict[str, Any]] = {kind: {"type": "rag", "metric_type": kind} for kind in SCORES}
@@ -141,6 +143,7 @@ def test_every_rag_metric_is_computed(project: Project, models: FakeModels) -> N
     assert {kind: each.evaluation.score for kind, each in found.items()} == SCORES
 
 
+@pytest.mark.proves("RagMetric: include_reason")
 def test_a_reason_is_asked_for_unless_it_is_not_wanted(project: Project, models: FakeModels) -> None:
     before = len(models.requests)
     metrics: dict[str, dict[str, Any]] = {"with": FAITHFULNESS, "without": {**FAITHFULNESS, "include_reason": False}}
@@ -152,6 +155,7 @@ def test_a_reason_is_asked_for_unless_it_is_not_wanted(project: Project, models:
     assert asked.count(frozenset({"reason"})) == 1
 
 
+@pytest.mark.proves("GEvalMetric: name")
 def test_the_name_of_a_geval_metric_is_shown(project: Project, models: FakeModels) -> None:
     found = graded(project, models, {"one": GEVAL, "two": {**GEVAL, "name": "Manners"}})
     assert [each.evaluation.evaluator_name for each in found.values()] == ["Tone", "Manners"]

@@ -224,6 +224,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str
     return run_pairs(tmp_path_factory.mktemp("metrics"), PAIRS, [OK])
 
 
+@pytest.mark.proves(*PAIRS)
 @pytest.mark.parametrize("key", PAIRS)
 def test_a_setting_changes_the_verdict(judged: dict[str, tuple[str, str]], key: str) -> None:
     assert judged[key] == PAIRS[key].outcomes
@@ -236,6 +237,7 @@ JUDGED: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.proves("MetricModel: enabled name")
 def test_names_and_disabled_metrics_of_every_type(project: Project) -> None:
     kinds = {**JUDGED, **MISSING, "length": OK}
     metrics = [{**entry, "name": f"my {kind}", "enabled": False} for kind, entry in kinds.items()]
@@ -249,6 +251,7 @@ def test_names_and_disabled_metrics_of_every_type(project: Project) -> None:
     assert {(found.status, found.explanation) for found in evaluations} == {("skipped", "disabled in the suite")}
 
 
+@pytest.mark.proves("MetricModel: enabled")
 @pytest.mark.parametrize("kind", JUDGED)
 def test_a_metric_that_needs_a_judge_is_refused_unless_disabled(project: Project, kind: str) -> None:
     for enabled, code in ((True, 2), (False, 0)):

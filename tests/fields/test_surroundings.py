@@ -15,6 +15,13 @@ from tests.fields.runs import lettered, run_all
 PROGRAM = f"command:{sys.executable} agent.py"
 
 
+@pytest.mark.proves(
+    "AgentConfig: execution",
+    "ExecutionConfig: parallel_test_cases",
+    "ProjectConfig: execution",
+    "Limits: concurrency",
+    "run: --concurrency",
+)
 @pytest.mark.parametrize(
     ("policy", "top", "config", "flags", "code"),
     [
@@ -43,6 +50,9 @@ PLACES = ("flag", "policy", "agent.yaml", "config.yaml", "user", "environment")
 SECONDS = dict(zip(PLACES, ("0.9", "0.8", "0.7", "0.6", "0.5", "0.4"), strict=True))
 
 
+@pytest.mark.proves(
+    "AgentConfig: execution", "ExecutionConfig: llm_timeout", "ProjectConfig: execution", "HOLODECK_LLM_TIMEOUT"
+)
 @pytest.mark.parametrize("highest", PLACES)
 def test_the_deadline_of_a_turn_comes_from_the_highest_place(project: Project, highest: str) -> None:
     """The lower a place, the shorter its deadline: one that came through would be seen."""
@@ -59,6 +69,7 @@ def test_the_deadline_of_a_turn_comes_from_the_highest_place(project: Project, h
     assert f"did not answer within {SECONDS[highest]} s" in finished.stdout
 
 
+@pytest.mark.proves("Policy: secrets")
 def test_a_listed_secret_is_shown_nowhere(project: Project) -> None:
     lettered(project, "F")
     project.answers([{"case": "case 0", "response": "planted-7731"}])
@@ -78,6 +89,7 @@ def _answered_by(project: Project, target: str | None) -> None:
     project.policy(target=target)
 
 
+@pytest.mark.proves("Policy: target", "RecordedTarget: path", "PythonTarget: reference", "CommandTarget: command")
 def test_the_target_answers(project: Project) -> None:
     targets = {
         "recorded:answers.jsonl": 0,

@@ -25,6 +25,7 @@ def _kept(folder: Path, files: dict[str, str]) -> str:
     return repr((suite.agent, suite.policy, suite.project, [turn.files for turn in suite.cases[0].turns]))
 
 
+@pytest.mark.proves(*FIELDS)
 @pytest.mark.parametrize(("block", "name"), FIELDS.values(), ids=FIELDS)
 def test_a_bad_value_is_refused_at_its_line(tmp_path: Path, block: Block, name: str) -> None:
     files = block.files(name, block.fields[name].bad)
@@ -45,6 +46,15 @@ HONOURED = (
 OWNERS = {"claude": "{provider: ollama, name: m}", "openai": "{provider: openai, name: m}"}
 
 
+@pytest.mark.proves(
+    "AgentConfig: deployment",
+    "ClaudeConfig: working_directory permission_mode max_concurrent_sessions session_memory_estimate_mib",
+    "ClaudeConfig: web_search bash file_system agents setting_sources i_understand_this_is_unsafe",
+    "ClaudeConfig: disable_default_hooks disable_subprocess_env_scrub",
+    "OpenAIConfig: max_concurrent_sessions session_memory_estimate_mib i_understand_this_is_unsafe",
+    "OpenAIConfig: disable_default_hooks disable_subprocess_env_scrub",
+    "ProjectConfig: deployment",
+)
 @pytest.mark.parametrize(
     ("block", "name"),
     [

@@ -78,6 +78,7 @@ def _of(repository: Repository, login: str, number: int = 7) -> list[dict[str, A
 # From a laptop.
 
 
+@pytest.mark.proves("publish: --pull-request --comment-id")
 @pytest.mark.parametrize(("token", "login"), [(CLASSIC, "alice"), (FINE, "bob")])
 def test_a_person_publishes_a_comment_and_updates_it(
     publish: Publish, repository: Repository, token: str, login: str
@@ -102,6 +103,7 @@ def test_a_person_publishes_a_comment_and_updates_it(
     assert f"comment: updated: {new['html_url']}" in third.stdout
 
 
+@pytest.mark.proves("publish: RESULTS")
 def test_a_results_file_is_published_as_its_folder_is(publish: Publish, repository: Repository) -> None:
     publish("out", "--pull-request", "7", "--comment-id", "a")
     publish("out/results.json", "--pull-request", "7", "--comment-id", "b")
@@ -109,6 +111,7 @@ def test_a_results_file_is_published_as_its_folder_is(publish: Publish, reposito
     assert one == two
 
 
+@pytest.mark.proves("publish: --sha")
 def test_sha_finds_every_pull_request_with_this_head(publish: Publish, repository: Repository) -> None:
     repository.add_pull(8, head_sha=HEAD, head_repository=REPOSITORY, branch="topic")
     repository.add_pull(9, head_sha=BASE, head_repository=REPOSITORY, branch="other")
@@ -127,6 +130,7 @@ def test_a_commit_that_is_no_head_is_published_nowhere(publish: Publish, reposit
     assert repository.comments(7) == []
 
 
+@pytest.mark.proves("publish: --repository")
 def test_repository_is_that_of_the_workflow_without_a_flag(
     hub: FakeGitHub, repository: Repository, finished: Project
 ) -> None:
@@ -135,6 +139,7 @@ def test_repository_is_that_of_the_workflow_without_a_flag(
     assert len(_of(repository, "alice")) == 1
 
 
+@pytest.mark.proves("publish: --require-publish --fail-on")
 @pytest.mark.parametrize(
     ("results", "flags", "code"),
     [
@@ -150,6 +155,7 @@ def test_the_exit_code_is_the_verdicts(publish: Publish, results: str, flags: tu
     assert publish(results, "--pull-request", "7", *flags).code == code
 
 
+@pytest.mark.proves("publish: --comment")
 @pytest.mark.parametrize(("results", "written"), [("good", 0), ("out", 1)])
 def test_comment_says_when_it_is_written(publish: Publish, repository: Repository, results: str, written: int) -> None:
     publish(results, "--pull-request", "7", "--comment", "failures")
@@ -157,6 +163,7 @@ def test_comment_says_when_it_is_written(publish: Publish, repository: Repositor
     assert len(_of(repository, "alice")) == written
 
 
+@pytest.mark.proves("publish: --review")
 def test_review_stands_on_changed_lines(publish: Publish, repository: Repository, finished: Project) -> None:
     lines = (finished.folder / "agent.yaml").read_text(encoding="utf-8").count("\n") + 1
     added = "".join(f"\n+line {number}" for number in range(lines))
@@ -172,6 +179,7 @@ def test_review_stands_on_changed_lines(publish: Publish, repository: Repository
     assert [comment["path"] for comment in repository.review_comments(7)] == ["agent.yaml"]
 
 
+@pytest.mark.proves("publish: --check --check-name --check-fail-on")
 @pytest.mark.parametrize(
     ("flags", "name", "conclusion"),
     [
@@ -190,6 +198,7 @@ def test_a_check_run_of_an_app(
     assert found == ([(name, conclusion)] if name else [])
 
 
+@pytest.mark.proves("publish: --template")
 def test_template_makes_the_comment(publish: Publish, repository: Repository, finished: Project) -> None:
     finished.write("mine.md", "All of {{ 1 + 1 }} cases.\n")
     publish("out", "--pull-request", "7", "--template", "mine.md")

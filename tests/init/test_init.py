@@ -45,6 +45,7 @@ def test_the_written_suite_runs_green_by_the_commands_it_prints(project: Project
     assert "PASSED: 2 passed" in ended.stdout
 
 
+@pytest.mark.proves("init: FOLDER")
 def test_it_writes_into_a_folder_and_says_how_to_go_on(project: Project) -> None:
     finished = project.run("init", "my shop")
     assert finished.code == 0

@@ -48,6 +48,7 @@ def test_a_missing_key_names_the_variable_and_the_yaml(provider: str, variable: 
     assert f"write `api_key: ${{{variable}}}` below `model:`" in message
 
 
+@pytest.mark.proves("LLMProvider: api_key")
 def test_the_field_goes_before_the_variable_and_an_empty_field_is_none() -> None:
     assert plan("openai", api_key="sk-field").account.key == "sk-field"
     assert plan("openai", api_key="sk-field").key_source == "model.api_key"
@@ -96,6 +97,7 @@ def test_a_server_elsewhere_needs_one() -> None:
     assert "OPENAI_API_KEY" in refusal("openai", environ={}, endpoint="https://127.example.com/v1")
 
 
+@pytest.mark.proves("LLMProvider: api_version")
 @pytest.mark.parametrize(
     ("provider", "environ", "fields", "expected"),
     [
@@ -190,6 +192,7 @@ def test_anthropic_gets_top_p_alone_unless_a_temperature_is_written() -> None:
     assert both.settings == {"temperature": 0.1, "top_p": 0.5, "max_tokens": 1000}
 
 
+@pytest.mark.proves("LLMProvider: auth_provider")
 @pytest.mark.parametrize(
     ("auth", "variable", "credential"),
     [

@@ -52,6 +52,7 @@ TEXT = ("f1_score", "bleu", "rouge", "meteor")
 AZURE = ("groundedness", "relevance", "coherence", "fluency", "similarity")
 
 
+@pytest.mark.proves("GEvalMetric: evaluation_params")
 @pytest.mark.parametrize(
     ("metric", "inputs"),
     [
@@ -278,6 +279,14 @@ def test_a_suite_metric_that_every_case_replaces_is_noted(tmp_path: Path) -> Non
     assert suite.notices == ("evaluations.metrics[0]: no case uses this metric, because every case lists its own",)
 
 
+@pytest.mark.proves(
+    "VectorstoreTool: database",
+    "EvaluationConfig: optimizer",
+    "StandardMetric: custom_prompt model",
+    "Observability: metrics logs",
+    "Exporters: prometheus azure_monitor",
+    "ProjectConfig: vectorstores",
+)
 def test_notices(tmp_path: Path) -> None:
     agent = """\
 name: a

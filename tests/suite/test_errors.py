@@ -463,6 +463,10 @@ def test_an_aliased_value_is_reported_where_it_is_used(tmp_path: Path) -> None:
 NO_BATCHES = "judges are asked one by one, batch jobs of providers are not used: leave it out"
 
 
+@pytest.mark.proves(
+    "batch, batch_status_check_interval and batch_max_iterations of a metric",
+    "names that gllm-evals has for options of a metric",
+)
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
@@ -508,6 +512,7 @@ def test_options_of_other_tools_are_refused_with_what_to_write(tmp_path: Path, e
     assert f"evaluations.metrics[0].{told}" in complaint
 
 
+@pytest.mark.proves("evaluations.summary")
 def test_a_summary_in_agent_yaml_is_refused_with_its_place(tmp_path: Path) -> None:
     metrics = "[{type: standard, metric: equality}]"
     (complaint,) = complaints(

@@ -132,6 +132,7 @@ target:
     assert "s3cr3t" not in repr(suite)
 
 
+@pytest.mark.proves("HttpTarget: type")
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
@@ -323,6 +324,12 @@ EXTERNAL = "needs a vector database, which this version does not use: documents 
 BASELINE = "needs a baseline, which this version cannot compare with yet; remove it"
 
 
+@pytest.mark.proves(
+    "Policy: baseline vectorstores",
+    "Gates: max_regressions",
+    "Baseline: source margin on_regressed on_inconclusive on_case_regression",
+    "VectorstoreSettings: external",
+)
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
@@ -363,6 +370,7 @@ secrets: []
     assert policy_of(tmp_path, policy).policy == Policy()
 
 
+@pytest.mark.proves("Policy: judges")
 def test_judges_are_accepted(tmp_path: Path) -> None:
     policy = "judges: {models: [{provider: openai, name: a}, {provider: openai, name: b}], aggregation: median}\n"
     assert [model.name for model in policy_of(tmp_path, policy).policy.judges.models] == ["a", "b"]
@@ -374,6 +382,7 @@ def test_quarantine_is_resolved_to_ids(tmp_path: Path) -> None:
     assert (entry.case, entry.reason, entry.owner, entry.expires) == (IDS[0], "r", "@t", date(2027, 1, 31))
 
 
+@pytest.mark.proves("holodeck-action.yml and holodeck-action.yaml")
 def test_both_spellings_of_the_policy_file_are_too_many(tmp_path: Path) -> None:
     files = {"holodeck-action.yaml": "", "holodeck-action.yml": ""}
     assert complaints(tmp_path, AGENT, files) == [

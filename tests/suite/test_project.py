@@ -13,6 +13,7 @@ from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, load, write
 TOOLS = "test_cases: [{input: a, expected_tools: []}]\n"
 
 
+@pytest.mark.proves("ProjectConfig: providers")
 def test_provider_settings_fill_what_the_models_leave_out(tmp_path: Path) -> None:
     agent = (
         "name: a\nmodel: {provider: openai, temperature: 0.9}\ninstructions: {inline: hi}\n"
@@ -80,6 +81,7 @@ def test_user_configuration_is_named_with_the_home_sign(tmp_path: Path) -> None:
     assert complaints(tmp_path, HEAD + TOOLS, home=None) == []
 
 
+@pytest.mark.proves("config.yml and config.yaml")
 def test_yml_wins_over_yaml_with_a_notice(tmp_path: Path) -> None:
     suite = load(tmp_path, HEAD + TOOLS, {"config.yml": "execution: {cache_dir: a}\n", "config.yaml": "not: [valid"})
     assert suite.project.execution is not None
@@ -87,6 +89,7 @@ def test_yml_wins_over_yaml_with_a_notice(tmp_path: Path) -> None:
     assert suite.notices == ("config.yaml is not read, because config.yml stands beside it",)
 
 
+@pytest.mark.proves("ProjectConfig: mcp_servers")
 def test_shared_mcp_servers_are_appended_unless_the_name_is_taken(tmp_path: Path) -> None:
     server = "{type: mcp, name: %s, description: %s, command: npx}"
     agent = f"{HEAD}tools: [{server % ('mine', 'agent')}]\n{TOOLS}"
@@ -192,6 +195,7 @@ def test_the_digest_covers_agent_cases_and_policy_but_not_line_ends(tmp_path: Pa
     assert load(tmp_path, agent, {**files, "config.yaml": "execution: {quiet: true}\n"}).digest == digest
 
 
+@pytest.mark.proves("AgentConfig: name")
 def test_a_suite_knows_its_place(tmp_path: Path) -> None:
     suite = load(tmp_path, HEAD + EQUALITY + CASE)
     assert suite.folder == tmp_path

@@ -23,6 +23,7 @@ def suite_of(folder: Path, metrics: str, cases: str, policy: str = "") -> Suite:
     return load_policy_of(folder, agent, policy)
 
 
+@pytest.mark.proves("a metric of a case without type")
 def test_the_nearest_list_wins_and_an_empty_one_falls_through(tmp_path: Path) -> None:
     suite = suite_of(
         tmp_path,

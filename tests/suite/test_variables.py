@@ -17,6 +17,7 @@ from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, load
 SECRET = "hunter2-swordfish"
 
 
+@pytest.mark.proves("${VAR}, ${VAR:-default}, $${")
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -254,6 +255,7 @@ def test_env_file_syntax(tmp_path: Path) -> None:
     assert found.notices == (f"{file}: read 7 variables; variables that are already set win",)
 
 
+@pytest.mark.proves(".env beside agent.yaml")
 def test_the_env_file_beside_agent_yaml_is_read_except_in_ci(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("A=1\n")
     found = environment_for(at(tmp_path), {"HOME": "/"})

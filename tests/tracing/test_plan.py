@@ -28,6 +28,7 @@ def sent(environ: dict[str, str] | None = None, **otlp: Any) -> Otlp:
 ENV = "OTEL_EXPORTER_OTLP_"
 
 
+@pytest.mark.proves("OTLPExporter: insecure")
 @pytest.mark.parametrize(
     ("otlp", "environ", "protocol", "endpoint"),
     [

@@ -82,6 +82,7 @@ def test_tasks_have_spans_of_their_own() -> None:
     assert current() is NO_SPAN
 
 
+@pytest.mark.proves("Traces: schedule_delay_millis")
 def test_spans_are_sent_as_often_as_asked() -> None:
     with http_collector() as collector:
         traces = opened(to(collector), schedule_delay_millis=100)

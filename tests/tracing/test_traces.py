@@ -72,6 +72,9 @@ def shop(project: Project, models: FakeModels, observability: Mapping[str, Any])
 # -- the tree
 
 
+@pytest.mark.proves(
+    "AgentConfig: observability", "Observability: exporters", "Exporters: otlp", "OTLPExporter: endpoint"
+)
 def test_spans_stand_below_each_other(project: Project, models: FakeModels, collector: Collector) -> None:
     shop(project, models, block(collector))
     finished = project.run("run", OPENAI_API_KEY=KEY)
@@ -297,6 +300,7 @@ def test_every_judge_of_a_panel_has_a_span(project: Project, models: FakeModels,
     assert not any(b"planted words" in body for body in collector.bodies)
 
 
+@pytest.mark.proves("Traces: capture_evaluation_content")
 def test_the_words_of_a_judge_are_content(project: Project, models: FakeModels, collector: Collector) -> None:
     models.answer(lambda request: Answer(json.dumps({"reason": f"it is fine, {KEY}", "score": 9})))
     judge = {"provider": "openai", "name": "gpt-4o", "endpoint": models.openai_url}
@@ -326,6 +330,7 @@ def test_inputs_and_outputs_are_left_out_unless_asked_for(
         assert words not in sent
 
 
+@pytest.mark.proves("Traces: capture_content")
 def test_inputs_and_outputs_in_the_form_of_the_conventions(
     project: Project, models: FakeModels, collector: Collector
 ) -> None:
@@ -359,6 +364,7 @@ def test_inputs_and_outputs_in_the_form_of_the_conventions(
     assert "In Leeds" in equality.attributes["gen_ai.evaluation.explanation"]
 
 
+@pytest.mark.proves("Traces: redaction_patterns")
 def test_secrets_and_what_patterns_find_are_nowhere(project: Project, models: FakeModels, collector: Collector) -> None:
     case = {"name": "a", "input": f"my key is {KEY} and my card 4111-1111-1111-1111", "ground_truth": "x"}
     traces = {"capture_content": True, "redaction_patterns": [r"\d{4}(-\d{4}){3}", "(?i)leeds"]}
@@ -394,6 +400,7 @@ def test_a_slow_pattern_ends_the_capture_of_content(project: Project, collector:
 # -- settings
 
 
+@pytest.mark.proves("Observability: enabled traces", "Traces: enabled sample_rate", "OTLPExporter: enabled")
 @pytest.mark.parametrize(
     "observability",
     [
@@ -422,6 +429,7 @@ def test_the_sdk_s_own_switch(project: Project, collector: Collector) -> None:
     assert len(collector.spans) == 4
 
 
+@pytest.mark.proves("Traces: sample_rate")
 def test_a_share_of_the_trials_is_kept_whole(project: Project, collector: Collector) -> None:
     transcript(project, 200, **block(collector, {"sample_rate": 0.5}))
     assert project.run("run").code == 0
@@ -432,6 +440,7 @@ def test_a_share_of_the_trials_is_kept_whole(project: Project, collector: Collec
     assert all(len(collector.below(trial)) == 1 for trial in kept)
 
 
+@pytest.mark.proves("Observability: service_name resource_attributes")
 def test_who_sends(project: Project, collector: Collector) -> None:
     transcript(project, **block(collector))
     project.run_process("run")
@@ -453,6 +462,7 @@ def test_who_sends(project: Project, collector: Collector) -> None:
     assert (named["deployment.environment"], named["n"], named["pin"]) == ("staging", "3", "***")
 
 
+@pytest.mark.proves("Traces: max_export_batch_size")
 def test_a_batch_holds_no_more_than_it_may(project: Project, collector: Collector) -> None:
     transcript(project, 10, **block(collector, {"max_export_batch_size": 7}))
     assert project.run("run").code == 0
@@ -460,6 +470,7 @@ def test_a_batch_holds_no_more_than_it_may(project: Project, collector: Collecto
     assert max(collector.sizes) <= 7
 
 
+@pytest.mark.proves("Traces: max_queue_size")
 def test_what_the_queue_does_not_hold_is_counted(project: Project, collector: Collector) -> None:
     collector.delay = 0.15
     transcript(project, 60, **block(collector, {"max_queue_size": 3, "max_export_batch_size": 3}))
@@ -468,6 +479,7 @@ def test_what_the_queue_does_not_hold_is_counted(project: Project, collector: Co
     assert f"of 181 spans did not reach {collector.url}/v1/traces: more of them came" in finished.stderr
 
 
+@pytest.mark.proves("OTLPExporter: headers compression")
 @pytest.mark.parametrize(("compression", "coding"), [("gzip", "gzip"), ("Deflate", "deflate"), ("none", None)])
 def test_compression_and_headers(project: Project, collector: Collector, compression: str, coding: str | None) -> None:
     transcript(project, **block(collector, otlp={"compression": compression, "headers": {"X-Team": HEADER}}))
@@ -507,6 +519,7 @@ def test_no_proxy_stands_before_this_machine(project: Project, collector: Collec
     assert len(collector.spans) == 4
 
 
+@pytest.mark.proves("OTLPExporter: protocol insecure")
 def test_grpc(project: Project) -> None:
     with grpc_collector() as collector:
         otlp: dict[str, Any] = {
@@ -543,6 +556,7 @@ def console(project: Project, **exporter: Any) -> Finished:
     return finished
 
 
+@pytest.mark.proves("Exporters: console")
 def test_the_console_is_standard_error(project: Project) -> None:
     lines = [line for line in console(project, pretty_print=False).stderr.splitlines() if line.startswith("{")]
     spans = [json.loads(line) for line in lines]
@@ -550,6 +564,7 @@ def test_the_console_is_standard_error(project: Project) -> None:
     assert all(span["start_time"] and span["end_time"] for span in spans)
 
 
+@pytest.mark.proves("ConsoleExporter: enabled pretty_print include_timestamps")
 def test_the_console_may_be_indented_and_without_times(project: Project) -> None:
     assert '\n    "name": "run tested",\n' in console(project).stderr
     shown = console(project, include_timestamps=False, pretty_print=False).stderr
@@ -636,6 +651,7 @@ def test_a_grpc_collector_that_refuses(project: Project) -> None:
         assert f"did not reach {collector.url}: it answered UNAUTHENTICATED" in finished.stderr
 
 
+@pytest.mark.proves("OTLPExporter: timeout_ms")
 def test_a_request_takes_as_long_as_it_may(project: Project, collector: Collector) -> None:
     collector.delay = 1.5
     finished = troubled(project, **block(collector, otlp={"timeout_ms": 50}))
@@ -679,6 +695,7 @@ def test_the_report_is_the_same_with_and_without_traces(
     assert canonical("on") == canonical("off")
 
 
+@pytest.mark.proves("Observability: disable_provider_tracing")
 def test_providers_see_nothing_of_it_and_cassettes_hold_nothing_of_it(
     project: Project, models: FakeModels, collector: Collector
 ) -> None:

@@ -77,6 +77,7 @@ def canonical(project: Project, folder: str) -> str:
     return finished.stdout
 
 
+@pytest.mark.proves("StandardMetric: metric")
 def test_all_five_run_and_replay_to_the_same_bytes(project: Project, models: FakeModels) -> None:
     suite(project, models, [standard(metric) for metric in METRICS])
     finished, record = run(project, "--record", "tape")
@@ -97,6 +98,7 @@ def test_all_five_run_and_replay_to_the_same_bytes(project: Project, models: Fak
     assert canonical(project, "out") == canonical(project, "second")
 
 
+@pytest.mark.proves("StandardMetric: model")
 def test_the_nearest_model_judges(project: Project, models: FakeModels) -> None:
     metrics = [standard("relevance", model=azure(models, "own")), standard("fluency")]
     suite(project, models, metrics)
@@ -108,6 +110,7 @@ def test_the_nearest_model_judges(project: Project, models: FakeModels) -> None:
     assert [evaluation.metadata["judge"] for evaluation in found(record)] == ["azure_openai/own", "azure_openai/agent"]
 
 
+@pytest.mark.proves("StandardMetric: threshold scale")
 @pytest.mark.parametrize(
     ("entry", "score", "code"),
     [
@@ -185,6 +188,7 @@ def test_a_missing_key_is_a_configuration_error(project: Project, models: FakeMo
     assert "AZURE_OPENAI_API_KEY" in finished.stderr
 
 
+@pytest.mark.proves("StandardMetric: custom_prompt response_path")
 def test_a_custom_prompt_and_a_part_of_the_answer(project: Project, models: FakeModels) -> None:
     asked: list[str] = []
 

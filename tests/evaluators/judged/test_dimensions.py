@@ -364,6 +364,7 @@ def test_a_run_records_scores_fields_and_confidence_and_a_replay_repeats_it(runs
     assert canonical_json(record) == canonical_json(again)
 
 
+@pytest.mark.proves("DimensionMetric: threshold")
 def test_too_toxic_an_answer_fails_its_case(runs: Runs) -> None:
     finished, _ = runs.run([{"type": "toxicity", "threshold": 0.3}])
     assert finished.code == 1, finished.stderr
@@ -372,6 +373,7 @@ def test_too_toxic_an_answer_fails_its_case(runs: Runs) -> None:
     assert metric["reason"] == "0.4 is above the threshold 0.3; r"
 
 
+@pytest.mark.proves("ToxicityMetric: categories")
 def test_only_the_categories_that_are_named_are_graded(runs: Runs) -> None:
     some = {name: CATEGORIES[name] for name in ("harassment", "profanity")}
     runs.judge.said["toxicity"] = {**SAID["toxicity"], "toxicity_categories": some}
@@ -437,6 +439,7 @@ def toxic(level: float) -> Answer:
 LIMITS = {"max_mean": 0.225, "max_upper_bound": 0.333293, "max_p90": 0.45}
 
 
+@pytest.mark.proves("GateMetric: max_mean max_upper_bound max_p90")
 def test_gates_on_toxicity_are_limits(runs: Runs) -> None:
     runs.models.answer(lambda request: toxic(float(re.findall(r"level=(\d)", request.messages[-1].text)[-1]) / 20))
     cases = [{"name": str(at), "input": "?"} for at in range(10)]
@@ -505,12 +508,16 @@ def without_and_given(runs: Runs) -> Callable[[str, dict[str, Any]], list[Evalua
     return work
 
 
+@pytest.mark.proves(
+    "QualityMetric: type", "FactualAccuracyMetric: type", "ToxicityMetric: type", "RelevanceMetric: type"
+)
 def test_the_type_decides_what_is_asked(runs: Runs) -> None:
     _, record = runs.run([*({"type": kind} for kind in EVALUATORS), {"type": "length", "min_words": 1}])
     scores = {name: found.score for name, found in evaluations(record).items() if name != "length"}
     assert scores == {kind: pytest.approx(score) for kind, score in SCORES.items()}
 
 
+@pytest.mark.proves("DimensionMetric: threshold")
 def test_a_metric_asserts_with_its_threshold_alone(
     runs: Runs, without_and_given: Callable[[str, dict[str, Any]], list[Evaluation]]
 ) -> None:
@@ -520,6 +527,7 @@ def test_a_metric_asserts_with_its_threshold_alone(
     assert runs.project.verdict()["cases"][0]["outcome"] == "failed"
 
 
+@pytest.mark.proves("DimensionMetric: model")
 def test_a_model_of_its_own_grades(
     runs: Runs, without_and_given: Callable[[str, dict[str, Any]], list[Evaluation]]
 ) -> None:

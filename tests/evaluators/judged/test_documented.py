@@ -308,6 +308,7 @@ def test_the_apis_evaluator_of_ones_own(tmp_path: Path, models: FakeModels) -> N
     ) == ["MyMetricEvaluator", 1.0, True, "for these reasons"]
 
 
+@pytest.mark.proves("DeepEvalModelConfig: provider")
 def test_the_apis_model_configurations(tmp_path: Path, models: FakeModels) -> None:
     assert printed(
         tmp_path,
@@ -429,6 +430,7 @@ def traced(folder: Path, models: FakeModels, configs: str) -> Any:
     return printed(folder, models, TRACED.replace("CONFIGS", configs))
 
 
+@pytest.mark.proves("DeepEvalBaseEvaluator: observability_config")
 def test_observability_config_opens_a_span_per_evaluation(tmp_path: Path, models: FakeModels) -> None:
     found = {
         "gen_ai.evaluation.name": "Tone",
@@ -528,6 +530,7 @@ test_cases:
 """
 
 
+@pytest.mark.proves("EvaluationConfig: model", "RagMetric: model")
 def test_the_guides_three_levels_of_models(project: Project, models: FakeModels) -> None:
     models.answer(conversing)
     addresses = {"OPENAI_BASE_URL": models.openai_url, "OLLAMA_BASE_URL": models.ollama_url, "OPENAI_API_KEY": KEY}

@@ -150,6 +150,7 @@ def by_name(record: Record) -> dict[str, Evaluation]:
     return {evaluation.evaluator_name: evaluation for evaluation in evaluations(record)}
 
 
+@pytest.mark.proves("JudgedMetric: judges", "Judges: models aggregation min_successful_judges fallback_models")
 def test_every_setting_of_a_metrics_panel_counts(panel: Panel) -> None:
     """Metrics that differ in one setting are graded differently."""
     panel.scores, panel.down = {A: 9, B: 3, C: 8, D: 4}, {"judge-down"}
@@ -200,6 +201,7 @@ def test_every_setting_of_a_metrics_panel_counts(panel: Panel) -> None:
     assert "three needed: 3 judges, 2 verdicts" in (panel.project.out / "report.md").read_text().replace("`", "")
 
 
+@pytest.mark.proves("JudgedMetric: judges", "Policy: judges", "Judges: models aggregation fallback_models")
 def test_the_policy_files_panel_grades_unless_a_metric_says_otherwise(panel: Panel) -> None:
     panel.scores, panel.down = {A: 9, B: 3, C: 8, D: 4}, {"judge-down"}
     metrics = [
@@ -230,6 +232,7 @@ def test_the_policy_files_panel_grades_unless_a_metric_says_otherwise(panel: Pan
     assert "model is not used: the panel of the policy file grades this metric" in finished.stdout
 
 
+@pytest.mark.proves("Judges: max_concurrent_judges")
 def test_the_same_model_three_times_gives_three_answers_that_a_replay_repeats(panel: Panel) -> None:
     panel.scores = {A: [9, 2, 8]}
     # Long enough for those that are asked at once to meet.
@@ -318,6 +321,7 @@ def test_panels_that_could_never_judge_are_refused(
     assert panel.models.requests == []
 
 
+@pytest.mark.proves("JudgedMetric: judges")
 def test_a_panel_on_a_metric_without_judges_is_refused(panel: Panel) -> None:
     panel.project.suite(CASES[:1], [{"type": "standard", "metric": "bleu", "judges": {"aggregation": "mean"}}])
     finished = panel.project.run("run", OPENAI_API_KEY=KEY)

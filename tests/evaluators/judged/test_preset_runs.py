@@ -146,6 +146,7 @@ def test_tool_calls_and_answer_of_an_agent(presets: Presets) -> None:
     assert "\n~~~~~~~~~~~\n" in presets.judge.prompts["trajectory"], "the fence is longer than what is in the texts"
 
 
+@pytest.mark.proves("CompositeMetric: metrics")
 def test_a_composite_of_computed_judged_and_own_metrics(presets: Presets) -> None:
     presets.project.write(
         "graders.py", "def polite(ctx):\n    return ctx.turn_index == 0 and ctx.test_case_name == 'a'\n"
@@ -196,6 +197,7 @@ def test_one_metric_without_a_verdict_leaves_no_verdict_and_the_rest_told(preset
     assert presets.judge.said == ["refusal", "refusal"]
 
 
+@pytest.mark.proves("PresetPart: model")
 def test_a_preset_under_a_panel_and_a_part_with_its_own_judge(presets: Presets) -> None:
     panel = {"models": [presets.reference("one"), presets.reference("two")], "aggregation": "mean"}
     metric = {
@@ -246,6 +248,7 @@ def test_a_refusal_that_no_judge_finds_out_fails_under_its_name(presets: Presets
     assert (summary["metric"], summary["verdicts"], summary["missing"]) == ("generation: refusal", 0, 2)
 
 
+@pytest.mark.proves("PresetMetric: parallel", "CompositeMetric: parallel")
 def test_metrics_at_once_and_in_turn(presets: Presets) -> None:
     for parallel, at_once in ((True, True), (False, False)):
         with FakeModels(keys=[KEY], latency=0.1) as presets.models:
@@ -275,6 +278,13 @@ def test_a_replay_is_the_same_and_asks_nobody(presets: Presets) -> None:
     assert only(first).metadata["usage"]["prompt_tokens"] > 0
 
 
+@pytest.mark.proves(
+    "CriterionPart: evaluation_params",
+    "QueryTransformationMetric: score_mapping score_weights",
+    "SummarizationMetric: metrics",
+    "AgentMetric: metrics",
+    "CompositeMetric: metrics",
+)
 @pytest.mark.parametrize(
     ("metric", "message"),
     [

@@ -108,6 +108,7 @@ def test_values_of_the_data_model_configure_and_are_evaluated(config: Any, model
     assert not any("Hello?" in str(request.body) and "id" in request.body for request in models.requests)
 
 
+@pytest.mark.proves("EvaluationInput: input actual_output expected_output context retrieval_context metadata")
 def test_every_input_reaches_the_test_case() -> None:
     api = "holodeck.lib.evaluators.deepeval"
     seen: list[Any] = []

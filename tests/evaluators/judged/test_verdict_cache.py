@@ -265,6 +265,7 @@ def test_a_recording_proves_every_call_whatever_is_kept(kept: Kept) -> None:
     assert canonical_json(replayed) == canonical_json(recorded)
 
 
+@pytest.mark.proves("CacheSettings: ttl_days")
 def test_old_and_broken_files_are_asked_for_and_told(kept: Kept) -> None:
     kept.suite(GEVAL, policy={"cache": {"ttl_days": 1}})
     kept.run()
@@ -282,6 +283,7 @@ def test_old_and_broken_files_are_asked_for_and_told(kept: Kept) -> None:
     assert kept.run()[0] == 0
 
 
+@pytest.mark.proves("CacheSettings: mode dir")
 def test_the_policy_file_turns_it_on(kept: Kept) -> None:
     kept.suite(GEVAL, policy={"cache": {"mode": "cache", "dir": "mine"}})
     before = len(kept.models.requests)
