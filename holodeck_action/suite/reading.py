@@ -1,7 +1,8 @@
 """YAML files as plain data with the position of everything.
 
 The C parser's events are turned into dicts and lists directly; positions are packed beside each container, so that a
-file of 10,000 cases costs little more than its data. Anchors, aliases, merge keys and implicit types are those of
+file of 10,000 cases costs little more than its data. PyYAML's nodes would take four times as long, and its C composer
+ends the process on a file of 100,000 open brackets. Anchors, aliases, merge keys and implicit types are those of
 PyYAML's safe loader, except that dates stay text and some scalars are kept as written (`_MODES`).
 """
 
