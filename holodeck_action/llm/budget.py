@@ -60,7 +60,7 @@ class Budget:
         self._tickets = 0
         self._queue: deque[tuple[Amount, asyncio.Future[int | None]]] = deque()
         self._refusal: str | None = None
-        self._told: Callable[[str], None] | None = None
+        self._on_refusal: Callable[[str], None] | None = None
 
     @property
     def spent(self) -> Amount:
@@ -79,15 +79,15 @@ class Budget:
         return self._refusal
 
     @contextmanager
-    def telling(self, told: Callable[[str], None]) -> Iterator[None]:
+    def telling(self, on_refusal: Callable[[str], None]) -> Iterator[None]:
         """Tell, within the block, that the budget is used up: once, with `refusal`, before the call is refused."""
-        self._told = told
+        self._on_refusal = on_refusal
         try:
             if self._refusal is not None:
-                told(self._refusal)
+                on_refusal(self._refusal)
             yield
         finally:
-            self._told = None
+            self._on_refusal = None
 
     async def reserve(self, amount: Amount) -> int:
         """Reserve room; first come, first served.
@@ -170,8 +170,8 @@ class Budget:
                 f"the budget of {self.max_tokens:,} tokens is used up: {self._spent_tokens:,} of them in {calls}, "
                 f"and the next one may take {amount.tokens:,}"
             )
-        if self._told is not None:
-            self._told(self._refusal)
+        if self._on_refusal is not None:
+            self._on_refusal(self._refusal)
 
 
 class Spending:
@@ -231,11 +231,11 @@ class Spending:
 
     def _actual(self, call: Call, answer: Answer, guess: Tokens, reservation: Amount) -> Amount:
         record = record_of(call, answer, self._price)
-        told = record.tokens
+        reported = record.tokens
         tokens = replace(
-            told,
-            prompt=guess.prompt if told.prompt is None else told.prompt,
-            completion=guess.completion if told.completion is None else told.completion,
+            reported,
+            prompt=guess.prompt if reported.prompt is None else reported.prompt,
+            completion=guess.completion if reported.completion is None else reported.completion,
         )
         if self._budget.max_cost_usd is None:
             return Amount(_sum(tokens))

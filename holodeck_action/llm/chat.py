@@ -193,7 +193,7 @@ class ChatModel:
         native = None if schema is None else _native(built, plan, parameters, schema)
         self._parameters = parameters if native is None else native
         # A model without structured output is told the schema with its instructions.
-        self._told = "" if schema is None or native is not None else asking_for(schema)
+        self._schema_words = "" if schema is None or native is not None else asking_for(schema)
         self._request = direct.model_request
 
     async def ask(self, messages: Sequence[ModelMessage]) -> ChatAnswer:
@@ -222,15 +222,15 @@ class ChatModel:
             for call in response.tool_calls
         )
         truncated, refused = response.finish_reason == "length", refusal is not None
-        return ChatAnswer(text, response, self._usage(response), calls, truncated, refused, bool(self._told))
+        return ChatAnswer(text, response, self._usage(response), calls, truncated, refused, bool(self._schema_words))
 
     def _with_schema(self, messages: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
         """Return the messages, the last request's instructions with the schema that has no other way to the model."""
         last = messages[-1]
-        if not self._told or last.kind != "request":
+        if not self._schema_words or last.kind != "request":
             return messages
-        told = f"{last.instructions}\n\n{self._told}" if last.instructions else self._told
-        return [*messages[:-1], replace(last, instructions=told)]
+        instructions = f"{last.instructions}\n\n{self._schema_words}" if last.instructions else self._schema_words
+        return [*messages[:-1], replace(last, instructions=instructions)]
 
     def _usage(self, response: ModelResponse) -> Usage:
         usage = response.usage

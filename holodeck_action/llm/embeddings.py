@@ -83,9 +83,9 @@ class EmbeddingPlan:
         return self.model.deployments
 
     @property
-    def shown(self) -> str:
+    def title(self) -> str:
         """The model as messages name it."""
-        return self.model.shown
+        return self.model.title
 
 
 def resolve_embedding(
@@ -144,9 +144,9 @@ class Embedder:
         self._length: int | None = plan.dimensions
 
     @property
-    def shown(self) -> str:
+    def title(self) -> str:
         """The model as messages name it."""
-        return self.plan.shown
+        return self.plan.title
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed texts, several requests at once.

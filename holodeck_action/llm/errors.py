@@ -69,12 +69,12 @@ def filtered(plan: ModelPlan, details: Mapping[str, Any] | None) -> ModelCallErr
         if isinstance(result, Mapping) and result.get("filtered")
     )
     reason = f" ({', '.join(named)})" if named else ""
-    return _error(plan, f"the content filter of {plan.shown} let no answer through{reason}", "content_filter", None)
+    return _error(plan, f"the content filter of {plan.title} let no answer through{reason}", "content_filter", None)
 
 
 def malformed(plan: ModelPlan, reason: str) -> ModelCallError:
     """Describe an answer that is none."""
-    return _error(plan, f"{plan.shown} gave a broken answer: {excerpt(reason, _DETAIL)}", "bad_reply", None)
+    return _error(plan, f"{plan.title} gave a broken answer: {excerpt(reason, _DETAIL)}", "bad_reply", None)
 
 
 def _classify(error: Exception, plan: ModelPlan) -> tuple[str, str]:
@@ -82,7 +82,7 @@ def _classify(error: Exception, plan: ModelPlan) -> tuple[str, str]:
     import httpx2
     from pydantic_ai import exceptions
 
-    name, status = plan.shown, getattr(error, "status_code", None)
+    name, status = plan.title, getattr(error, "status_code", None)
     with_status = "" if status is None else f" (status {status})"
     words = _detail(error).lower() if status == 400 else ""
     if _FILTERED_WORDS in words or _FILTERED & set(_codes(getattr(error, "body", None))):

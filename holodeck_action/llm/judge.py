@@ -175,7 +175,7 @@ class JudgeModel:
         refusal = refusal_of(response, self.plan)
         if refusal is not None:
             raise ModelCallError(
-                f"{self.plan.shown} refused to judge: {cut(refusal or 'it declined', 200)}",
+                f"{self.plan.title} refused to judge: {cut(refusal or 'it declined', 200)}",
                 "refused",
                 {"provider": self.plan.provider, "model": self.plan.name},
             )

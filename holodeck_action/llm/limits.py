@@ -161,7 +161,7 @@ class AccountLimit:
     def __init__(
         self,
         next_link: Link,
-        shown: str,
+        label: str,
         most: int,
         *,
         monotonic: Callable[[], float],
@@ -174,7 +174,7 @@ class AccountLimit:
 
         Args:
             next_link: what sends.
-            shown: the account, for messages.
+            label: the account, for messages.
             most: requests that are never exceeded, at least 1.
             monotonic: seconds.
             pause: waits for seconds.
@@ -183,7 +183,7 @@ class AccountLimit:
             patience_s: least seconds after which a call hangs.
         """
         self._next = next_link
-        self._shown = shown
+        self._label = label
         self._most = most
         self._monotonic, self._pause, self._now = monotonic, pause, now
         self._least_patience_s = patience_s
@@ -321,7 +321,7 @@ class AccountLimit:
 
     def _given_up(self) -> WireError:
         return WireError(
-            f"{self._shown} has refused every call for {self._gate.refused_for(self._monotonic()):.0f} s because of "
+            f"{self._label} has refused every call for {self._gate.refused_for(self._monotonic()):.0f} s because of "
             "its rate limit; lower `limits.concurrency`, or let calls wait longer by `limits.rate_limit_wait_s`",
             "rate_limited",
             status=429,

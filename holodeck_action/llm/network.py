@@ -23,7 +23,7 @@ MAX_BODY_BYTES = 64_000_000
 _FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive"})
 
 
-def shown(account: Account) -> str:
+def account_label(account: Account) -> str:
     """Return who is asked, for messages: provider and host, without path, user and password."""
     parts = urlsplit(account.base_url)
     host = parts.hostname or "?"
@@ -38,7 +38,7 @@ class Network:
     """Sends requests of one account."""
 
     def __init__(self, account: Account, transport: httpx2.AsyncBaseTransport, monotonic: Callable[[], float]) -> None:
-        self._shown = shown(account)
+        self._label = account_label(account)
         self._transport = transport
         self._monotonic = monotonic
 
@@ -61,23 +61,23 @@ class Network:
                 finally:
                     await response.aclose()
         except TimeoutError:
-            message = f"{self._shown} did not answer within {ATTEMPT_S:g} s"
+            message = f"{self._label} did not answer within {ATTEMPT_S:g} s"
             raise WireError(message, "timeout", retry_worthy=True) from None
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             reason = str(error) or "no connection in time"
-            raise WireError(f"{self._shown} cannot be reached: {reason}", "connect", retry_worthy=True) from None
+            raise WireError(f"{self._label} cannot be reached: {reason}", "connect", retry_worthy=True) from None
         except httpx2.DecodingError:
-            message = f"{self._shown} answered with a broken compressed body"
+            message = f"{self._label} answered with a broken compressed body"
             raise WireError(message, "malformed", retry_worthy=True) from None
         except httpx2.RequestError as error:
             # The texts of protocol errors may quote what was sent, header values too.
-            message = f"{self._shown} broke off the exchange ({type(error).__name__})"
+            message = f"{self._label} broke off the exchange ({type(error).__name__})"
             retry = not isinstance(error, (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError))
             raise WireError(message, "disconnected", retry_worthy=retry) from None
         latency = self._monotonic() - started
         kind = response.headers.get("content-type", "")
         if 200 <= response.status_code < 300:
-            payload = check(kind, body, self._shown)
+            payload = check(kind, body, self._label)
         else:
             try:
                 payload = parse(kind, body)
@@ -92,5 +92,5 @@ class Network:
             async for chunk in chunks:
                 data += chunk
                 if len(data) > MAX_BODY_BYTES:
-                    raise WireError(f"{self._shown} answered with more than {MAX_BODY_BYTES} bytes", "too_large")
+                    raise WireError(f"{self._label} answered with more than {MAX_BODY_BYTES} bytes", "too_large")
         return bytes(data)

@@ -44,13 +44,13 @@ def parse(content_type: str, body: bytes) -> Any:
     return json.loads(body)
 
 
-def check(content_type: str, body: bytes, shown: str) -> Any:
+def check(content_type: str, body: bytes, label: str) -> Any:
     """Parse the body of a successful answer and see that it is whole.
 
     Args:
         content_type: the header.
         body: unpacked.
-        shown: who answered, for messages.
+        label: who answered, for messages.
 
     Returns:
         What `parse` returns.
@@ -62,7 +62,7 @@ def check(content_type: str, body: bytes, shown: str) -> Any:
         payload = parse(content_type, body)
     except (ValueError, RecursionError):
         raise WireError(
-            f"{shown} answered with a body that is not the JSON of its interface", "malformed", retry_worthy=True
+            f"{label} answered with a body that is not the JSON of its interface", "malformed", retry_worthy=True
         ) from None
     if not isinstance(payload, list):
         return payload
@@ -74,13 +74,13 @@ def check(content_type: str, body: bytes, shown: str) -> Any:
         if error:
             name = _name(error)
             raise WireError(
-                f"{shown} broke off its answer with an error{f' ({name})' if name else ''}",
+                f"{label} broke off its answer with an error{f' ({name})' if name else ''}",
                 "stream_error",
                 retry_worthy=not name or name in _PASSING,
             )
         done = done or event.get("type") == "message_stop" or event.get("done") is True or _finished(event)
     if not done:
-        raise WireError(f"{shown} broke off its answer before the end", "truncated", retry_worthy=True)
+        raise WireError(f"{label} broke off its answer before the end", "truncated", retry_worthy=True)
     return payload
 
 

@@ -114,7 +114,7 @@ class ModelPlan:
     reasoning: Reasoning = field(default_factory=Reasoning)
 
     @property
-    def shown(self) -> str:
+    def title(self) -> str:
         """The model as messages name it, such as `OpenAI model gpt-4o`."""
         noun = "deployment" if self.provider == "azure_openai" else "model"
         return f"{_PROVIDER_WORDS[self.provider]} {noun} {self.name}"

@@ -24,10 +24,10 @@ def input_messages(document: Any) -> list[Message]:
     if request.get("system"):
         found.append({"role": "system", "parts": _parts(request["system"])})
     for message in _list(request.get("messages")):
-        told = _mapping(message)
-        parts = _message_parts(told)
+        given = _mapping(message)
+        parts = _message_parts(given)
         if parts:
-            found.append({"role": str(told.get("role", "")), "parts": parts})
+            found.append({"role": str(given.get("role", "")), "parts": parts})
     return found
 
 

@@ -29,7 +29,7 @@ from holodeck_action.llm.calls import CALL, Account, Answer, Call, CallContext, 
 from holodeck_action.llm.cassette import Keys, Live, Recorder, Replay, Store
 from holodeck_action.llm.entries import Entries
 from holodeck_action.llm.limits import AccountLimit
-from holodeck_action.llm.network import Network, shown
+from holodeck_action.llm.network import Network, account_label
 from holodeck_action.llm.pauses import TimeLimit, clocks_around
 from holodeck_action.llm.retries import Retries
 from holodeck_action.llm.traced import call_ended, call_span
@@ -143,8 +143,8 @@ class Counts:
         self.failed += not answered
         if not answered or record.cached:
             return
-        told = (record.tokens.prompt, record.tokens.completion)
-        tokens = None if None in told else sum(count or 0 for count in told)
+        counts = (record.tokens.prompt, record.tokens.completion)
+        tokens = None if None in counts else sum(count or 0 for count in counts)
         self.tokens = None if self.tokens is None or tokens is None else self.tokens + tokens
         cost = record.cost_usd
         self.cost_usd = None if self.cost_usd is None or cost is None else self.cost_usd + cost
@@ -263,7 +263,7 @@ class Wire:
             network: Link = Network(call.account, self._transport(call.account), self._monotonic)
             limit = self._limits[call.account] = AccountLimit(
                 Losses(network) if self._budgets else network,
-                shown(call.account),
+                account_label(call.account),
                 self._settings.max_in_flight,
                 monotonic=self._monotonic,
                 pause=self._pause,
@@ -308,7 +308,7 @@ class Wire:
                 call.clocks = clocks_around(deadline)
                 return await self._chain(call)
         except TimeoutError:
-            message = f"{shown(call.account)} did not answer in the time this call had"
+            message = f"{account_label(call.account)} did not answer in the time this call had"
             raise WireError(message, "timeout") from None
 
     def _note(self, call: Call, record: CallRecord, answer: Answer | None, traced: Span) -> None:

@@ -204,7 +204,7 @@ def _azure_problem(suite: Suite, config: StandardMetric, environ: Mapping[str, s
     except ModelConfigError as error:
         return str(error)
     return (
-        f"is graded by models of provider azure_openai alone, and {other.shown} is none: give it a `model` of that "
+        f"is graded by models of provider azure_openai alone, and {other.title} is none: give it a `model` of that "
         f"provider, or migrate to {MIGRATION[config.metric]}"
     )
 
@@ -238,7 +238,7 @@ def plans_of(suite: Suite, config: MetricModel, environ: Mapping[str, str]) -> t
         for plan in fallbacks:
             if _same_model(plan, tested):
                 raise ModelConfigError(
-                    f"fallback_models of {panel.origin} name the model under test ({plan.shown}), which must not "
+                    f"fallback_models of {panel.origin} name the model under test ({plan.title}), which must not "
                     "stand in as its own judge: name another one"
                 )
     return (*judges, *fallbacks)

@@ -259,7 +259,7 @@ def _unlimited(settings: RunnerSettings, plans: Sequence[ModelPlan]) -> Iterator
         # Azure's answers say which model stands behind a deployment.
         if plan.provider != "azure_openai" and list_price(plan.account, plan.name, Tokens(1000, 1000)) is None:
             yield (
-                f"{settings.block}.max_budget_usd does not limit {plan.shown}, whose price is not known; "
+                f"{settings.block}.max_budget_usd does not limit {plan.title}, whose price is not known; "
                 "budget.max_tokens would"
             )
 

@@ -353,6 +353,6 @@ def check_price(plan: ModelPlan) -> None:
     """
     if list_price(plan.account, plan.name, Tokens(1000, 1000)) is None:
         raise TargetError(
-            f"the price of {plan.shown} is not known, so that a budget in US dollars cannot hold: give one in tokens "
+            f"the price of {plan.title} is not known, so that a budget in US dollars cannot hold: give one in tokens "
             "(--max-tokens, or budget.max_tokens), or leave max-cost-usd out"
         )

@@ -216,7 +216,7 @@ class HierarchicalDocuments:
         plain = [file for file in made.files if not needs_reader(file)]
         if len(plain) < len(made.files):
             return (
-                f"tools.{entry.name}: contextual_embeddings makes a call of {writer.shown} for each chunk before the "
+                f"tools.{entry.name}: contextual_embeddings makes a call of {writer.title} for each chunk before the "
                 "first case; contextual_embeddings: false saves them"
             )
 
@@ -230,7 +230,7 @@ class HierarchicalDocuments:
             raise at_tool(suite, entry.name, "source", error.message) from None
         count = sum(len(self._read[entry.name, file.name].chunks) for file in plain)
         return (
-            f"tools.{entry.name}: contextual_embeddings makes {count} calls of {writer.shown} before the first "
+            f"tools.{entry.name}: contextual_embeddings makes {count} calls of {writer.title} before the first "
             "case, one for each chunk; contextual_embeddings: false saves them"
         )
 

@@ -60,7 +60,7 @@ async def contexts(
         if answer.refused or not text:
             what = "would not describe the chunk" if answer.refused else "answered nothing"
             hint = " (all of context_max_tokens may have gone into its reasoning)" if answer.truncated else ""
-            raise AgentError(f"{chunk.id}: {plan.shown} {what}{hint}", "tool_unavailable")
+            raise AgentError(f"{chunk.id}: {plan.title} {what}{hint}", "tool_unavailable")
         return text
 
     try:
