@@ -7,8 +7,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from typing import Any
 from holodeck_action.workers.errors import UserCodeError
 from holodeck_action.workers.failures import Places
 from holodeck_action.workers.frames import CONNECTION_LOST, HEADER, frame_limit, pack, unpack
-from holodeck_action.workers.processes import OutputTail, exit_phrase, kill_tree, marked_environment, new_mark
+from holodeck_action.workers.processes import OutputTail, ScriptProcess, exit_phrase, open_pipe
 
 OUTPUT_KEPT = 64 * 1024
 """Bytes of a call's output that are kept: the last ones."""
@@ -38,9 +36,6 @@ _KILLED_S = 5.0
 
 WORKER = Path(__file__).with_name("worker.py")
 """The script in which user code runs."""
-
-_PACKAGE_FOLDER = WORKER.parents[2]
-
 
 Imported = Callable[[Sequence[str]], None]
 """Takes absolute paths of files; user code may have forged them."""
@@ -87,44 +82,27 @@ class WorkerProcess:
         self._places = Places(str(folder), os.getcwd())
         self._loop = asyncio.get_running_loop()
         self._exit: asyncio.Future[int] = self._loop.create_future()
-        self._mark = new_mark()
         self._tail = OutputTail(OUTPUT_KEPT)
         self._printed = 0
         self._calls = 0
-        self._killed = False
         self._interrupted = False
         self._closing: asyncio.Task[None] | None = None
         self.gone: asyncio.Future[None] = self._loop.create_future()
         with ExitStack() as ours, ExitStack() as theirs:
-            self._connection, connection = socket.socketpair()
-            ours.callback(self._connection.close)
-            theirs.callback(connection.close)
-            self._output, output = _pipe(ours, theirs)
-            lifeline, self._lifeline = _pipe(theirs, ours)
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-P", "-u", str(script)),
-                    *(str(connection.fileno()), str(lifeline), str(folder), str(_PACKAGE_FOLDER)),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=(connection.fileno(), lifeline),
-                env=marked_environment(environ, self._mark),
-                start_new_session=True,
-            )
+            self._output, output = open_pipe(ours, theirs)
+            self._process = ScriptProcess(script, folder, environ, output=output)
+            ours.callback(self._process.disconnect)
             self._ours = ours.pop_all()
+        self._connection = self._process.connection
         self._connection.setblocking(False)
         os.set_blocking(self._output, False)
         self._loop.add_reader(self._output, self._read_output)
-        self._watch()
+        self._process.when_ended(self._ended_process)
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs. The system is asked, as the end of a process takes a moment to be noticed."""
-        if self._killed or self._exit.done():
-            return False
-        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        """Whether the process runs."""
+        return self._process.alive
 
     async def ask(self, request: Mapping[str, Any], timeout_s: float | None, max_bytes: int) -> Outcome:
         """Have the worker perform one call.
@@ -174,7 +152,7 @@ class WorkerProcess:
     def interrupt(self) -> None:
         """Break off the call under way, because the run ends: it fails, and its caller closes the worker."""
         self._interrupted = True
-        self._kill()
+        self._process.kill()
 
     def close(self) -> asyncio.Task[None]:
         """End the process and its descendants; at once after a call that was broken off, else by its own means first.
@@ -190,41 +168,14 @@ class WorkerProcess:
             with suppress(OSError):
                 self._connection.shutdown(socket.SHUT_WR)
             await asyncio.wait([self._exit], timeout=_EXIT_GRACE_S)
-        self._kill()
+        self._process.kill()
         await asyncio.wait([self._exit], timeout=_KILLED_S)
         self._loop.remove_reader(self._output)
         self._ours.close()
         self.gone.set_result(None)
 
-    def _kill(self) -> None:
-        # Once it is reaped, its number may belong to another process; its descendants were killed before.
-        if self.alive:
-            self._killed = True
-            kill_tree(self._process.pid, self._mark)
-
-    def _watch(self) -> None:
-        """Learn of the end of the process without polling."""
-        try:
-            descriptor = os.pidfd_open(self._process.pid)
-        except (AttributeError, OSError):
-            self._watch_in_thread()
-            return
-
-        def ended() -> None:
-            self._loop.remove_reader(descriptor)
-            os.close(descriptor)
-            self._ended_process()
-
-        self._loop.add_reader(descriptor, ended)
-
-    def _watch_in_thread(self) -> None:
-        """Wait without reaping, so that the process's number stays its own until its group is killed."""
-        waiting = self._loop.run_in_executor(None, os.waitid, os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
-        waiting.add_done_callback(lambda _: self._ended_process())
-
-    def _ended_process(self) -> None:
-        kill_tree(self._process.pid, self._mark)
-        self._exit.set_result(self._process.wait())
+    def _ended_process(self, code: int) -> None:
+        self._exit.set_result(code)
         # Whoever waits for an answer learns that none will come, even if a lost child holds the connection open.
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
@@ -288,7 +239,7 @@ class WorkerProcess:
         self._tail.feed(data)
         self._printed += len(data)
         if self._printed > MAX_OUTPUT:
-            self._kill()
+            self._process.kill()
             return False
         return True
 
@@ -296,14 +247,6 @@ class WorkerProcess:
         for _ in range(_DRAINS):
             if not self._read_output():
                 return
-
-
-def _pipe(read_end: ExitStack, write_end: ExitStack) -> tuple[int, int]:
-    """Open a pipe whose ends are closed with the given stacks."""
-    reading, writing = os.pipe()
-    read_end.callback(os.close, reading)
-    write_end.callback(os.close, writing)
-    return reading, writing
 
 
 def _failure(reference: str, error: Any, output: str) -> UserCodeError:

@@ -1,13 +1,19 @@
-"""Foreign processes: marking them, keeping the end of what they print, and ending them with all their descendants."""
+"""Processes of others: started in a group of their own, and ended with all their descendants."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import socket
+import subprocess
+import sys
 import time
 import uuid
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 
 MARK_VARIABLE = "HOLODECK_ACTION_PROCESS_MARK"
 """Environment variable by which the descendants of a process are found again."""
@@ -22,14 +28,151 @@ _KERNEL_THREAD = 0x0020_0000
 """Flag of processes that have no program."""
 
 
-def new_mark() -> str:
-    """Return a mark no other process carries."""
-    return uuid.uuid4().hex
+class KillableProcess:
+    """A process with its descendants, leader of a session and process group of its own."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environ: Mapping[str, str],
+        *,
+        folder: Path | None = None,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int = subprocess.DEVNULL,
+        stderr: int = subprocess.DEVNULL,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
+        """Start a program; no shell is involved.
+
+        Args:
+            arguments: program and arguments.
+            environ: the whole environment.
+            folder: working directory; None for the current one.
+            stdin: as `subprocess.Popen` takes it, and so are `stdout`, `stderr` and `pass_fds`.
+
+        Raises:
+            OSError: the program cannot be started.
+        """
+        # Its descendants inherit it, and are found again by it.
+        self._mark = uuid.uuid4().hex
+        self._killed = False
+        self._popen = subprocess.Popen(
+            arguments,
+            cwd=folder,
+            env={**environ, MARK_VARIABLE: self._mark},
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=pass_fds,
+            start_new_session=True,
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs. The system is asked, as the end of a process takes a moment to be noticed."""
+        if self._killed or self._popen.returncode is not None:
+            return False
+        return os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
+    def terminate(self) -> None:
+        """Ask the process and its group to end."""
+        if self.alive:
+            _signal_group(self._popen.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill the process and its descendants; one that has ended is left to `reap`."""
+        # Once it is reaped, its number may belong to another process.
+        if self.alive:
+            self._killed = True
+            _kill_tree(self._popen.pid, self._mark)
+
+    def reap(self) -> int:
+        """Wait for the end of the process, kill what it left behind, and return its exit code."""
+        if self._popen.returncode is None:
+            os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
+            _kill_tree(self._popen.pid, self._mark)
+        return self._popen.wait()
+
+    def when_ended(self, ended: Callable[[int], None]) -> None:
+        """Call `ended` with the exit code when the process has ended and is reaped, in the running event loop."""
+        loop = asyncio.get_running_loop()
+        try:
+            descriptor = os.pidfd_open(self._popen.pid)
+        except (AttributeError, OSError):
+            # Without reaping, so that the process's number stays its own until its group is killed.
+            waiting = loop.run_in_executor(None, os.waitid, os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
+            waiting.add_done_callback(lambda _: ended(self.reap()))
+            return
+
+        def noticed() -> None:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+            ended(self.reap())
+
+        loop.add_reader(descriptor, noticed)
 
 
-def marked_environment(environ: Mapping[str, str], mark: str) -> dict[str, str]:
-    """Return `environ` with the mark that `kill_tree` looks for."""
-    return {**environ, MARK_VARIABLE: mark}
+_PACKAGE_FOLDER = Path(__file__).parents[2]
+
+
+class ScriptProcess(KillableProcess):
+    """A Python process that runs a script of ours, with a connection to it; it ends when this process ends.
+
+    The script is given the file descriptors of the connection and the lifeline, a folder, and the folder that holds
+    our package.
+    """
+
+    def __init__(
+        self,
+        script: Path,
+        folder: Path,
+        environ: Mapping[str, str],
+        *,
+        current: Path | None = None,
+        output: int = subprocess.DEVNULL,
+    ) -> None:
+        """Start the process.
+
+        Args:
+            script: what it runs.
+            folder: an argument of the script.
+            environ: its whole environment.
+            current: its working directory; None for the current one.
+            output: where it writes its output and error output.
+
+        Raises:
+            OSError: the process cannot be started.
+        """
+        with ExitStack() as ours, ExitStack() as theirs:
+            self.connection, connection = socket.socketpair()
+            ours.callback(self.connection.close)
+            theirs.callback(connection.close)
+            # Nothing is ever written to it: it closes when this process ends.
+            lifeline, _ = open_pipe(theirs, ours)
+            super().__init__(
+                [
+                    *(sys.executable, "-P", "-u", str(script)),
+                    *(str(connection.fileno()), str(lifeline), str(folder), str(_PACKAGE_FOLDER)),
+                ],
+                environ,
+                folder=current,
+                stdout=output,
+                stderr=output,
+                pass_fds=(connection.fileno(), lifeline),
+            )
+            self._held = ours.pop_all()
+
+    def disconnect(self) -> None:
+        """Close the connection and the lifeline."""
+        self._held.close()
+
+
+def open_pipe(read_end: ExitStack, write_end: ExitStack) -> tuple[int, int]:
+    """Open a pipe whose ends are closed with the given stacks."""
+    reading, writing = os.pipe()
+    read_end.callback(os.close, reading)
+    write_end.callback(os.close, writing)
+    return reading, writing
 
 
 class OutputTail:
@@ -63,13 +206,13 @@ class OutputTail:
         self._cut = False
 
 
-def kill_tree(pid: int, mark: str) -> None:
+def _kill_tree(pid: int, mark: str) -> None:
     """Kill the process group led by `pid`, then every process that carries `mark`.
 
     The group holds all descendants that did not leave it. Those that started a session of their own are found by the
     mark they inherited, where the system has `/proc` (Linux); one that also cleared its environment escapes.
     """
-    signal_group(pid, signal.SIGKILL)
+    _signal_group(pid, signal.SIGKILL)
     for _ in range(_SWEEPS):
         marked, unsettled = _find(mark)
         for process in marked:
@@ -80,7 +223,7 @@ def kill_tree(pid: int, mark: str) -> None:
             time.sleep(_SETTLING_S)
 
 
-def signal_group(pid: int, number: signal.Signals) -> None:
+def _signal_group(pid: int, number: signal.Signals) -> None:
     """Send a signal to the process group led by `pid`; a group that is gone is no error."""
     try:
         os.killpg(pid, number)
