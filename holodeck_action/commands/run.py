@@ -47,9 +47,9 @@ from holodeck_action.scoring.custom_summary import with_custom_summary
 from holodeck_action.scoring.scoring import TurnScorer
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.targets.registry import describe
+from holodeck_action.targets.factory import describe
 from holodeck_action.text.plain import one_line
-from holodeck_action.tools.knowledge.planned import PlannedCalls
+from holodeck_action.tools.searching import PlannedCalls
 from holodeck_action.tracing.traces import FlushTime, traced_run
 from holodeck_action.workers.pool import WorkerPool
 

@@ -18,10 +18,10 @@ from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.targets import ModelTarget
 from holodeck_action.suite.values import Case, Turn
+from holodeck_action.targets.factory import describe
 from holodeck_action.targets.own import instructions_of
-from holodeck_action.targets.registry import describe
 from holodeck_action.text.plain import one_line
-from holodeck_action.tools.knowledge.planned import PlannedCalls
+from holodeck_action.tools.searching import PlannedCalls
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, target_problem, through
 from holodeck_action.suite.targets import AnyTarget, HttpTarget, ModelTarget
 from holodeck_action.suite.values import Suite
-from holodeck_action.targets.attachments.files import CaseFiles
-from holodeck_action.targets.base import Agent
-from holodeck_action.targets.registry import build_agent
+from holodeck_action.targets.case_files import CaseFiles
+from holodeck_action.targets.factory import build_agent
+from holodeck_action.targets.protocol import Agent
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import credentials_in, environment_secrets
 from holodeck_action.tools.mcp_settings import server_secrets
@@ -194,8 +194,7 @@ def _files(item: Prepared) -> CaseFiles | None:
     """
     if not any(turn.files for case in item.cases for turn in case.turns):
         return None
-    from holodeck_action.targets.attachments.building import build_files
-    from holodeck_action.targets.attachments.files import check_packages
+    from holodeck_action.targets.case_files import build_files, check_packages
 
     if isinstance(item.target, ModelTarget):
         check_packages(item.cases)

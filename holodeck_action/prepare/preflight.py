@@ -44,7 +44,7 @@ from holodeck_action.suite.policy import Gates
 from holodeck_action.suite.targets import OWN_MODEL, AnyTarget, ModelTarget, PythonTarget, WrittenTarget, parse_target
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.suite.variables import environment_for
-from holodeck_action.targets.registry import build_agent, describe
+from holodeck_action.targets.factory import build_agent, describe
 from holodeck_action.text.plain import storable_text
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets

@@ -12,7 +12,7 @@ from holodeck_action.results.record import CaseRecord
 from holodeck_action.suite.applicability import reads_tool_calls
 from holodeck_action.suite.policy import Gates, gates_answers
 from holodeck_action.suite.values import Case, Suite
-from holodeck_action.targets.base import Agent
+from holodeck_action.targets.protocol import Agent
 
 _SHOWN = 10
 

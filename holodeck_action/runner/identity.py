@@ -14,7 +14,7 @@ from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT
 from holodeck_action.suite.loader import graders
 from holodeck_action.suite.targets import AnyTarget, PythonTarget, RecordedTarget
 from holodeck_action.suite.values import Suite
-from holodeck_action.targets.registry import describe
+from holodeck_action.targets.factory import describe
 
 _CHUNK = 1 << 20
 

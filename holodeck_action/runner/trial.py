@@ -22,8 +22,8 @@ from holodeck_action.results.record import (
 )
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.attachments.files import CaseFiles
-from holodeck_action.targets.base import Agent, Attempt, Reply, Session
+from holodeck_action.targets.case_files import CaseFiles
+from holodeck_action.targets.protocol import Agent, Attempt, Reply, Session
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.spans import Scope, span

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.base import Reply, Session
-from holodeck_action.targets.conversation import Conversation
+from holodeck_action.targets.protocol import Conversation, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
 from holodeck_action.text.plain import excerpt

@@ -19,14 +19,13 @@ from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.hosts import is_loopback, shown_url
 from holodeck_action.suite.targets import HttpTarget
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.base import Reply, Session
-from holodeck_action.targets.conversation import Conversation
+from holodeck_action.targets.protocol import Conversation, Reply, Session
 from holodeck_action.targets.reply import known_only, reply_from_mapping
 from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tools.computing import Computing
-from holodeck_action.tools.paths import ReplyPaths
+from holodeck_action.tools.jsonpaths import ReplyPaths
 from holodeck_action.tools.templates import RequestTemplate
 
 if TYPE_CHECKING:

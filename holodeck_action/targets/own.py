@@ -20,17 +20,16 @@ from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.targets import ModelTarget
 from holodeck_action.suite.tools import FunctionTool, HierarchicalDocumentTool, MCPTool, PromptTool, VectorstoreTool
 from holodeck_action.suite.values import Case, Suite
-from holodeck_action.targets.attachments.files import CaseFiles
-from holodeck_action.targets.model import ModelAgent, ModelSession
+from holodeck_action.targets.answer_format import answer_format
+from holodeck_action.targets.case_files import CaseFiles
+from holodeck_action.targets.model_agent import ModelAgent, ModelSession
 from holodeck_action.targets.runner_block import RunnerSettings, runner_settings
-from holodeck_action.targets.structured import answer_format
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.tools.base import Tool, Toolkit
-from holodeck_action.tools.box import ToolSet
-from holodeck_action.tools.function import load_functions
-from holodeck_action.tools.knowledge.planned import PlannedCalls, PlansCalls
-from holodeck_action.tools.prompt import PromptTools, template_text
+from holodeck_action.tools.functions import load_functions
+from holodeck_action.tools.prompt_tools import PromptTools, template_text
+from holodeck_action.tools.searching import PlannedCalls, PlansCalls
+from holodeck_action.tools.toolbox import Tool, Toolkit, ToolSet
 from holodeck_action.workers.process import Imported
 
 
@@ -312,7 +311,7 @@ def _toolkits(means: Means) -> Iterator[Toolkit]:
             )
         )
     if any(isinstance(tool, MCPTool) for tool in tools):
-        from holodeck_action.tools.mcp import McpServers
+        from holodeck_action.tools.mcp_tools import McpServers
 
         yield McpServers(tools, checkout=suite.checkout, environ=means.environ, redactor=means.redactor)
     if any(isinstance(tool, VectorstoreTool) for tool in tools):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.base import Reply, Session
-from holodeck_action.targets.conversation import Conversation
+from holodeck_action.targets.protocol import Conversation, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.text.plain import cut_before
 from holodeck_action.workers.errors import UserCodeError

@@ -9,7 +9,7 @@ from pathlib import Path
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.base import Reply, Session
+from holodeck_action.targets.protocol import Reply, Session
 from holodeck_action.targets.reply import REPLY_KEYS, reply_from_mapping
 from holodeck_action.targets.transcripts import ADDRESS_KEYS, Row, open_transcript
 from holodeck_action.text.json_values import JSON_EXPANSION, kind_of, unknown_key

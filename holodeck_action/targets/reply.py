@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
-from holodeck_action.targets.base import Reply
+from holodeck_action.targets.protocol import Reply
 from holodeck_action.text.json_values import kind_of, unknown_key
 from holodeck_action.text.plain import excerpt, storable_text
 

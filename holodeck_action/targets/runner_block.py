@@ -10,7 +10,7 @@ from holodeck_action.llm.providers import Reasoning
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.backends import ClaudeConfig, OpenAIConfig, runner_block
 from holodeck_action.suite.errors import quoted
-from holodeck_action.tools.base import Tool
+from holodeck_action.tools.toolbox import Tool
 
 MOST_CALLS = 20
 """Calls of the model in one turn unless `max_turns` says otherwise: a model that goes round in circles is ended."""

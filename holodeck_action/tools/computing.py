@@ -15,7 +15,7 @@ SECONDS = 5.0
 MOST_BYTES = 64_000_000
 """Most bytes of what one computation gives, as JSON."""
 
-_MODULE = "holodeck_action.tools.mappings"
+_MODULE = "holodeck_action.tools.computations"
 _PROCESSES = 2
 """One that is busy to its deadline leaves another for all other turns."""
 _GRACE_S = 1.0
@@ -23,7 +23,7 @@ _GRACE_S = 1.0
 
 
 class Computing:
-    """Calls the functions of `holodeck_action.tools.mappings`; used within one event loop."""
+    """Calls the functions of `holodeck_action.tools.computations`; used within one event loop."""
 
     def __init__(self, environ: Mapping[str, str], seconds: float = SECONDS) -> None:
         """Prepare; no process is started yet.

@@ -19,30 +19,32 @@ from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.tools import HierarchicalDocumentTool
 from holodeck_action.suite.values import Suite
-from holodeck_action.tools.base import ToolResult
 from holodeck_action.tools.documents.kinds import kind_of
 from holodeck_action.tools.documents.reader import DocumentReader, missing_packages
-from holodeck_action.tools.knowledge.contexts import context_tokens, contexts
-from holodeck_action.tools.knowledge.embedding import at_tool, suite_embedder
-from holodeck_action.tools.knowledge.fusion import DIGITS, ordered
-from holodeck_action.tools.knowledge.notes import notes
-from holodeck_action.tools.knowledge.passages import Chunk, ChunkRules, Document, document
-from holodeck_action.tools.knowledge.planned import CONTEXTS, EMBEDDINGS, QUERIES, RERANKING, PlannedCalls
-from holodeck_action.tools.knowledge.reranking import Reranker, candidates
-from holodeck_action.tools.knowledge.search import ChunkSearch, SearchRules
-from holodeck_action.tools.knowledge.sources import SourceFile, needs_reader, source_text
-from holodeck_action.tools.knowledge.vectors import VectorIndex
+from holodeck_action.tools.knowledge.definitions import notes
+from holodeck_action.tools.knowledge.ranking import DIGITS, ChunkSearch, SearchRules, VectorIndex, ordered
+from holodeck_action.tools.knowledge.search_models import Reranker, candidates, context_tokens, contexts
+from holodeck_action.tools.knowledge.source_files import SourceFile, needs_reader, source_text
+from holodeck_action.tools.knowledge.structure import Chunk, ChunkRules, Document, document
 from holodeck_action.tools.searching import (
+    CONTEXTS,
+    EMBEDDINGS,
+    QUERIES,
+    RERANKING,
+    PlannedCalls,
     ambiguous_names,
     asked_query,
+    at_tool,
     check_name,
     definition_of,
     file_timeout_s,
     files_of,
     notices_of,
     result_of,
+    suite_embedder,
     told_apart,
 )
+from holodeck_action.tools.toolbox import ToolResult
 
 if TYPE_CHECKING:
     import numpy as np

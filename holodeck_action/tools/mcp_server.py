@@ -15,7 +15,6 @@ from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.hosts import shown_url
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.tools.base import ToolError
 from holodeck_action.tools.mcp_settings import ServerPlan, StdioServer
 from holodeck_action.tools.mcp_streams import (
     MAX_MESSAGE,
@@ -25,6 +24,7 @@ from holodeck_action.tools.mcp_streams import (
     sse_streams,
     stdio_streams,
 )
+from holodeck_action.tools.toolbox import ToolError
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession

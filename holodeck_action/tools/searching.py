@@ -1,23 +1,125 @@
-"""What all tools that search documents share: how the model sees them, and how their hits are handed over."""
+"""What all tools that search documents share: embedding, planned calls, the definition for the model, and hits."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 from holodeck_action.llm.chat import ToolDefinition
+from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.embeddings import Embedder, resolve_embedding
 from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.llm.providers import ModelConfigError, ModelPlan
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import Database, HierarchicalDocumentTool, VectorstoreTool
 from holodeck_action.suite.values import Suite
-from holodeck_action.tools.base import ToolError, ToolResult
-from holodeck_action.tools.knowledge.embedding import at_tool
 from holodeck_action.tools.knowledge.records import KINDS
-from holodeck_action.tools.knowledge.sources import SourceFile, left_out, source_files
+from holodeck_action.tools.knowledge.source_files import SourceFile, left_out, source_files
+from holodeck_action.tools.toolbox import ToolError, ToolResult
+
+CONTEXTS = "contexts of chunks"
+EMBEDDINGS = "embeddings of documents"
+QUERIES = "embedding of the query"
+RERANKING = "reranking"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCalls:
+    """Calls of one model for one purpose, before the first case.
+
+    Attributes:
+        purpose: such as `contexts of chunks`.
+        model: who is asked.
+        calls: the least and the most.
+        prompt_tokens: of all calls together, the least and the most.
+        answer_tokens: of all answers together, at most; 0 for embeddings.
+        per_search: whether they are made for each search of the agent instead, whose number nobody can foretell.
+    """
+
+    purpose: str
+    model: ModelPlan
+    calls: tuple[int, int]
+    prompt_tokens: tuple[int, int] = (0, 0)
+    answer_tokens: int = 0
+    per_search: bool = False
+
+
+@runtime_checkable
+class PlansCalls(Protocol):
+    """Tools that can tell their calls."""
+
+    async def planned(self) -> Sequence[PlannedCalls]:
+        """Read the documents, which are kept for `open`, and reckon.
+
+        Raises:
+            AgentError: `tool_unavailable`, a file cannot be read.
+        """
+        ...
+
+
+def at_tool(suite: Suite, tool: str, field: str, message: str) -> TargetError:
+    """Return the error about a field of a tool, with the tool's line where it is known."""
+    mark = suite.tool_marks.get(tool)
+    place = "" if mark is None else f"{mark}: "
+    return TargetError(f"{place}tools.{tool}.{field}: {message}")
+
+
+def suite_embedder(suite: Suite, environ: Mapping[str, str], clients: Clients) -> Embedder:
+    """Return what embeds for the tools of a suite; nothing is asked yet.
+
+    Args:
+        suite: the suite; it has a tool that searches documents.
+        environ: the job's environment: keys and addresses.
+        clients: the wire.
+
+    Raises:
+        TargetError: tools that want different models, no key, or a package that is missing.
+    """
+    if importlib.util.find_spec("numpy") is None:
+        raise TargetError(
+            "searching documents needs numpy, which is not installed; "
+            "install it with: pip install 'holodeck-action[agents]'"
+        )
+    name, model = _common(suite, "embedding_model")
+    sized, dimensions = _common(suite, "embedding_dimensions")
+    try:
+        plan = resolve_embedding(
+            suite.agent, environ, model=model, dimensions=dimensions, where=f"tools.{sized or name or '*'}"
+        )
+    except ModelConfigError as error:
+        raise TargetError(str(error)) from error
+    return Embedder(plan, clients)
+
+
+def _common(suite: Suite, field: str) -> tuple[str | None, Any]:
+    """Return the first tool that gives a field, and the value that all of them give; None where none does.
+
+    Raises:
+        TargetError: two give different values.
+    """
+    first: tuple[str | None, Any] = (None, None)
+    for tool in suite.agent.tools or ():
+        if not isinstance(tool, VectorstoreTool | HierarchicalDocumentTool):
+            continue
+        value = getattr(tool, field, None)
+        if value is None:
+            continue
+        if first[1] is None:
+            first = tool.name, value
+        elif value != first[1]:
+            message = (
+                f"{quoted(str(value))} differs from {quoted(str(first[1]))} of tools.{first[0]}: "
+                "all tools that search documents share one embedding model"
+            )
+            raise at_tool(suite, tool.name, field, message)
+    return first
+
 
 SearchEntry = VectorstoreTool | HierarchicalDocumentTool
 

@@ -19,18 +19,19 @@ from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import VectorstoreTool
 from holodeck_action.suite.values import Suite
-from holodeck_action.tools.base import ToolResult
 from holodeck_action.tools.documents.kinds import kind_of
 from holodeck_action.tools.documents.reader import DocumentReader, missing_packages
 from holodeck_action.tools.knowledge.chunking import CHUNK_OVERLAP, CHUNK_SIZE, chunk_text
-from holodeck_action.tools.knowledge.embedding import at_tool, suite_embedder
-from holodeck_action.tools.knowledge.planned import EMBEDDINGS, QUERIES, PlannedCalls
+from holodeck_action.tools.knowledge.ranking import VectorIndex
 from holodeck_action.tools.knowledge.records import RecordError, RecordLayout, read_records, shown_fields
-from holodeck_action.tools.knowledge.sources import SourceFile, needs_reader, source_text
-from holodeck_action.tools.knowledge.vectors import VectorIndex
+from holodeck_action.tools.knowledge.source_files import SourceFile, needs_reader, source_text
 from holodeck_action.tools.searching import (
+    EMBEDDINGS,
+    QUERIES,
+    PlannedCalls,
     ambiguous_names,
     asked_query,
+    at_tool,
     check_name,
     definition_of,
     file_timeout_s,
@@ -38,8 +39,10 @@ from holodeck_action.tools.searching import (
     notices_of,
     result_of,
     searched_files,
+    suite_embedder,
     told_apart,
 )
+from holodeck_action.tools.toolbox import ToolResult
 
 _RECORDS_ONLY = (
     "meta_fields",

@@ -12,7 +12,7 @@ import requests
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from holodeck_action.tracing.plan import Console, Otlp
+from holodeck_action.tracing.traces import Console, Otlp
 
 _LOGGER = "opentelemetry"
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.base import Agent, Reply
+from holodeck_action.targets.protocol import Agent, Reply
 
 T = TypeVar("T")
 

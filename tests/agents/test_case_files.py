@@ -26,7 +26,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.targets import parse_target
 from holodeck_action.suite.values import Turn
-from holodeck_action.targets.attachments.building import build_files
+from holodeck_action.targets.case_files import build_files
 from holodeck_action.text.redaction import Redactor
 from tests.agents.attachments.site import Site, in_turn, page
 from tests.agents.documents.made import PNG, endless_pdf, excel, pdf, powerpoint, word

@@ -18,8 +18,8 @@ from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.values import Case
-from holodeck_action.targets.base import Reply
 from holodeck_action.targets.command import CommandAgent
+from holodeck_action.targets.protocol import Reply
 from tests.agents.conversations import MAX_BYTES, answer, ask, converse, failure, make_case, run
 
 ONE = make_case("one")

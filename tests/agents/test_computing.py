@@ -15,8 +15,8 @@ import pytest
 
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.targets import HttpTarget
-from holodeck_action.targets.base import Reply
 from holodeck_action.targets.http import HttpAgent
+from holodeck_action.targets.protocol import Reply
 from holodeck_action.tools.computing import Computing
 from holodeck_action.tools.templates import RequestTemplate
 from tests.agents.conversations import MAX_BYTES, ask, make_case

@@ -22,10 +22,8 @@ from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.errors import SourceMark, SuiteError
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.tools import FunctionTool
-from holodeck_action.tools.arguments import ArgumentSchema
-from holodeck_action.tools.base import ToolError, ToolResult
-from holodeck_action.tools.box import ToolBox, ToolSet
-from holodeck_action.tools.function import FunctionTools, load_functions
+from holodeck_action.tools.functions import FunctionTools, load_functions
+from holodeck_action.tools.toolbox import ArgumentSchema, ToolBox, ToolError, ToolResult, ToolSet
 from tests.agents.conversations import run
 from tests.usercode.support import running, wait_until, write
 

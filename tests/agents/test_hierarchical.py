@@ -18,9 +18,8 @@ from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.results.record import Record, TurnRecord
 from holodeck_action.suite.loader import load_suite
-from holodeck_action.tools.base import ToolError, ToolResult
 from holodeck_action.tools.hierarchical import HierarchicalDocuments
-from holodeck_action.tools.retrieval import chunks_of
+from holodeck_action.tools.toolbox import ToolError, ToolResult, chunks_of
 from tests.agents.conversations import run
 from tests.agents.documents.made import pdf
 from tests.cli.project import Project

@@ -18,8 +18,8 @@ from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.targets import HttpTarget
-from holodeck_action.targets.base import Reply
 from holodeck_action.targets.http import HttpAgent
+from holodeck_action.targets.protocol import Reply
 from tests.agents.conversations import MAX_BYTES, answer, ask, converse, failure, make_case, run
 from tests.agents.service import Handler, Received, Service
 

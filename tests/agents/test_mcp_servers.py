@@ -15,11 +15,9 @@ import pytest
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.tools import MCPTool
-from holodeck_action.tools.base import Tool, ToolError, ToolResult
-from holodeck_action.tools.mcp import McpServers
-from holodeck_action.tools.mcp_results import visible_names
 from holodeck_action.tools.mcp_settings import server_secrets
-from holodeck_action.tools.retrieval import chunks_of
+from holodeck_action.tools.mcp_tools import McpServers, visible_names
+from holodeck_action.tools.toolbox import Tool, ToolError, ToolResult, chunks_of
 from tests.agents.conversations import run
 from tests.agents.mcp_servers.starting import RUDE, SHOP, answering, mcp, served, servers, using
 from tests.usercode.support import running, wait_until

@@ -21,8 +21,8 @@ from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import Case
-from holodeck_action.targets.base import Reply
-from holodeck_action.targets.model import ModelAgent
+from holodeck_action.targets.model_agent import ModelAgent
+from holodeck_action.targets.protocol import Reply
 from tests.agents.conversations import MAX_BYTES, converse, make_case, run
 from tests.llm.models import Answer, FakeModels, Fault, Request
 
@@ -452,7 +452,7 @@ def test_a_missing_package_says_what_to_install(provider: str, package: str) -> 
         f"sys.modules[{package!r}] = None\n"
         "import httpx2\n"
         "from holodeck_action.results.agent_errors import TargetError\n"
-        "from holodeck_action.targets.model import ModelAgent\n"
+        "from holodeck_action.targets.model_agent import ModelAgent\n"
         "from holodeck_action.llm.providers import resolve_model\n"
         "from holodeck_action.suite.providers import LLMProvider\n"
         "class Clients:\n"

@@ -17,9 +17,9 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.tools import PromptTool as Entry
-from holodeck_action.tools.base import Tool, ToolError, ToolResult
-from holodeck_action.tools.prompt import PromptTools
-from holodeck_action.tools.prompts import PromptTemplate
+from holodeck_action.tools.prompt_tools import PromptTools
+from holodeck_action.tools.templates import PromptTemplate
+from holodeck_action.tools.toolbox import Tool, ToolError, ToolResult
 from tests.agents.conversations import run
 from tests.agents.test_model import config, live_wire
 from tests.agents.test_own import KEY, asking, assert_hidden, calling, openai, report

@@ -12,7 +12,7 @@ import pytest
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.values import Case
-from holodeck_action.targets.base import Reply
+from holodeck_action.targets.protocol import Reply
 from holodeck_action.targets.recorded import RecordedAgent
 from tests.agents.conversations import MAX_BYTES, answer, ask, failure, make_case, run
 

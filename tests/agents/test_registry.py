@@ -14,8 +14,8 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.targets import HttpTarget, parse_target
 from holodeck_action.suite.values import Suite
-from holodeck_action.targets.base import Reply
-from holodeck_action.targets.registry import build_agent, describe
+from holodeck_action.targets.factory import build_agent, describe
+from holodeck_action.targets.protocol import Reply
 from holodeck_action.workers.pool import WorkerPool
 from tests.agents.conversations import MAX_BYTES, converse, run
 from tests.agents.service import Service

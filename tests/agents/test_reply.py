@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
-from holodeck_action.targets.base import Reply
+from holodeck_action.targets.protocol import Reply
 from holodeck_action.targets.reply import reply_from_mapping
 
 

@@ -15,10 +15,10 @@ from holodeck_action.llm.providers import Effort, Reasoning, resolve_model
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.providers import LLMProvider
-from holodeck_action.targets.base import Reply
-from holodeck_action.targets.model import ModelAgent
+from holodeck_action.targets.model_agent import ModelAgent
+from holodeck_action.targets.protocol import Reply
 from holodeck_action.targets.runner_block import RunnerSettings, runner_settings
-from holodeck_action.tools.base import ToolResult
+from holodeck_action.tools.toolbox import ToolResult
 from tests.agents.conversations import MAX_BYTES, converse, make_case, run
 from tests.agents.test_model import config, live_wire
 from tests.agents.test_own import KEY, asking, assert_hidden, calling, function, openai, recorded_error, report

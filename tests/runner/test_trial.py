@@ -15,7 +15,7 @@ from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.base import Attempt, Reply
+from holodeck_action.targets.protocol import Attempt, Reply
 from holodeck_action.text.redaction import Redactor
 
 

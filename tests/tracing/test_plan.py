@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.suite.agent import Observability
-from holodeck_action.tracing.plan import Otlp, TracePlan, header_secrets, plan_traces
+from holodeck_action.tracing.traces import Otlp, TracePlan, header_secrets, plan_traces
 
 
 def planned(exporters: dict[str, Any] | None = None, environ: dict[str, str] | None = None, **traces: Any) -> TracePlan:

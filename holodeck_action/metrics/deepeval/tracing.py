@@ -29,7 +29,7 @@ def evaluation_span(name: str, given: Mapping[str, Any], config: Traces) -> Span
         EvaluationError: OpenTelemetry is not installed (code `not_installed`).
     """
     try:
-        from holodeck_action.tracing.program import program_span
+        from holodeck_action.tracing.otel import program_span
     except ImportError as error:
         raise EvaluationError(
             f"observability_config needs a package that is not installed ({error.name or error}); "

@@ -12,7 +12,7 @@ import openpyxl
 from openpyxl.utils import range_boundaries
 
 from holodeck_action.text.plain import cut
-from holodeck_action.tools.documents.content import UnreadableError, check_office, opened
+from holodeck_action.tools.documents.kinds import UnreadableError, check_office, opened
 
 _CELLS = re.compile(r"[A-Z]{1,3}[0-9]{1,7}(:[A-Z]{1,3}[0-9]{1,7})?|[A-Z]{1,3}:[A-Z]{1,3}|[0-9]{1,7}:[0-9]{1,7}")
 _MOST_NAMED = 20

@@ -20,11 +20,11 @@ MOST_TEXT = 16 << 20
 
 _PACKAGE = "holodeck_action.tools.documents"
 _CONVERTERS: dict[Kind, str] = {
-    "html": f"{_PACKAGE}.office:html",
-    "pdf": f"{_PACKAGE}.pdf:pdf",
+    "html": f"{_PACKAGE}.markdown:html",
+    "pdf": f"{_PACKAGE}.markdown:pdf",
     "excel": f"{_PACKAGE}.excel:excel",
-    "word": f"{_PACKAGE}.office:word",
-    "powerpoint": f"{_PACKAGE}.office:powerpoint",
+    "word": f"{_PACKAGE}.markdown:word",
+    "powerpoint": f"{_PACKAGE}.markdown:powerpoint",
 }
 _WORKERS = 2
 _LONGEST_REASON = 300

@@ -1,4 +1,4 @@
-"""What a document says about its own words and sections: definitions, and references from section to section."""
+"""What a document says about its own words and sections: definitions, references, and the notes of them at a chunk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from holodeck_action.tools.knowledge.structure import Section
+from holodeck_action.tools.knowledge.structure import Document, Section
 
 _VERB = r"(?:means|shall mean|has the meaning|have the meaning|refers to|is defined as|includes)\b"
 _MARKED = re.compile(
@@ -157,3 +157,33 @@ def _sentence(text: str, start: int) -> str:
     sentence = " ".join(text[start : len(text) if end is None else end.start() + (end[0][0] in ".;")].split())
     sentence = sentence.replace("**", "").rstrip(";")
     return sentence if len(sentence) <= _LONGEST else f"{sentence[:_LONGEST]}…"
+
+
+_MOST = 10
+"""Definitions, and references, of one chunk."""
+
+
+def notes(document: Document, *, defined: bool, referred: bool) -> Iterator[str]:
+    """Yield what is added to each chunk of a document, empty for nothing.
+
+    Args:
+        document: with its chunks.
+        defined: whether definitions are added of words that a chunk uses and does not define itself.
+        referred: whether headings are added of sections that a chunk refers to and is not from.
+    """
+    glossary = Glossary(definitions(document.sections) if defined else ())
+    references = References(document.sections) if referred else None
+    for chunk in document.chunks:
+        lines: list[str] = []
+        plain = " ".join(chunk.text.replace("**", "").split())
+        used = [found.text for found in glossary.used(chunk.text) if found.text.rstrip("…") not in plain]
+        if used:
+            lines += ["Definitions:", *(f"- {text}" for text in used[:_MOST])]
+        targets = references.of(chunk.text, chunk.sections) if references is not None else ()
+        if targets:
+            lines.append("Refers to:")
+        for target in targets[:_MOST]:
+            found_in = document.chunk_of(target)
+            place = "" if found_in is None else f" ({found_in.id})"
+            lines.append(f"- {document.sections[target].title}{place}")
+        yield "\n".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holodeck_action.targets.attachments.addresses import refusal
+from holodeck_action.targets.downloads import refusal
 
 PUBLIC = ("93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "::ffff:93.184.216.34", "64:ff9b::5db8:d822")
 PRIVATE = (

@@ -6,11 +6,9 @@ from textwrap import dedent
 
 import pytest
 
-from holodeck_action.tools.knowledge.definitions import Glossary, References, definitions
+from holodeck_action.tools.knowledge.definitions import Glossary, References, definitions, notes
 from holodeck_action.tools.knowledge.headings import Domain
-from holodeck_action.tools.knowledge.notes import notes
-from holodeck_action.tools.knowledge.passages import ChunkRules, document
-from holodeck_action.tools.knowledge.structure import sections
+from holodeck_action.tools.knowledge.structure import ChunkRules, document, sections
 
 
 def defined(text: str) -> dict[str, str]:

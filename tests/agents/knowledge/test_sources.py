@@ -10,9 +10,8 @@ import pytest
 
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.tools.knowledge import sources
-from holodeck_action.tools.knowledge.html import text_of_html
-from holodeck_action.tools.knowledge.sources import SourceFile, left_out, source_files, source_text
+from holodeck_action.tools.knowledge import source_files as sources
+from holodeck_action.tools.knowledge.source_files import SourceFile, left_out, source_files, source_text, text_of_html
 
 
 def write(folder: Path, name: str, content: bytes = b"text") -> Path:

@@ -15,8 +15,8 @@ from typing import Any
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.tools import FunctionTool, MCPTool, ToolModel
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.tools.base import Tool
-from holodeck_action.tools.mcp import McpServers
+from holodeck_action.tools.mcp_tools import McpServers
+from holodeck_action.tools.toolbox import Tool
 from tests.agents.conversations import run
 from tests.usercode.support import wait_until
 

@@ -17,10 +17,9 @@ from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.tools import PromptTool as PromptEntry
 from holodeck_action.suite.tools import ToolModel
 from holodeck_action.text.plain import storable, storable_text
-from holodeck_action.tools.arguments import ArgumentSchema, parameters_schema
-from holodeck_action.tools.base import ToolError, ToolResult
 from holodeck_action.tools.computing import Computing
-from holodeck_action.tools.prompts import PromptTemplate
+from holodeck_action.tools.templates import PromptTemplate
+from holodeck_action.tools.toolbox import ArgumentSchema, ToolError, ToolResult, parameters_schema
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage

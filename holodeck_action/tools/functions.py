@@ -18,8 +18,7 @@ from holodeck_action.suite.errors import Problem, SourceMark, SuiteError, quoted
 from holodeck_action.suite.tools import FunctionTool as FunctionEntry
 from holodeck_action.suite.tools import ToolModel
 from holodeck_action.text.plain import cut, storable
-from holodeck_action.tools.arguments import ArgumentSchema, parameters_schema
-from holodeck_action.tools.base import ToolError, ToolResult
+from holodeck_action.tools.toolbox import ArgumentSchema, ToolError, ToolResult, parameters_schema
 from holodeck_action.workers.dedicated import DedicatedWorker
 from holodeck_action.workers.errors import UserCodeError
 from holodeck_action.workers.failures import CallError

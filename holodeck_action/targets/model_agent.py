@@ -19,13 +19,12 @@ from holodeck_action.llm.usage import list_price
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.results.record import Usage
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.attachments.files import CaseFiles
-from holodeck_action.targets.attachments.prompt import prompt
-from holodeck_action.targets.base import Attempt, Reply, Session
+from holodeck_action.targets.answer_format import AnswerFormat
+from holodeck_action.targets.case_files import CaseFiles, message_with_files
+from holodeck_action.targets.protocol import Attempt, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.targets.runner_block import RunnerSettings
-from holodeck_action.targets.structured import AnswerFormat
-from holodeck_action.tools.box import ToolBox, ToolSet
+from holodeck_action.tools.toolbox import ToolBox, ToolSet
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -160,7 +159,7 @@ class ModelAgent:
         """
         from pydantic_ai.messages import ModelRequest, UserPromptPart
 
-        asked = turn.input if self._files is None else prompt(await self._files.read(turn), turn.input)
+        asked = turn.input if self._files is None else message_with_files(await self._files.read(turn), turn.input)
         request = ModelRequest(parts=[UserPromptPart(asked)], instructions=self._instructions)
         deadline = None if self._turn_s is None else Deadline(self._turn_s, self._monotonic)
         spare = self._fallback is not None

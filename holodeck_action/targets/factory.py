@@ -16,7 +16,7 @@ from holodeck_action.suite.targets import (
     WrittenTarget,
 )
 from holodeck_action.suite.values import Suite
-from holodeck_action.targets.base import Agent
+from holodeck_action.targets.protocol import Agent
 from holodeck_action.workers.pool import WorkerPool
 
 

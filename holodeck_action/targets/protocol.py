@@ -1,9 +1,9 @@
-"""The agent protocol: who answers, one session per case and trial."""
+"""The agent protocol: who answers, one session for each case and trial, and what was said in it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation, Usage
 from holodeck_action.suite.values import Case, Turn
@@ -93,3 +93,37 @@ class Agent(Protocol):
     async def close(self) -> None:
         """Release what all conversations share."""
         ...
+
+
+class Conversation:
+    """The exchanges of one trial so far, turns that failed left out."""
+
+    def __init__(self, case: Case, trial: int) -> None:
+        self.case = case
+        self.trial = trial
+        self._history: list[tuple[str, str]] = []
+
+    def add(self, turn: Turn, response: str) -> None:
+        """Remember one exchange."""
+        self._history += [("user", turn.input), ("assistant", response)]
+
+    def history(self) -> list[dict[str, str]]:
+        """What was said before the turn at hand: `[{role: user|assistant, content: text}]`."""
+        return [{"role": role, "content": content} for role, content in self._history]
+
+    def request(self, turn: Turn) -> dict[str, Any]:
+        """Return the request for one turn, JSON values only.
+
+        `messages` is the history with this turn's input as last message, `files` are paths or URLs, `turn_config` is
+        the turn's, passed on as it is.
+        """
+        return {
+            "case": self.case.id,
+            "name": self.case.name,
+            "trial": self.trial,
+            "turn": turn.index,
+            "input": turn.input,
+            "messages": [*self.history(), {"role": "user", "content": turn.input}],
+            "files": [file.path or file.url for file in turn.files],
+            "turn_config": dict(turn.turn_config),
+        }

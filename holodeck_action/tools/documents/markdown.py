@@ -1,4 +1,4 @@
-"""PDF as Markdown (imported in the worker process only)."""
+"""PDF, Word, PowerPoint and HTML as Markdown (imported in the worker process only)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,43 @@ import io
 from collections.abc import Sequence
 
 from markitdown import StreamInfo
-from markitdown.converters import PdfConverter
+from markitdown.converters import DocxConverter, HtmlConverter, PdfConverter, PptxConverter
 from pypdfium2 import PdfDocument, PdfiumError
 
-from holodeck_action.tools.documents.content import UnreadableError, opened
+from holodeck_action.tools.documents.kinds import UnreadableError, check_office, opened
+
+
+def word(path: str, roots: Sequence[str] | None) -> str:
+    """Return the text of a .docx file, which must lie in one of the folders `roots`."""
+    with opened(path, roots) as file:
+        check_office(file, "word")
+        converter = DocxConverter()  # type: ignore[no-untyped-call]
+        return str(converter.convert(file, StreamInfo(extension=".docx")).markdown)
+
+
+def powerpoint(path: str, roots: Sequence[str] | None) -> str:
+    """Return the text of a .pptx file in one of the folders `roots`, slide by slide, with the notes."""
+    with opened(path, roots) as file:
+        check_office(file, "powerpoint")
+        converter = PptxConverter()  # type: ignore[no-untyped-call]
+        return str(converter.convert(file, StreamInfo(extension=".pptx")).markdown)
+
+
+def html(path: str, roots: Sequence[str] | None) -> str:
+    """Return the text of a page in UTF-8, which must lie in one of the folders `roots`.
+
+    Raises:
+        UnreadableError: it is not UTF-8.
+    """
+    with opened(path, roots) as file:
+        data = file.read()
+    try:
+        data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnreadableError(
+            f"it is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8"
+        ) from None
+    return str(HtmlConverter().convert(io.BytesIO(data), StreamInfo(extension=".html", charset="utf-8")).markdown)
 
 
 def pdf(path: str, roots: Sequence[str] | None, pages: Sequence[int] | None) -> str:

@@ -7,16 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-# What the functions import themselves: here it counts as start-up, not as work.
 import jinja2.sandbox  # noqa: F401
 import jsonpath  # noqa: F401
 import regex  # noqa: F401
 
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.text.json_values import parse_json
-from holodeck_action.tools.paths import ReplyPaths
-from holodeck_action.tools.prompts import PromptTemplate
-from holodeck_action.tools.templates import RequestTemplate
+from holodeck_action.tools.jsonpaths import ReplyPaths
+from holodeck_action.tools.templates import PromptTemplate, RequestTemplate
 from holodeck_action.workers.time_limit import OutOfTimeError, time_limit
 
 

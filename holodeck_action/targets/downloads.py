@@ -1,20 +1,66 @@
-"""One file from one URL: every address checked, redirects too, within a size."""
+"""Files of URLs on disk: every address checked, downloaded once per run, and kept between runs where that is wanted."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import ipaddress
+import os
+import shutil
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from holodeck_action import __version__
-from holodeck_action.targets.attachments.addresses import refusal
 
 if TYPE_CHECKING:
     import httpx2
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+"""Addresses that a gateway translates to the IPv4 address in their last 32 bits (RFC 6052)."""
+
+
+def refusal(address: str, *, public_only: bool) -> str | None:
+    """Say why nothing is downloaded from an address; None when it may be.
+
+    Args:
+        address: IPv4 or IPv6 in its usual form.
+        public_only: refuse everything that is not on the public internet. Link-local addresses, where clouds keep
+            the credentials of their machines, and groups of machines are refused everywhere.
+    """
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return f"{address!r:.80} is no address"
+    for each in _meant(found):
+        if each.is_link_local or each.is_multicast or each.is_unspecified:
+            return f"{address} is a link-local, multicast or unspecified address"
+        if public_only and not each.is_global:
+            return f"{address} is no public address, and CI is set"
+    return None
+
+
+def _meant(address: IPAddress) -> Iterator[IPAddress]:
+    """Yield an address, and the IPv4 address in it that is reached in its place."""
+    if isinstance(address, ipaddress.IPv4Address):
+        yield address
+        return
+    if address.ipv4_mapped is not None:
+        yield address.ipv4_mapped
+        return
+    yield address
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address in _NAT64:
+        yield ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+
 
 MOST_BYTES = 25_000_000
 """Most bytes of one file."""
@@ -61,7 +107,7 @@ class Fetcher:
         """Prepare; nothing is connected yet.
 
         Args:
-            public_only: refuse addresses that are not on the public internet (see `addresses.refusal`).
+            public_only: refuse addresses that are not on the public internet (see `refusal`).
             resolve: finds the addresses of a name.
         """
         self._public_only = public_only
@@ -211,3 +257,130 @@ async def _body(response: httpx2.Response) -> bytes:
 
 def _too_large() -> DownloadError:
     return DownloadError(f"it is larger than {MOST_BYTES // 1_000_000} MB; download what is needed of it before")
+
+
+ATTEMPTS = 3
+FIRST_PAUSE_S = 1.0
+"""Seconds before the second attempt, doubled before the third."""
+
+
+class Downloads:
+    """The files of the URLs that cases name; used within one event loop."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        *,
+        timeout_s: float,
+        cache: Path | None,
+        online: bool,
+        pause: Callable[[float], Awaitable[None]],
+    ) -> None:
+        """Prepare; nothing is downloaded or written yet.
+
+        Args:
+            fetcher: what asks the servers.
+            timeout_s: seconds one file may take, with all attempts (`execution.download_timeout`).
+            cache: folder in which files are kept between runs, under the SHA-256 of their URLs; None keeps none.
+            online: False in a replay, where only kept files are used.
+            pause: waits for seconds.
+        """
+        self._fetcher = fetcher
+        self._timeout_s = timeout_s
+        self._cache = cache
+        self._online = online
+        self._pause = pause
+        self._fetching: dict[tuple[str, bool], asyncio.Task[Path]] = {}
+        self._temporary: Path | None = None
+
+    async def path(self, url: str, *, cached: bool) -> Path:
+        """Return the file of a URL.
+
+        Args:
+            url: where it is.
+            cached: use and keep a copy between runs, if there is a folder for that.
+
+        Raises:
+            DownloadError: it cannot be had.
+        """
+        key = (url, cached)
+        if key not in self._fetching:
+            self._fetching[key] = asyncio.create_task(self._fetched(url, cached))
+        # Others may wait for it, too: whoever gives up waiting does not end it.
+        try:
+            return await asyncio.shield(self._fetching[key])
+        except DownloadError:
+            # Whoever needs it next may be luckier.
+            self._fetching.pop(key, None)
+            raise
+
+    async def close(self) -> None:
+        """End downloads under way and remove what is not kept."""
+        for task in self._fetching.values():
+            task.cancel()
+        await asyncio.gather(*self._fetching.values(), return_exceptions=True)
+        await self._fetcher.close()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    async def _fetched(self, url: str, cached: bool) -> Path:
+        name = hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
+        kept = self._cache / name if cached and self._cache is not None else None
+        if kept is not None and kept.is_file():
+            return kept
+        if not self._online:
+            raise DownloadError(
+                "a replay downloads nothing, and "
+                + (
+                    "the folder of execution.cache_dir has no copy of it; take that folder along from the recorded run"
+                    if kept is not None
+                    else "it is not kept between runs; record with execution.cache_enabled and without `cache: false`"
+                )
+            )
+        data = await self._within_time(url)
+        if kept is None:
+            if self._temporary is None:
+                self._temporary = Path(tempfile.mkdtemp(prefix="holodeck-action-"))
+            kept = self._temporary / name
+        try:
+            _write(kept, data)
+        except OSError as error:
+            raise DownloadError(
+                f"it cannot be kept: {error.strerror}; set execution.cache_dir to a folder that can be written"
+            ) from None
+        return kept
+
+    async def _within_time(self, url: str) -> bytes:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._tried(url)
+        except TimeoutError:
+            raise DownloadError(
+                f"it was not downloaded within {self._timeout_s:g} s; raise execution.download_timeout"
+            ) from None
+
+    async def _tried(self, url: str) -> bytes:
+        for attempt in range(ATTEMPTS - 1):
+            try:
+                return await self._fetcher.fetch(url)
+            except DownloadError as error:
+                if not error.transient:
+                    raise
+            await self._pause(FIRST_PAUSE_S * 2**attempt)
+        try:
+            return await self._fetcher.fetch(url)
+        except DownloadError as error:
+            raise DownloadError(f"{error.message}{f' ({ATTEMPTS} attempts)' if error.transient else ''}") from None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file in one step, so that nobody ever finds half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".download.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,22 +1,25 @@
-"""The files of a turn as its model and its metrics get them."""
+"""The files of cases as models and metrics get them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.checkout import MOST_FILE, Checkout, ReachError
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.attachments.downloads import Downloads
-from holodeck_action.targets.attachments.fetching import DownloadError
-from holodeck_action.targets.attachments.images import MOST_BYTES, media_type
+from holodeck_action.suite.variables import is_ci
+from holodeck_action.targets.downloads import DownloadError, Downloads, Fetcher, resolve
 from holodeck_action.tools.documents.kinds import Kind, kind_of
 from holodeck_action.tools.documents.reader import DocumentError, DocumentReader, missing_packages
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import UserContent
 
 _HTML = (b"<!doctype html", b"<html")
 
@@ -176,3 +179,69 @@ def _image(path: Path, checkout: Checkout) -> Image:
     if kind is None:
         raise DocumentError("it is no PNG, JPEG, GIF or WebP image")
     return Image(kind, data)
+
+
+MOST_BYTES = 20_000_000
+"""Most bytes of one image; what a single model takes may be less."""
+
+
+def media_type(data: bytes) -> str | None:
+    """Return the media type of a PNG, JPEG, GIF or WebP image; None for anything else."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return None
+
+
+def message_with_files(files: Sequence[Attachment], text: str) -> str | list[UserContent]:
+    """Return the user's message: a block for each file, then the input, joined by blank lines; images follow.
+
+    A block is `File: <path or URL>`, the description where there is one, and the file's text (format reference §1.8).
+    """
+    if not files:
+        return text
+    blocks = "\n\n".join([*map(_block, files), text])
+    images = [file.content for file in files if not isinstance(file.content, str)]
+    if not images:
+        return blocks
+    from pydantic_ai.messages import BinaryContent
+
+    return [blocks, *(BinaryContent(data=image.data, media_type=image.media_type) for image in images)]
+
+
+def _block(file: Attachment) -> str:
+    lines = [f"File: {file.name}"]
+    if file.description is not None:
+        lines.append(f"Description: {file.description}")
+    if isinstance(file.content, str):
+        lines.append(file.content)
+    return "\n".join(lines)
+
+
+def build_files(
+    checkout: Checkout,
+    *,
+    file_timeout_s: float,
+    download_timeout_s: float,
+    cache: Path | None,
+    online: bool,
+    environ: Mapping[str, str],
+) -> CaseFiles:
+    """Build the reader of case files; nothing is read, started or connected yet.
+
+    Args:
+        checkout: the suite's folder, and what may be read.
+        file_timeout_s: seconds one conversion may take.
+        download_timeout_s: seconds one download may take.
+        cache: folder in which downloads are kept between runs; None keeps none.
+        online: False in a replay, which downloads nothing.
+        environ: the job's environment; in CI nothing is downloaded from private networks.
+    """
+    fetcher = Fetcher(public_only=is_ci(environ), resolve=resolve)
+    downloads = Downloads(fetcher, timeout_s=download_timeout_s, cache=cache, online=online, pause=asyncio.sleep)
+    return CaseFiles(checkout, DocumentReader(timeout_s=file_timeout_s, environ=environ), downloads)

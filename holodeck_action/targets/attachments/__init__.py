@@ -1,1 +1,0 @@
-"""Files that cases give with their input: found, downloaded, and read for the model and the metrics."""
