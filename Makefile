@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint audit bench image-test requirements setup clean
+.PHONY: demo test lint audit bench image-test fields requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -41,6 +41,10 @@ bench: setup
 # Builds the image and tries it; needs a Docker engine, or root on Debian (scripts/build_image.sh says which).
 image-test: setup
 	engine="$$(scripts/build_image.sh holodeck-action:tested)" && IMAGE_ENGINE="$$engine" $(BIN)/pytest -m image tests/image
+
+# Renews docs/fields.md from the descriptions of the models and flags.
+fields: setup
+	$(BIN)/python -m scripts.build_field_reference
 
 # What the image needs before uv can read uv.lock; run it after a change of uv.lock.
 requirements: $(TOOLS)/bin/uv

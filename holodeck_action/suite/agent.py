@@ -30,46 +30,60 @@ Seconds = Annotated[Number, Field(gt=0.0)]
 
 
 class ExecutionConfig(FormatModel):
-    """Execution settings; None means that this file does not set it."""
+    """`execution`, in agent.yaml and config.yaml."""
 
     file_timeout: Seconds | None = None
-    """Seconds for reading one file; 30 when set nowhere."""
+    """Seconds that the conversion of one file may take; 30 when absent. Example: `60`."""
     llm_timeout: Seconds | None = None
-    """Seconds for one model call; 60 when set nowhere."""
+    """Seconds that the agent may take for a turn; 60 when absent. Example: `120`."""
     download_timeout: Seconds | None = None
-    """Seconds for one download; 30 when set nowhere."""
+    """Seconds that the download of one file may take, including retries; 30 when absent. Example: `60`."""
     cache_enabled: Flag | None = None
+    """Whether downloaded files are kept for later runs; true when absent."""
     cache_dir: MaybeText = None
+    """Folder of downloaded files, relative to agent.yaml; `.holodeck/cache` when absent. Example: `.cache/files`."""
     verbose: Flag | None = None
+    """Checked, not used."""
     quiet: Flag | None = None
+    """Checked, not used."""
     parallel_test_cases: Annotated[Integer, Field(ge=1)] | None = None
+    """Number of conversations at the same time; 10 when absent. Example: `4`."""
 
 
 class VectorstoreConfig(FormatModel):
-    """A named vector database."""
+    """A vector database in config.yaml. Checked, not used."""
 
     provider: NonBlank
+    """The kind of database. Example: `qdrant`."""
     connection_string: SecretText | None = None
+    """Its address, with credentials. Example: `${QDRANT_URL}`."""
     options: dict[str, Any] | None = None
+    """Further settings. Example: `{}`."""
 
 
 class ProjectConfig(FormatModel):
-    """A config.yaml: what several suites share."""
+    """config.yaml of the project, and of the user."""
 
     providers: dict[str, LLMProvider] | None = None
-    """Model references; the entry of a provider fills what `model` and `evaluations.model` leave out."""
+    """Settings of models by name. They complete `model` and `evaluations.model`. Example: `{openai: {provider: openai,
+    name: gpt-4o}}`."""
     vectorstores: dict[str, VectorstoreConfig] | None = None
+    """Databases by name. A notice says that they are not used. Example: `{docs: {provider: qdrant}}`."""
     execution: ExecutionConfig | None = None
+    """As in agent.yaml, with lower precedence."""
     deployment: dict[str, Any] | None = None
+    """Checked, not used. Example: `{}`."""
     mcp_servers: list[MCPTool] | None = None
-    """Appended to the tools unless a tool of that name exists."""
+    """Tools that are appended to those of the suite."""
 
 
 class Instructions(FormatModel):
-    """The system prompt: `inline` text or a `file` relative to agent.yaml."""
+    """`instructions`: the system prompt of the suite's own model. Exactly one key."""
 
     file: NonBlank | None = None
+    """A text file, relative to agent.yaml. Example: `instructions.md`."""
     inline: NonBlank | None = None
+    """The text itself. Example: `Answer questions about our shop.`."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Instructions:
@@ -87,52 +101,71 @@ def _not_bare_text(value: Any) -> Any:
 
 
 class NumericAxis(FormatModel):
-    """A setting that the optimizer may vary."""
+    """A setting that HoloDeck's optimizer may vary. Not used."""
 
     path: NonBlank
+    """Where the setting is in agent.yaml. Example: `model.temperature`."""
     type: Literal["float", "int", "categorical"]
+    """The type of its values. Example: `float`."""
     range: list[Any]
+    """Its values or bounds. Example: `[0.0, 1.0]`."""
 
 
 class TextualAxis(FormatModel):
-    """A text that the optimizer may rewrite."""
+    """A text that HoloDeck's optimizer may rewrite. Not used."""
 
     path: NonBlank
+    """Where the text is in agent.yaml. Example: `instructions.inline`."""
     max_chars: Annotated[Integer, Field(ge=1)] = 8000
+    """The longest text."""
 
 
 class OptimizerAxes(FormatModel):
-    """What the optimizer may vary."""
+    """What HoloDeck's optimizer may vary. Not used."""
 
     numeric: tuple[NumericAxis, ...] = ()
+    """Settings."""
     textual: tuple[TextualAxis, ...] = ()
+    """Texts."""
 
 
 class OptimizerPhase(FormatModel):
-    """Bounds of one phase of the optimizer."""
+    """Bounds of one phase of HoloDeck's optimizer. Not used."""
 
     max_trials: Annotated[Integer, Field(ge=1)] | None = None
+    """The most attempts. Example: `20`."""
     patience: Annotated[Integer, Field(ge=1)] | None = None
+    """Attempts without an improvement before the phase ends. Example: `5`."""
 
 
 class Optimizer(FormatModel):
-    """HoloDeck's optimizer: validated, not used by this runner."""
+    """HoloDeck's optimizer. Checked, not used."""
 
     loss: Annotated[dict[str, Annotated[Number, Field(gt=0.0)]], Field(min_length=1)]
+    """The weight of each metric. Example: `{rouge: 1.0}`."""
     axes: OptimizerAxes | None = None
+    """What may vary."""
     max_cycles: Annotated[Integer, Field(ge=1)] = 3
+    """The most cycles."""
     numeric_phase: OptimizerPhase | None = None
+    """Bounds of the phase that varies settings."""
     textual_phase: OptimizerPhase | None = None
+    """Bounds of the phase that rewrites texts."""
     min_delta: Annotated[Number, Field(ge=0.0)] = 0.01
+    """The smallest improvement that counts."""
     seed: Integer = 42
+    """The seed of the random numbers."""
 
 
 class EvaluationConfig(FormatModel):
-    """Metrics of every case that does not list its own, and the model that judges."""
+    """`evaluations`: the metrics of every case without its own list, and the judge."""
 
     model: LLMProvider | None = None
+    """The judge of metrics without their own `model`; the agent's `model` when absent."""
     metrics: Annotated[list[SuiteMetric], Field(min_length=1)]
+    """Metrics of every case without its own list."""
     optimizer: Optimizer | None = None
+    """HoloDeck's optimizer. Checked, not used."""
 
 
 def _pattern(value: str) -> str:
@@ -143,23 +176,24 @@ def _pattern(value: str) -> str:
 
 
 class Traces(FormatModel):
-    """Tracing."""
+    """`observability.traces`: which spans are sent, and what they contain."""
 
     enabled: Flag = True
+    """Whether spans are sent."""
     sample_rate: UnitInterval = 1.0
-    """Share of the trials whose spans are kept."""
+    """Share of the trials whose spans are kept, as a whole."""
     capture_content: Flag = False
-    """Whether inputs and outputs stand in the spans."""
+    """Whether spans contain inputs and outputs."""
     capture_evaluation_content: Flag = False
-    """Whether what judges read and write, and explanations, stand in the spans; with `capture_content` they do too."""
+    """Whether spans contain explanations and the chats of judges; `capture_content` includes them."""
     redaction_patterns: tuple[Annotated[NonBlank, AfterValidator(_pattern)], ...] = ()
-    """Regular expressions; what they match in inputs and outputs becomes `***`."""
+    r"""Regular expressions whose matches in inputs and outputs become `***`. Example: `['\d{16}']`."""
     max_queue_size: Annotated[Integer, Field(ge=1)] | None = None
-    """Spans that may wait to be sent."""
+    """Spans that may wait to be sent; 2,048 when absent. Example: `4096`."""
     max_export_batch_size: Annotated[Integer, Field(ge=1)] | None = None
-    """Spans of one request."""
+    """Spans of one request, at most `max_queue_size`; 512 when absent, 32 with contents. Example: `128`."""
     schedule_delay_millis: Annotated[Integer, Field(ge=100)] | None = None
-    """Milliseconds between two requests."""
+    """Milliseconds between two requests; OTEL_BSP_SCHEDULE_DELAY or 5,000 when absent. Example: `1000`."""
 
     @model_validator(mode="after")
     def _a_batch_fits_the_queue(self) -> Traces:
@@ -174,62 +208,91 @@ class Traces(FormatModel):
 
 
 class MetricsExport(FormatModel):
-    """Export of runtime metrics."""
+    """`observability.metrics`. Checked, not used."""
 
     enabled: Flag = True
+    """Whether metrics are exported."""
     export_interval_ms: Annotated[Integer, Field(gt=0)] | None = None
+    """Milliseconds between two exports. Example: `60000`."""
     include_semantic_kernel_metrics: Flag | None = None
+    """Whether metrics of Semantic Kernel are included."""
 
 
 class Logs(FormatModel):
-    """Export of logs."""
+    """`observability.logs`. Checked, not used."""
 
     enabled: Flag = True
+    """Whether logs are exported."""
     level: NonBlank | None = None
+    """The lowest level that is exported. Example: `INFO`."""
     include_trace_context: Flag | None = None
+    """Whether logs name their span."""
     filter_namespaces: list[NonBlank] | None = None
+    """Loggers that are exported. Example: `[holodeck]`."""
 
 
 class ConsoleExporter(FormatModel):
-    """Telemetry on the console."""
+    """`observability.exporters.console`: spans as JSON on standard error."""
 
     enabled: Flag = True
+    """Whether spans are printed."""
     pretty_print: Flag | None = None
+    """Whether the JSON is indented, else one span per line; true when absent."""
     include_timestamps: Flag | None = None
+    """Whether spans contain times; true when absent."""
 
 
 class OTLPExporter(FormatModel):
-    """Telemetry to an OTLP endpoint."""
+    """`observability.exporters.otlp`: spans to a collector. OTEL_EXPORTER_OTLP_… variables supply absent settings."""
 
     enabled: Flag = True
+    """Whether spans are sent."""
     endpoint: MaybeText = None
+    """Base address of the collector. Example: `https://collector.example:4318`."""
     protocol: Literal["grpc", "http"] | None = None
+    """`grpc`, or `http` with protobuf; `grpc` when absent."""
     headers: dict[str, WrittenText] | None = None
+    """Sent with every request. Their values are secrets. Example: `{x-team: "${COLLECTOR_KEY}"}`."""
     timeout_ms: Annotated[Integer, Field(gt=0)] | None = None
+    """Milliseconds that one request may take, including retries. Example: `10000`."""
     compression: MaybeText = None
+    """`gzip`, `deflate` or `none`. Example: `gzip`."""
     insecure: Flag | None = None
+    """Without TLS. The scheme of the endpoint decides when absent."""
 
 
 class Exporters(FormatModel):
-    """Where telemetry goes; `prometheus` and `azure_monitor` are accepted, not used by this runner."""
+    """`observability.exporters`: where spans are sent."""
 
     console: ConsoleExporter | None = None
+    """Spans as JSON on standard error."""
     otlp: OTLPExporter | None = None
+    """Spans to a collector."""
     prometheus: FreeMapping | None = None
+    """Checked, not used."""
     azure_monitor: FreeMapping | None = None
+    """Checked, not used."""
 
 
 class Observability(FormatModel):
-    """Telemetry of the run."""
+    """`observability`: the run as an OpenTelemetry trace."""
 
     enabled: Flag = False
+    """Whether the run is traced."""
     disable_provider_tracing: Flag | None = None
+    """No effect: nothing is ever sent to a provider's own tracing."""
     service_name: MaybeText = None
+    """`service.name` of the trace; `holodeck-` and the suite's name when absent. Example: `shop-evaluation`."""
     traces: Traces | None = None
+    """Which spans are sent, and what they contain."""
     metrics: MetricsExport | None = None
+    """Checked, not used."""
     logs: Logs | None = None
+    """Checked, not used."""
     exporters: Exporters | None = None
+    """Where spans are sent."""
     resource_attributes: dict[str, WrittenText] | None = None
+    """Attributes of the whole trace. Example: `{deployment.environment: ci}`."""
 
 
 def _text_or_mapping(value: Any) -> str:
@@ -237,13 +300,18 @@ def _text_or_mapping(value: Any) -> str:
 
 
 class AgentConfig(FormatModel):
-    """agent.yaml. A loaded suite keeps its cases in `Suite.cases`; `test_cases` is then None."""
+    """The top level of agent.yaml."""
 
     name: NonBlank
+    """The name of the suite in reports. Example: `support`."""
     description: NonBlank | None = None
+    """A note for people. Checked, not used. Example: `Answers customers of a shop.`."""
     author: NonBlank | None = None
+    """A note for people. Checked, not used. Example: `Team Support`."""
     model: LLMProvider
+    """The suite's own model. It answers the cases when there is no target."""
     instructions: Annotated[Instructions, BeforeValidator(_not_bare_text)]
+    """The system prompt of the suite's own model."""
     response_format: Annotated[
         Annotated[
             Annotated[NonBlank, Tag("text")] | Annotated[FreeMapping, Tag("mapping")], Discriminator(_text_or_mapping)
@@ -251,18 +319,28 @@ class AgentConfig(FormatModel):
         | None,
         EmptyAsNone(),
     ] = None
-    """JSON schema of the answer, or the path of a JSON file with it."""
+    """JSON schema of the answer, or the path of a JSON file with it. Example: `{type: object, properties: {city:
+    {type: string}}}`."""
     tools: Annotated[list[Tool], Field(max_length=50)] | None = None
+    """Tools that the suite's own model may call, at most 50, with different names."""
     evaluations: EvaluationConfig | None = None
+    """The metrics, and the judge."""
     test_cases: list[CaseEntry] | None = None
+    """The cases."""
     test_cases_file: NonBlank | None = None
-    """A YAML file with the cases, relative to agent.yaml; instead of `test_cases`."""
+    """A YAML file with the cases, relative to agent.yaml, instead of `test_cases`. Example: `cases.yaml`."""
     execution: ExecutionConfig | None = None
+    """Time limits, concurrency and downloads."""
     observability: Observability | None = None
+    """The run as an OpenTelemetry trace."""
     embedding_provider: LLMProvider | None = None
+    """The model that embeds for tools which search documents; not `anthropic`."""
     claude: ClaudeConfig | None = None
+    """Settings for models of `anthropic` and `ollama`."""
     openai: OpenAIConfig | None = None
+    """Settings for models of `openai` and `azure_openai`."""
     deployment: FreeMapping | None = None
+    """Checked, not used. Example: `{}`."""
 
     @model_validator(mode="after")
     def _has_an_embedding_model(self) -> AgentConfig:

@@ -102,18 +102,24 @@ FreeMapping = Annotated[dict[str, Any], AfterValidator(json_value)]
 
 
 class FileInput(FormatModel):
-    """A file given to the agent with the input."""
+    """An entry of `files`. Exactly one of `path` and `url`."""
 
     path: MaybeText = None
-    """Path relative to the file that names it."""
+    """Path, relative to the file that names it. Example: `docs/deal.pdf`."""
     url: MaybeText = None
+    """Address, `http` or `https`. Example: `https://example.org/photo.png`."""
     type: Literal["image", "pdf", "text", "excel", "word", "powerpoint", "csv"]
+    """The kind of file. Example: `pdf`."""
     description: str | None = None
+    """Sent to the model with the file. Example: `The deal`."""
     pages: list[Annotated[Integer, Field(gt=0)]] | None = None
-    """Page numbers, the first page is 1."""
+    """Pages of a PDF, in this order. The first page is 1. Example: `[1, 3]`."""
     sheet: str | None = None
+    """Sheet of an Excel file; all sheets when absent. Example: `Q2`."""
     range: str | None = None
+    """Cells of an Excel file; all cells when absent. Example: `A1:C10`."""
     cache: Flag | None = None
+    """False: download the `url` in every run; true when absent."""
 
     @model_validator(mode="after")
     def _one_source(self) -> FileInput:
@@ -123,22 +129,24 @@ class FileInput(FormatModel):
 
 
 class TrajectoryEntry(FormatModel):
-    """One expected tool call, as steps of `expected_trajectory` are written."""
+    """An entry of `expected_trajectory`: an expected tool call."""
 
     name: ToolName
+    """The name of the tool. Example: `find_order`."""
     args: dict[str, MatcherValue] | None = None
-    """Matcher per argument; arguments that are not listed are not compared."""
+    """A matcher per argument: a literal value, `{fuzzy: text}` or `{regex: pattern}`. Arguments not listed are free.
+    Example: `{order: {fuzzy: A-17}}`."""
     count: Annotated[Integer, Field(ge=1)] = 1
-    """Least number of matching calls; in a trajectory, the number of calls in a row."""
+    """Smallest number of matching calls; in a trajectory, the number of consecutive calls."""
 
 
 class ExpectedToolEntry(TrajectoryEntry):
-    """One expected tool call that asserts by itself."""
+    """An entry of `expected_tools`: an expected tool call that asserts by itself."""
 
     max_count: Annotated[Integer, Field(ge=1)] | None = None
-    """Greatest number of matching calls."""
+    """Largest number of matching calls. Example: `1`."""
     match: Literal["substring", "exact"] = "substring"
-    """How the tool name is compared."""
+    """How the name is compared: as a substring, or as a whole."""
 
     @model_validator(mode="after")
     def _counts_are_ordered(self) -> ExpectedToolEntry:
@@ -156,8 +164,10 @@ class OrderedExpectation(FormatModel):
     """`expected_tools` with an order."""
 
     tools: list[ExpectedToolItem]
+    """The expected calls, in order. Example: `[find_order, refund]`."""
     order: Literal["any", "subset", "strict"] = "any"
-    """`subset`: in this order, others may stand between; `strict`: exactly these calls in this order."""
+    """`subset`: the calls occur in this order, others may come between; `strict`: exactly these calls; `any`: any
+    order."""
 
 
 ExpectedToolsField = Annotated[
@@ -167,33 +177,43 @@ ExpectedToolsField = Annotated[
 
 
 class TurnEntry(FormatModel):
-    """One exchange of a multi-turn case."""
+    """An entry of `turns`: one input of a conversation."""
 
     input: NonBlank
+    """The question to the agent. Example: `Where is order A-17?`."""
     ground_truth: GroundTruth | None = None
+    """The expected answer, a text. Unquoted numbers and booleans keep their spelling. Example: `It is in Leeds.`."""
     expected_tools: ExpectedToolsField | None = None
-    """Expected tool calls; an empty list asserts that no tool is called."""
+    """Expected tool calls. An empty list asserts that no tool is called. Example: `[find_order]`."""
     files: Annotated[list[FileInput], Field(max_length=10)] | None = None
+    """At most 10 files that are sent with the input."""
     retrieval_context: list[str] | None = None
+    """Texts that replace the texts the agent reports. Example: `[Returns are free.]`."""
     evaluations: list[CaseMetric] | None = None
-    """Metrics of this turn instead of the case's or the suite's; an empty list changes nothing."""
+    """Metrics that replace those of the case or the suite. An empty list counts as absent."""
     turn_config: FreeMapping | None = None
-    """Free-form data for code graders."""
+    """Free-form data for code graders and targets. Example: `{locale: en}`."""
 
 
 class CaseEntry(FormatModel):
-    """One test case: either `input` or `turns`."""
+    """A test case, in `test_cases` or in the file of `test_cases_file`: either `input` or `turns`."""
 
     name: NonBlank | None = None
+    """A name for reports, ids and filters. Example: `return period`."""
     input: NonBlank | None = None
+    """The question to the agent. Example: `How long can I return a parcel?`."""
     ground_truth: GroundTruth | None = None
+    """The expected answer, a text. Unquoted numbers and booleans keep their spelling. Example: `Within 30 days.`."""
     expected_tools: ExpectedToolsField | None = None
-    """Expected tool calls; an empty list asserts that no tool is called."""
+    """Expected tool calls. An empty list asserts that no tool is called. Example: `[find_order]`."""
     files: Annotated[list[FileInput], Field(max_length=10)] | None = None
+    """At most 10 files that are sent with the input."""
     retrieval_context: list[str] | None = None
+    """Texts that replace the texts the agent reports. Example: `[Returns are free.]`."""
     evaluations: list[CaseMetric] | None = None
-    """Metrics of this case instead of the suite's; an empty list changes nothing."""
+    """Metrics that replace those of the suite. An empty list counts as absent."""
     turns: Annotated[list[TurnEntry], Field(min_length=1)] | None = None
+    """The inputs of a conversation, instead of `input`."""
 
     @model_validator(mode="after")
     def _one_form(self) -> CaseEntry:

@@ -15,22 +15,24 @@ _AtLeastOne = Annotated[Integer, Field(ge=1)]
 
 
 class Judges(FormatModel):
-    """A panel: suite-wide in the policy file; what a metric's own says counts instead, setting by setting."""
+    """`judges` of a metric: a panel. Its settings replace those of the policy file, one by one."""
 
     models: tuple[LLMProvider, ...] = ()
-    """Each grades; the same model may be there several times. Empty: the one model that grades without a panel."""
+    """The judges. The same model may occur several times. Empty: one model grades, without a panel. Example:
+    `[{provider: openai, name: gpt-4o}]`."""
     aggregation: Aggregation = "majority_vote"
-    """How several verdicts become one; a tied vote fails."""
+    """How several verdicts become one. A tied vote fails."""
     min_successful_judges: _AtLeastOne = 1
-    """Verdicts without which the evaluation has failed."""
+    """With fewer verdicts the evaluation is an error."""
     max_concurrent_judges: _AtLeastOne | None = None
-    """Judges asked at once about one answer; all when absent."""
+    """Judges called at the same time for one answer; all when absent. Example: `2`."""
     fallback_models: tuple[LLMProvider, ...] = ()
-    """Asked one after the other in the place of a judge that gives no verdict."""
+    """Called one after the other when a judge gives no verdict. Example: `[{provider: openai, name: gpt-4o-mini}]`."""
 
 
 class SuiteJudges(Judges):
-    """`judges` of the policy file: the panel of all metrics, and what judges were measured to be worth."""
+    """`judges` of the policy file: the panel of all judged metrics, and the judge cards."""
 
     cards: tuple[NonBlank, ...] = ()
-    """Judge cards that `calibrate` made, one for a metric: paths inside the suite's folder."""
+    """Judge cards from `calibrate`, one per metric: paths inside the suite's folder. Example:
+    `[cards/faithfulness.json]`."""

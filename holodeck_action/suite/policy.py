@@ -36,35 +36,44 @@ Reaction = Literal["fail", "warn", "ignore"]
 
 
 class RetrievalOverlay(FormatModel):
-    """What retrieval should have found for a case."""
+    """`retrieval` of an entry of `cases`."""
 
     ground_truth_chunk_ids: Annotated[
         Annotated[list[WrittenId], Field(min_length=1), Tag("list")]
         | Annotated[dict[WrittenId, Weight], Field(min_length=1), Tag("mapping")],
         Discriminator(lambda value: "mapping" if isinstance(value, dict) else "list"),
     ]
-    """Ids of the relevant chunks, or id → gain."""
+    """Ids of the relevant chunks: a list, or a mapping id → gain. Example: `[policy-3, policy-7]`."""
 
 
 class CaseOverlay(FormatModel):
-    """What the policy file adds to one case."""
+    """An entry of `cases`: additions to one case."""
 
     evaluations: list[CaseMetric] | None = None
-    """Added to whatever the case resolves to."""
+    """Metrics in addition to those of the case."""
     retrieval: RetrievalOverlay | None = None
+    """What retrieval should find."""
     expected_trajectory: Annotated[list[TrajectoryEntry], Field(min_length=1)] | None = None
+    """The expected calls of the whole conversation, in order. Example: `[{name: find_order}, {name: refund}]`."""
     tags: list[NonBlank] | None = None
+    """Tags for `--tag`. Example: `[refunds, critical]`."""
     weight: Weight | None = None
+    """Weight of the case in the pass rate and in means; 1 when absent. Example: `2`."""
     repeat: AtLeastOne | None = None
+    """Trials of this case; `trials.repeat` when absent. Example: `5`."""
     min_pass: AtLeastOne | None = None
+    """Trials of this case that must pass; `trials.min_pass` when absent. Example: `4`."""
 
 
 class Trials(FormatModel):
-    """How often each case is asked and how often it must pass."""
+    """`trials`: how often each case is asked, and how often it must pass."""
 
     repeat: AtLeastOne = 1
+    """Trials of each case. Example: `5`."""
     min_pass: AtLeastOne = 1
+    """Trials of each case that must pass, at most `repeat`. Example: `4`."""
     stop_when_decided: Flag = True
+    """Whether no trial runs after the one that decides the case."""
 
 
 BOUNDS_OF_METRICS = (("min_mean", "max_mean"), ("min_lower_bound", "max_upper_bound"), ("min_p10", "max_p90"))
@@ -72,17 +81,21 @@ BOUNDS_OF_METRICS = (("min_mean", "max_mean"), ("min_lower_bound", "max_upper_bo
 
 
 class GateMetric(FormatModel):
-    """Bounds on one metric over the whole suite: from below where high scores are good, from above where low ones are.
-
-    Which of both a metric is, is checked where the metrics are known.
-    """
+    """An entry of `gates.metrics`: bounds on one metric. `min_…` where high scores are good, `max_…` where low ones
+    are."""
 
     min_mean: UnitInterval | None = None
+    """Lowest mean score. Example: `0.7`."""
     min_lower_bound: UnitInterval | None = None
+    """Lowest lower end of the mean's 95 % interval. Needs 10 cases with a score. Example: `0.6`."""
     min_p10: UnitInterval | None = None
+    """Lowest 10th percentile of the scores. Example: `0.5`."""
     max_mean: UnitInterval | None = None
+    """Highest mean score. Example: `0.1`."""
     max_upper_bound: UnitInterval | None = None
+    """Highest upper end of the mean's 95 % interval. Needs 10 cases with a score. Example: `0.2`."""
     max_p90: UnitInterval | None = None
+    """Highest 90th percentile of the scores. Example: `0.3`."""
 
     @model_validator(mode="after")
     def _has_a_bound(self) -> GateMetric:
@@ -92,14 +105,17 @@ class GateMetric(FormatModel):
 
 
 class GateSummary(FormatModel):
-    """A bound on one number for the suite (evaluators reference §10)."""
+    """`gates.summary`: a bound on one number from the means of all metrics."""
 
     method: Literal["simple_average", "weighted_average", "minimum", "custom"]
+    """How the number is computed. Example: `weighted_average`."""
     weights: dict[str, Weight] | None = None
-    """Weight per metric label, for weighted_average."""
+    """Weight per metric, for `weighted_average`. Example: `{rouge: 2, meteor: 1}`."""
     function: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")] | None = None
-    """`module.path:callable`, importable from the suite's folder, for custom: takes `means`, gives a number 0..1."""
+    """`module.path:callable` for `custom`. It receives `means` and returns a number from 0 to 1. Example:
+    `summary:score`."""
     min: UnitInterval
+    """Lowest accepted number. Example: `0.7`."""
 
     @model_validator(mode="after")
     def _function_fits_the_method(self) -> GateSummary:
@@ -115,29 +131,45 @@ class GateSummary(FormatModel):
 
 
 class Gates(FormatModel):
-    """What the suite must reach; None means that the gate is off."""
+    """`gates`: requirements on the whole run. Null switches a gate off."""
 
     min_pass_rate: UnitInterval | None = 1.0
+    """Share of the decided cases that must pass, by weight. Example: `0.9`."""
     min_pass_rate_lower_bound: UnitInterval | None = None
+    """Lowest lower end of the pass rate's 95 % Wilson interval. Example: `0.8`."""
     min_completeness: UnitInterval | None = 1.0
+    """Share of the planned evaluations that must happen. Example: `0.95`."""
     max_errors: Count | None = None
+    """Cases that may end in error. Example: `2`."""
     max_flaky: Count | None = None
+    """Cases that may have both passing and failing trials. Example: `1`."""
     max_regressions: Count | None = None
+    """Refused in this version. Example: `0`."""
     max_cost_usd: NotNegative | None = None
+    """US dollars that all model calls of the run may have cost. Example: `1.5`."""
     max_total_tokens: Count | None = None
+    """Tokens that all model calls of the run may have used. Example: `200000`."""
     p95_latency_ms: Positive | None = None
+    """Milliseconds in which 95 % of the turns must be answered. Example: `8000`."""
     metrics: Annotated[dict[str, GateMetric], NoneAs({})] = Field(default_factory=dict)
+    """Bounds on metrics, by name. Example: `{rouge: {min_mean: 0.6}}`."""
     summary: GateSummary | None = None
+    """A bound on one number from the means of all metrics. Example: `{method: simple_average, min: 0.7}`."""
 
 
 class Baseline(FormatModel):
-    """What results are compared with."""
+    """`baseline`: what results are compared with. Refused in this version."""
 
     source: Annotated[str, Field(pattern=r"^(file:.+|artifact|history|branch:.+)$")] | None = None
+    """Where the baseline is. Refused in this version. Example: `file:results.json`."""
     margin: UnitInterval = 0.10
+    """The smallest change that counts. Refused in this version."""
     on_regressed: Reaction = "fail"
+    """Refused in this version."""
     on_inconclusive: Reaction = "warn"
+    """Refused in this version."""
     on_case_regression: Reaction = "fail"
+    """Refused in this version."""
 
 
 def _date(value: Any) -> date:
@@ -151,71 +183,96 @@ def _date(value: Any) -> date:
 
 
 class QuarantineEntry(FormatModel):
-    """A case whose failure does not fail the suite until a date."""
+    """An entry of `quarantine`: a case that runs but counts in no gate until a date."""
 
     case: NonBlank
+    """Name or id of the case. Example: `search is back`."""
     reason: NonBlank
+    """Why. Example: `upstream search`."""
     owner: NonBlank
+    """Who repairs it. Example: `"@team-search"`."""
     expires: Annotated[date, BeforeValidator(_date)]
+    """The last day of the quarantine, in UTC. Example: `"2027-01-31"`."""
 
 
 class Budget(FormatModel):
-    """What a run may spend."""
+    """`budget`: what a run may spend. At the limit it stops with a partial report."""
 
     max_cost_usd: NotNegative | None = None
+    """US dollars that the model calls may cost. Example: `2.5`."""
     max_tokens: Count | None = None
+    """Tokens of prompts and answers. Example: `500000`."""
     max_minutes: Positive | None = None
+    """Minutes that the run may take. Example: `20`."""
 
 
 class Limits(FormatModel):
-    """What a run may take; seconds and bytes."""
+    """`limits`: time limits in seconds, concurrency and sizes."""
 
     concurrency: AtLeastOne = 10
+    """Number of conversations at the same time. Example: `4`."""
     turn_timeout_s: Positive = 60.0
+    """Seconds that the agent may take for a turn. Example: `120`."""
     case_timeout_s: Positive = 600.0
+    """Seconds that the agent may take for all turns of a trial. Example: `900`."""
     rate_limit_wait_s: NotNegative = 300.0
-    """What a call may wait for its account's rate limit, beside the time of its turn."""
+    """Seconds that a model call may wait for its account's rate limit, besides the time of its turn. Example: `600`."""
     run_timeout_s: Positive | None = None
+    """Seconds until the run stops with a partial report. Example: `1800`."""
     max_response_bytes: AtLeastOne = 1_000_000
+    """Size limit of one answer with its tool calls and chunks, in bytes. Example: `200000`."""
 
 
 class CacheSettings(FormatModel):
-    """Recording and replaying of model calls."""
+    """`cache`: how model calls are kept."""
 
     mode: Annotated[
         Literal["off", "record", "replay", "cache"], BeforeValidator(lambda v: "off" if v is False else v)
     ] = "off"
+    """`record` keeps every call, `replay` answers from the folder only, `cache` calls models only for what is missing.
+    """
     dir: NonBlank = ".holodeck/cache"
+    """The folder, relative to agent.yaml. Example: `tape`."""
     ttl_days: Positive = 14.0
+    """Days for which a cached answer is used. Example: `30`."""
 
 
 class VectorstoreSettings(FormatModel):
-    """Whether the databases that agent.yaml names are used."""
+    """`vectorstores`: whether the databases of agent.yaml are used."""
 
     external: Flag = False
+    """Refused when true in this version."""
 
 
 class Policy(FormatModel):
-    """holodeck-action.yaml."""
+    """The top level of holodeck-action.yaml."""
 
     target: Target | None = None
-    """Who answers; null is the suite's own model."""
+    """What answers the cases; null is the suite's own model. Example: `recorded:answers.jsonl`."""
     metrics: Annotated[tuple[SuiteMetric, ...], NoneAs([])] = ()
-    """Added to `evaluations.metrics`."""
+    """Metrics in addition to `evaluations.metrics`. Example: `[{type: length, max_words: 60}]`."""
     cases: Annotated[dict[str, CaseOverlay], NoneAs({})] = Field(default_factory=dict)
-    """Additions by case name or id."""
+    """Additions to single cases, by name or id."""
     judges: Annotated[SuiteJudges, NoneAs({})] = Field(default_factory=SuiteJudges)
-    """Default panel of the metrics that a model grades, and the judge cards."""
+    """The panel of all judged metrics, and the judge cards."""
     trials: Annotated[Trials, NoneAs({})] = Field(default_factory=Trials)
+    """How often each case is asked, and how often it must pass."""
     gates: Annotated[Gates, NoneAs({})] = Field(default_factory=Gates)
+    """Requirements on the whole run."""
     baseline: Annotated[Baseline, NoneAs({})] = Field(default_factory=Baseline)
+    """What results are compared with. Refused in this version."""
     quarantine: Annotated[tuple[QuarantineEntry, ...], NoneAs([])] = ()
+    """Cases that run but count in no gate until a date."""
     budget: Annotated[Budget, NoneAs({})] = Field(default_factory=Budget)
+    """What a run may spend."""
     limits: Annotated[Limits, NoneAs({})] = Field(default_factory=Limits)
+    """Time limits, concurrency and sizes."""
     cache: Annotated[CacheSettings, NoneAs({})] = Field(default_factory=CacheSettings)
+    """How model calls are kept."""
     vectorstores: Annotated[VectorstoreSettings, NoneAs({})] = Field(default_factory=VectorstoreSettings)
+    """Whether the databases of agent.yaml are used."""
     secrets: Annotated[tuple[WrittenText, ...], NoneAs([])] = ()
-    """Further values to redact everywhere, usually ${VAR}."""
+    """Further values that are replaced by `***` everywhere, usually `${VAR}`. Example: `["${PARTNER_CODE}"]`."""
 
 
 _LEAST = 1e-9

@@ -30,17 +30,27 @@ KEY_VARIABLES: Mapping[ProviderName, tuple[str, ...]] = {
 
 
 class LLMProvider(FormatModel):
-    """A model and how to reach it."""
+    """A model and how to reach it, wherever a model is named."""
 
     provider: ProviderName
+    """The provider. Example: `openai`."""
     name: NonBlank
+    """The model, or the deployment of Azure OpenAI. Example: `gpt-4o`."""
     temperature: Annotated[Number, Field(ge=0.0, le=2.0)] | None = 0.3
+    """Sampling temperature; a judge has 0 when absent. Example: `0.0`."""
     max_tokens: Annotated[Integer, Field(gt=0)] | None = 1000
+    """Longest answer in tokens; a judge has no limit when absent. Example: `4096`."""
     top_p: UnitInterval | None = None
+    """Share of the probability mass that is sampled. Example: `0.9`."""
     endpoint: MaybeText = None
+    """Address of the service. Required for `azure_openai`; the provider's own when absent. Example:
+    `https://models.example.com/v1`."""
     api_key: SecretText | None = None
+    """The key; the provider's environment variable when absent. Example: `${OPENAI_API_KEY}`."""
     api_version: MaybeText = None
+    """API version of Azure OpenAI; the current one when absent. Example: `"2024-10-21"`."""
     auth_provider: AuthProvider | None = None
+    """How the key is sent to Anthropic. `bedrock`, `vertex` and `foundry` are refused. Example: `oauth_token`."""
 
     @model_validator(mode="after")
     def _azure_has_an_endpoint(self) -> LLMProvider:

@@ -16,6 +16,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
+import yaml
 from pydantic import BaseModel
 
 from holodeck_action.suite.agent import AgentConfig
@@ -26,6 +27,8 @@ from holodeck_action.suite.policy import BOUNDS_OF_METRICS, Policy
 
 def describe_fields(schema: dict[str, Any], root: type[BaseModel]) -> None:
     """Write the docstring below each field into the schema of a model and of those it is made of.
+
+    "Example: `VALUE`." at the end of a docstring is YAML, and becomes an example of the schema.
 
     Args:
         schema: what `model_json_schema` returned; changed.
@@ -39,7 +42,10 @@ def describe_fields(schema: dict[str, Any], root: type[BaseModel]) -> None:
             if issubclass(owner, BaseModel) and owner is not BaseModel:
                 for name, text in _of_module(owner.__module__).get(owner.__qualname__, {}).items():
                     if name in properties:
-                        properties[name].setdefault("description", text)
+                        described, _, example = text.partition(" Example: `")
+                        properties[name].setdefault("description", described)
+                        if example:
+                            properties[name].setdefault("examples", [yaml.safe_load(example.removesuffix("`."))])
 
 
 def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
@@ -61,7 +67,7 @@ def _below(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue
         if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str):
-            yield field.target.id, inspect.cleandoc(text.value.value)
+            yield field.target.id, " ".join(text.value.value.split())
 
 
 Schema = dict[str, Any]
@@ -234,5 +240,5 @@ def _editable(schema: Schema) -> Schema:
         form = "variable"
     if form is None:
         return result
-    outer: Schema = {key: result.pop(key) for key in ("default", "description") if key in result}
+    outer: Schema = {key: result.pop(key) for key in ("default", "description", "examples") if key in result}
     return {"anyOf": [result, {"$ref": f"#/$defs/{form}"}], **outer}

@@ -30,24 +30,27 @@ class ModelTarget(FormatModel):
 
 
 class RecordedTarget(FormatModel):
-    """Answers from a transcript file; `path` as written."""
+    """`target: recorded:PATH`: answers from a transcript."""
 
     kind: ClassVar[Literal["recorded"]] = "recorded"
     path: str
+    """The transcript, relative to agent.yaml. Example: `answers.jsonl`."""
 
 
 class PythonTarget(FormatModel):
-    """Answers from a Python callable, `module.path:callable`."""
+    """`target: python:MODULE:CALLABLE`: answers from a Python callable."""
 
     kind: ClassVar[Literal["python"]] = "python"
     reference: str
+    """The module and the callable. Example: `my_agent:answer`."""
 
 
 class CommandTarget(FormatModel):
-    """Answers from a process that speaks JSON lines."""
+    """`target: command:CMD`: answers from a process that reads and writes JSON lines."""
 
     kind: ClassVar[Literal["command"]] = "command"
     command: str
+    """The program and its arguments. Example: `node agent.js`."""
 
 
 def _http_url(value: str) -> str:
@@ -104,24 +107,33 @@ JSONPath = Annotated[NonBlank, AfterValidator(_json_path)]
 
 
 class ResponseMapping(FormatModel):
-    """Where the parts of the answer stand in the response body, as JSONPath."""
+    """`target.response`: JSONPaths of the parts of the reply in the body of the response."""
 
     text: JSONPath
+    """The answer; exactly one match. Example: `$.reply`."""
     tool_invocations: JSONPath | None = None
+    """The tool calls. Example: `$.tools`."""
     retrieval_context: JSONPath | None = None
+    """The retrieved texts. Example: `$.chunks[*].text`."""
     retrieved_chunks: JSONPath | None = None
+    """The retrieved chunks. Example: `$.chunks`."""
 
 
 class HttpTarget(FormatModel):
-    """Answers from a service, one POST per turn."""
+    """`target: http:URL`, or a mapping: answers from a service, one POST per turn."""
 
     kind: ClassVar[Literal["http"]] = "http"
     type: Literal["http"] = "http"
+    """The kind of target."""
     url: Annotated[NonBlank, AfterValidator(_http_url)]
+    """The address. Example: `https://agent.example/chat`."""
     headers: dict[str, SecretText] = Field(default_factory=dict)
+    """Sent with every request. Their values are secrets. Example: `{Authorization: "Bearer ${AGENT_TOKEN}"}`."""
     request: Annotated[FreeMapping, AfterValidator(_templates)] | None = None
-    """The JSON body; text values are Jinja templates over turn, case, session and history."""
+    """The JSON body. Its texts are Jinja templates over `turn`, `case`, `session` and `history`. Example: `{message:
+    "{{ turn.input }}"}`."""
     response: ResponseMapping | None = None
+    """Where the parts of the reply are in the body of the response."""
 
 
 WrittenTarget = RecordedTarget | PythonTarget | CommandTarget | HttpTarget

@@ -198,6 +198,20 @@ def test_a_function_is_called_and_recorded(project: Project, models: FakeModels)
     assert_hidden(project, finished)
 
 
+@pytest.mark.proves("FunctionTool: is_retrieval", "ToolModel: description")
+@pytest.mark.parametrize("is_retrieval", [True, False])
+def test_what_a_retrieval_function_returns_is_context(project: Project, models: FakeModels, is_retrieval: bool) -> None:
+    project.write("shop.py", SHOP)
+    tool = {**function("find_order"), "description": "Finds orders", "is_retrieval": is_retrieval}
+    asking(project, models, tools=[tool])
+    models.script([calling("find_order", order="A-17"), "echo: ping"])
+    finished, record = project.evaluate(OPENAI_API_KEY=KEY)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert "Finds orders" in json.dumps(models.requests[0].body)
+    found = record.cases[0].trials[0].turns[0].retrieval_context
+    assert found == (("A-17 is in Leeds",) if is_retrieval else None)
+
+
 def test_a_tool_that_was_expected_and_not_called_fails(project: Project, models: FakeModels) -> None:
     case = {"name": "order", "input": "Where?", "ground_truth": "Leeds", "expected_tools": ["find_order"]}
     project.write("shop.py", SHOP)

@@ -16,7 +16,7 @@ from tests.docs.texts import GAP, texts_of_the_program
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS]
+PAGES = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")), *DOCS]
 KINDS = {"yaml": ("fragment", "agent.yaml", "holodeck-action.yaml"), "console": ("", "norun")}
 
 
@@ -99,7 +99,7 @@ def test_examples_are_valid_and_do_what_the_page_says(page: Path, project: Proje
 
 
 def test_every_option_is_documented(project: Project) -> None:
-    # The table of tests names every option without saying what it does.
+    # The reference is made of the options' own help.
     documented = "".join(page.read_text(encoding="utf-8") for page in DOCS if page.name != "fields.md")
     for command in ("run", "validate", "decide", "schema"):
         options = set(re.findall(r"--[a-z][a-z-]+", project.run(command, "--help").stdout)) - {"--help"}

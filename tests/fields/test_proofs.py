@@ -7,6 +7,7 @@ has such keys (`Block.field=value` for one of several values).
 from __future__ import annotations
 
 import importlib
+import re
 import typing
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -96,7 +97,7 @@ def _declared(block: str, name: str) -> str:
     return f"{_declaring(model, name).__name__ if model and name in model.model_fields else block}.{name}"
 
 
-def _proofs() -> Mapping[str, set[str]]:
+def all_proofs() -> Mapping[str, set[str]]:
     """The tests that prove each field, flag, argument and form."""
     found = defaultdict(set)
     for file in TESTS.rglob("test_*.py"):
@@ -114,7 +115,7 @@ def _proofs() -> Mapping[str, set[str]]:
 
 @pytest.fixture(scope="module")
 def proofs() -> Mapping[str, set[str]]:
-    return _proofs()
+    return all_proofs()
 
 
 def test_the_walk_finds_the_models() -> None:
@@ -130,6 +131,19 @@ def test_the_walk_finds_the_models() -> None:
 
 def test_every_field_flag_argument_and_form_is_proven_and_nothing_else(proofs: Mapping[str, set[str]]) -> None:
     assert {*FIELDS, *ARGUMENTS} | FLAGS | FORMS == {*proofs}
+
+
+def test_a_field_that_is_only_checked_says_so(proofs: Mapping[str, set[str]]) -> None:
+    page = (TESTS.parent / "docs" / "fields.md").read_text(encoding="utf-8")
+    blocks = {title: text for title, _, text in (part.partition("\n") for part in page.split("\n### "))}
+    said = {
+        f"{title}.{name}": f"{text.partition('| field')[0]} {row}".lower()
+        for title, text in blocks.items()
+        for name, row in re.findall(r"^\| `(\w+)` \| (.*)$", text, re.MULTILINE)
+    }
+    checked = {key for key in FIELDS if proofs[key] == {"test_a_bad_value_is_refused_at_its_line"}}
+    honest = {key for key in checked if key.endswith(".type") or re.search("not used|no effect", said[key])}
+    assert checked - honest == set()
 
 
 def _of(keys: Iterable[str]) -> set[str]:

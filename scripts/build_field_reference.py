@@ -1,0 +1,211 @@
+"""Builds docs/fields.md from the models' schemas and the flags of the commands; `--check` only compares.
+
+python -m scripts.build_field_reference [--check]
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+from pydantic import BaseModel
+
+from holodeck_action.cli import cli
+from holodeck_action.suite.agent import AgentConfig, ProjectConfig
+from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.schema import describe_fields
+
+PAGE = Path(__file__).parents[1] / "docs" / "fields.md"
+Schema = dict[str, Any]
+
+INTRO = """# Field reference
+
+Every field of the files and every flag of the commands, with type, default, meaning and example. This page is generated
+from the descriptions in the JSON schemas; `make fields` renews it. The guides explain how fields work together:
+[agent.yaml](format.md), [metrics](metrics.md), [policy file](policy-file.md).
+
+Numbers and truth values may also be written as `${VAR}` or as quoted text. A field with the default *required* must be
+given. "Checked, not used" means that a bad value is an error and a good one has no effect here.
+"""
+FILES = (
+    ("agent.yaml", AgentConfig, "The suite. `holodeck-action schema agent` prints its JSON schema."),
+    ("holodeck-action.yaml", Policy, "The policy file. `holodeck-action schema policy` prints its JSON schema."),
+    ("config.yaml", ProjectConfig, "Settings that several suites share ([configuration files](format.md))."),
+)
+BOUNDS = (("ge", "≥"), ("minimum", "≥"), ("gt", ">"), ("exclusiveMinimum", ">"), ("le", "≤"), ("maximum", "≤"))
+TABLE = "| field | type | default | meaning | example |\n|---|---|---|---|---|"
+PLAIN = re.compile(r"[\w./$][^\[\]{},#\"'&*!|>%@`\\]*")
+"""Texts that YAML reads as they are written."""
+NAMES = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "object": "mapping",
+}
+
+
+def build() -> str:
+    """Return the page."""
+    parts = [INTRO]
+    written: set[type[BaseModel]] = set()
+    for title, root, about in FILES:
+        parts.append(f"## {title}\n\n{about}\n")
+        for model in _models(root, {}):
+            parts.extend(_blocks(model, written))
+    parts.append("## Commands\n\nPrecedence: a flag wins over an input, an input over the policy file.\n")
+    parts.extend(_command(name, command) for name, command in cli.commands.items())
+    return "\n".join(parts)
+
+
+def _models(annotation: Any, found: dict[type[BaseModel], None]) -> dict[type[BaseModel], None]:
+    """Every model below an annotation, in the order of the fields."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if annotation not in found:
+            found[annotation] = None
+            for field in annotation.model_fields.values():
+                _models(field.annotation, found)
+    else:
+        for part in typing.get_args(annotation):
+            _models(part, found)
+    return found
+
+
+def _blocks(model: type[BaseModel], written: set[type[BaseModel]]) -> Iterator[str]:
+    """Yield the tables of a model and of the models it inherits fields from, each once."""
+    schema = model.model_json_schema()
+    describe_fields(schema, model)
+    if "$ref" in schema:  # It holds itself.
+        schema = schema["$defs"][model.__name__]
+    owners = [owner for owner in model.__mro__ if issubclass(owner, BaseModel) and _own(owner)]
+    for owner in owners:
+        if owner in written:
+            continue
+        written.add(owner)
+        about = " ".join((owner.__doc__ or "").partition("\n\n")[0].split())
+        others = [other for other in owner.__mro__[1:] if other in owners]
+        shared = f" It also has the fields of {_linked(other.__name__ for other in others)}." if others else ""
+        rows = "\n".join(_row(name, schema["properties"][name], schema) for name in _own(owner))
+        yield f"### {owner.__name__}\n\n{about}{shared}\n\n{TABLE}\n{rows}\n"
+
+
+def _own(owner: type[BaseModel]) -> list[str]:
+    return [name for name in owner.__annotations__ if name in getattr(owner, "model_fields", {})]
+
+
+def _linked(names: typing.Iterable[str]) -> str:
+    return " and ".join(f"[{name}](#{name.lower()})" for name in names)
+
+
+def _row(name: str, field: Schema, schema: Schema) -> str:
+    default = "*required*" if name in schema.get("required", ()) else _default(field)
+    return _cells(f"`{name}`", _type(field), default, field.get("description", ""), _example(field))
+
+
+def _cells(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _default(field: Schema) -> str:
+    value = field.get("default")
+    return "" if value in (None, [], {}, ()) else f"`{_written(value)}`"
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) and value.strip() == value else json.dumps(value, ensure_ascii=False)
+
+
+def _example(field: Schema) -> str:
+    """The example of the description, else another choice than the default, else the default."""
+    if examples := field.get("examples"):
+        return f"`{_yaml(examples[0])}`"
+    choices = [entry for part in _parts(field) for entry in part.get("enum", ())]
+    if any(part.get("type") == "boolean" for part in _parts(field)):
+        choices = [True, False]
+    other = next((choice for choice in choices if choice != field.get("default")), field.get("default"))
+    return "" if other in (None, [], {}, ()) or isinstance(other, dict) else f"`{_yaml(other)}`"
+
+
+def _yaml(value: Any) -> str:
+    """A value as YAML on one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_yaml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_yaml, value))}]"
+    if isinstance(value, str) and PLAIN.fullmatch(value) and yaml.safe_load(value) == value:
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _parts(field: Schema) -> list[Schema]:
+    """The alternatives of a field, without null and the empty text."""
+    options = field.get("anyOf") or field.get("oneOf")
+    if options is None:
+        return [] if field.get("type") == "null" or field.get("const") == "" else [field]
+    return [part for option in options for part in _parts(option)]
+
+
+def _type(field: Schema) -> str:
+    parts = _parts(field)
+    if len(parts) > 5 and all(part.get("$ref", "").endswith("Metric") for part in parts):
+        return "[metric](metrics.md)"
+    found = dict.fromkeys(_one_type(part) for part in parts)
+    return " or ".join(found) or "any value"
+
+
+def _one_type(part: Schema) -> str:
+    if "$ref" in part:
+        return _linked([part["$ref"].rpartition("/")[2]])
+    if "const" in part:
+        return f"`{part['const']}`"
+    if "enum" in part:
+        return ", ".join(f"`{choice}`" for choice in part["enum"])
+    kind = part.get("type")
+    if isinstance(kind, list):
+        return "text"
+    if kind == "array":
+        items = _type(part["items"]) if part.get("items") else "any value"
+        return f"list of {items}"
+    if kind == "object" and isinstance(values := part.get("additionalProperties"), dict) and values:
+        return f"mapping to {_type(values)}"
+    bounds = ", ".join(f"{sign} {part[key]:g}" for key, sign in BOUNDS if key in part)
+    return f"{NAMES.get(str(kind), 'any value')}{', ' if bounds else ''}{bounds}"
+
+
+def _command(name: str, command: click.Command) -> str:
+    about = " ".join((command.help or "").partition("\n\n")[0].replace("\b", "").split())
+    rows = [_flag(parameter) for parameter in command.params]
+    return (
+        f"### holodeck-action {name}\n\n{about}\n\n| flag | value | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+    )
+
+
+def _flag(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Argument):
+        return _cells(f"`{(parameter.name or '').upper()}`", "", "")
+    assert isinstance(parameter, click.Option)
+    names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+    context = click.Context(click.Command("any"))
+    value = "" if parameter.is_flag else f"`{parameter.make_metavar(context)}`"
+    return _cells(names, value, parameter.help or "")
+
+
+def main(arguments: list[str]) -> int:
+    page = build()
+    if "--check" in arguments:
+        fresh = PAGE.read_text(encoding="utf-8") == page
+        print("docs/fields.md is as built" if fresh else "docs/fields.md is not as built: run make fields")
+        return 0 if fresh else 1
+    PAGE.write_text(page, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

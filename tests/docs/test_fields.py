@@ -1,0 +1,35 @@
+"""docs/fields.md is as it is built, and what it says of a field is true."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from scripts.build_field_reference import PAGE, build
+from tests.cli.project import Project
+
+
+def test_the_page_is_as_it_is_built() -> None:
+    assert PAGE.read_text(encoding="utf-8") == build(), "run make fields"
+
+
+def _examples(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, block in [("", schema), *schema["$defs"].items()]:
+        for field, described in block.get("properties", {}).items():
+            if "examples" in described:
+                yield f"{name}.{field}", described
+
+
+@pytest.mark.parametrize("document", ["agent", "policy"])
+def test_examples_fit_their_fields(project: Project, document: str) -> None:
+    schema = json.loads(project.run("schema", document).stdout)
+    found = dict(_examples(schema))
+    assert len(found) > 50
+    for key, described in found.items():
+        validator = Draft202012Validator({**described, "$defs": schema["$defs"]})
+        for example in described["examples"]:
+            assert not [error.message for error in validator.iter_errors(example)], key
