@@ -84,11 +84,13 @@ def serve(kind: str, count: int, latency_s: float) -> None:
         print(json.dumps({"requests": len(models.requests), "violations": len(models.violations)}))
 
 
-def _server(kind: str, count: int, latency_s: float = 0.0) -> AbstractContextManager[Server]:
+def judge_server(kind: str, count: int, latency_s: float = 0.0) -> AbstractContextManager[Server]:
+    """Run the judge in a process of its own; `kind` is that of its truths, plain or mixed."""
     return served("bench.judges", "serve", kind, str(count), str(latency_s))
 
 
-def _suite(server: Server, truths: Sequence[Truth], metrics: list[dict[str, Any]]) -> dict[str, Any]:
+def judged_suite(server: Server, truths: Sequence[Truth], metrics: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return agent.yaml with a case for every truth."""
     judge = {"provider": "openai", "name": "gpt-4o", "endpoint": server.addresses["openai"]}
     cases = [
         {
@@ -122,6 +124,10 @@ def rag(*names: str) -> list[dict[str, Any]]:
     return [{"type": "rag", "metric_type": name} for name in names]
 
 
+JUDGED = [_GEVAL, *rag(*_TWO)]
+"""Entries of the metrics that are measured."""
+
+
 def main(cases: int = CASES, compared: int = COMPARED) -> None:
     """Measure and print.
 
@@ -136,14 +142,14 @@ def main(cases: int = CASES, compared: int = COMPARED) -> None:
 
 
 def _costs(bench: Bench, cases: int) -> None:
-    judged, truths = [_GEVAL, *rag(*_TWO)], plain_truths(cases)
+    judged, truths = JUDGED, plain_truths(cases)
     # Some cases fail.
     run = partial(bench.run, at_once=AT_ONCE, fine=(0, 1))
-    with _server("plain", cases) as server:
+    with judge_server("plain", cases) as server:
         # The first time compiles.
-        one = min((run(_suite(server, truths[:1], judged)) for _ in range(3)), key=lambda cost: cost.cpu_s)
-    with _server("plain", cases, LATENCY_S) as server:
-        live = run(_suite(server, truths, judged))
+        one = min((run(judged_suite(server, truths[:1], judged)) for _ in range(3)), key=lambda cost: cost.cpu_s)
+    with judge_server("plain", cases, LATENCY_S) as server:
+        live = run(judged_suite(server, truths, judged))
     calls = server.seen["requests"]
     if calls != cases * CALLS:
         raise SystemExit(f"{calls} calls instead of {cases * CALLS}")
@@ -160,12 +166,12 @@ def _costs(bench: Bench, cases: int) -> None:
 
 def _again(bench: Bench, truths: Sequence[Truth], judged: list[dict[str, Any]]) -> None:
     def run(server: Server, metrics: list[dict[str, Any]]) -> Cost:
-        suite = _suite(server, truths, metrics)
+        suite = judged_suite(server, truths, metrics)
         return bench.run(suite, "--cache", str(bench.kept), at_once=AT_ONCE, fine=(0, 1))
 
-    with _server("plain", len(truths)) as server:
+    with judge_server("plain", len(truths)) as server:
         first = run(server, judged)
-    with _server("plain", len(truths)) as server:
+    with judge_server("plain", len(truths)) as server:
         again = min((run(server, judged) for _ in range(3)), key=lambda cost: cost.cpu_s)
         without = min((run(server, [_EQUALITY]) for _ in range(3)), key=lambda cost: cost.cpu_s)
     if server.seen["requests"]:
@@ -181,9 +187,9 @@ def _again(bench: Bench, truths: Sequence[Truth], judged: list[dict[str, Any]]) 
 
 def _compare(bench: Bench, count: int) -> None:
     truths = some_truths(count)
-    with _server("mixed", count) as server:
+    with judge_server("mixed", count) as server:
         metrics = [_GEVAL, *rag(*[name for name in _SIX.values() if name != "quality"])]
-        ours = bench.run(_suite(server, truths, metrics), at_once=AT_ONCE, fine=(0, 1))
+        ours = bench.run(judged_suite(server, truths, metrics), at_once=AT_ONCE, fine=(0, 1))
         scores = _scores(bench)
         with tempfile.TemporaryDirectory() as folder:
             finished = subprocess.run(

@@ -1,0 +1,98 @@
+"""Two commits of this repository: `python -m bench.commits BEFORE AFTER [ROUNDS]`.
+
+Both run the same suites, in turns, with compiled modules: `--version`, `validate` of 1,000 cases, a run of 1,000
+recorded ones, and one graded by DeepEval whose model calls are replayed. Shown are AFTER's CPU and wall seconds as
+multiples of BEFORE's in the same round: the median of all rounds, the least and the most.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.judges import JUDGED, judge_server, judged_suite, plain_truths
+from bench.live import KEY
+from bench.processes import Cost, measure
+from bench.suites import write_suite
+from scripts.products import Product, install
+
+CASES = 1_000
+JUDGED_CASES = 100
+ROUNDS = 9
+_FINE = (0, 1)
+
+
+def main(before: str, after: str, rounds: int = ROUNDS) -> None:
+    """Measure and print.
+
+    Raises:
+        SystemExit: a run did not do what it should.
+    """
+    with tempfile.TemporaryDirectory() as root:
+        home = Path(root)
+        products = [_compiled(before, home / "before"), _compiled(after, home / "after")]
+        plain, judged = write_suite(home / "plain", CASES), _recorded(home / "judged", products)
+        commands = {
+            "--version": (plain, ("--version",)),
+            f"validate, {CASES:,} cases": (plain, ("validate",)),
+            f"run, {CASES:,} recorded cases": (plain, ("run", "-o", "out")),
+            f"run, {JUDGED_CASES} judged cases, replayed": (judged, ("run", "-o", "out", "--replay")),
+        }
+        print(f"{after} against {before}, {rounds} rounds:")
+        print(f"{'command':<34}{'CPU s before':>13}{'CPU ratio':>22}{'wall ratio':>22}")
+        for name, (folder, arguments) in commands.items():
+            print(f"{name:<34}{_compared(products, folder, arguments, rounds)}", flush=True)
+
+
+def _compiled(commit: str, folder: Path) -> Product:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "OPENAI_API_KEY": KEY, "BENCH_KEY": KEY}
+    product = install(commit, folder, environ)
+    subprocess.run([product.python, "-m", "compileall", "-q", product.tree / "holodeck_action"], check=True)
+    return product
+
+
+def _recorded(folder: Path, products: list[Product]) -> Path:
+    """Write a judged suite, and have each commit record its model calls in a folder of its name."""
+    folder.mkdir()
+    truths = plain_truths(JUDGED_CASES)
+    with judge_server("plain", JUDGED_CASES) as server:
+        (folder / "agent.yaml").write_text(json.dumps(judged_suite(server, truths, JUDGED), indent=1))
+        for product in products:
+            _run(product, folder, ("run", "-o", "out", "--record"))
+    return folder
+
+
+def _run(product: Product, folder: Path, arguments: tuple[str, ...]) -> Cost:
+    """Run a command; a last argument that wants a cassette gets the one of this commit."""
+    tape = (product.tree.parent.name,) if arguments[-1] in ("--record", "--replay") else ()
+    cost = measure((*product.command, *arguments, *tape), folder, product.environ)
+    if cost.code not in _FINE:
+        raise SystemExit(f"{' '.join(arguments)} of {product.tree.parent.name} ended with exit code {cost.code}")
+    return cost
+
+
+def _compared(products: list[Product], folder: Path, arguments: tuple[str, ...], rounds: int) -> str:
+    costs: list[list[Cost]] = []
+    for turn in range(rounds + 1):
+        order = products if turn % 2 else products[::-1]
+        ran = {product.tree: _run(product, folder, arguments) for product in order}
+        costs.append([ran[product.tree] for product in products])
+    # The first round fills the machine's caches.
+    measured = costs[1:]
+    cpu_s = statistics.median(one.cpu_s for one, _ in measured)
+    cpu = _spread([other.cpu_s / one.cpu_s for one, other in measured])
+    wall = _spread([other.wall_s / one.wall_s for one, other in measured])
+    return f"{cpu_s:>13.2f}{cpu:>22}{wall:>22}"
+
+
+def _spread(ratios: list[float]) -> str:
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

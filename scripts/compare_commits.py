@@ -1,0 +1,302 @@
+"""Show that two commits write the same bytes.
+
+    python -m scripts.compare_commits BEFORE AFTER [--only NAME ...] [--keep DIR]
+
+Both commits are started as real processes on the same input: the examples, HoloDeck's sample suites and the suites of
+`compare_commits.yaml`, with models and GitHub played by the fake servers of the tests on loopback. Compared are
+exit codes, both streams and every file that is written: records, verdicts, reports, cassettes, cards, and what GitHub
+is sent. What differs between two runs of one commit is replaced by a word: times, durations, random ids and ports.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from scripts.products import ROOT, Product, extract, install
+from tests.cli.project import Project
+from tests.github.fake import FakeGitHub
+from tests.github.life import whole_life
+from tests.llm.models import Answer, FakeModels, Fault, Reply, Request, tools_first
+
+DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+MCP_SERVER = ROOT / "tests" / "agents" / "mcp_servers" / "shop.py"
+KEY = "sk-compared-0123456789"
+SHOWN_LINES = 12
+COMMANDS = (
+    "run -o out --record tape --concurrency 1",
+    "run -o again --replay tape --concurrency 1",
+    "run --dry-run",
+    "validate",
+    *(f"report out/results.json --canonical --format {name} -o {name}" for name in ("markdown", "html", "junit")),
+    *(f"report out/results.json --canonical --format {name}" for name in ("json", "csv", "console")),
+    "decide out/results.json --min-pass-rate 0.5 --min-completeness 0 -o decided",
+    "rejudge out/results.json -o rejudged --record tape --concurrency 1",
+    "verify out",
+)
+SHORT = 2
+"""So many of them are run on a sample."""
+LIVE = "run --target model --replay cassette -o live --concurrency 1"
+"""Of an example: its shipped recording."""
+DOCUMENTS = ("agent", "policy", "results", "verdict", "report", "judge-card")
+WRONG: tuple[Any, ...] = ([], -1, "zzz", None)
+"""What is put in place of every value of the suites, to see what is said of it."""
+VOLATILE = (
+    (r"(?<![0-9a-f])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])", "ID"),
+    (r"(::stop-commands::|ghadelimiter_|^::)[0-9a-f]{32}", r"\1TOKEN"),
+    (r'("external_id": "\d+/\d+/)[0-9a-f]{16}', r"\1TOKEN"),
+    (r'("results_digest": ?"|^ "digest": ")[0-9a-f]{64}', r"\1DIGEST"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?", "TIME"),
+    (r'("\w*(?:duration|model)_ms": ?)[\d.]+', r"\1DURATION"),
+    (r'(\btime=")[\d.]+', r"\1DURATION"),
+    (r"\(\d+ ms\)$|(^|(?<= · ))[\d.]+ s(?= ·|[\"<]|$)", "DURATION"),
+    (r"(127\.0\.0\.1|localhost):\d+", r"\1:PORT"),
+)
+"""Patterns of what differs between two runs of one commit, and what is written in their place."""
+Files = Mapping[str, str]
+
+
+def answer(request: Request) -> Reply:
+    """Answer as a function of the request alone: tools are called once, whatever has a schema gets values that fit."""
+    if request.model.endswith("-down"):
+        return Fault("unavailable", headers={"x-should-retry": "false"})
+    if request.model.endswith("-babbling"):
+        return Answer("the answer is great")
+    if request.operation == "embeddings":
+        return Answer(vectors=tuple((float(len(text) % 7), 1.0, 0.5) for text in request.inputs))
+    if request.tools and not request.results:
+        return tools_first(request)
+    seed = int(hashlib.sha256(f"{request.model} {request.text}".encode()).hexdigest()[:8], 16)
+    if request.schema:
+        return Answer(json.dumps(_fitting(request.schema, request.schema, seed, "text")))
+    if '"score"' in request.text or "JSON" in request.text:
+        return Answer(json.dumps({"reason": "it is so", "score": 1 + seed % 3, "status": "completed"}))
+    return Answer(f"About that: {request.text[:80]}")
+
+
+def _fitting(schema: Mapping[str, Any], root: Mapping[str, Any], seed: int, name: str) -> Any:
+    if "$ref" in schema:
+        return _fitting(root["$defs"][schema["$ref"].rpartition("/")[2]], root, seed, name)
+    if "anyOf" in schema:
+        return _fitting(schema["anyOf"][0], root, seed, name)
+    if "enum" in schema or "const" in schema:
+        choices = schema.get("enum") or [schema["const"]]
+        return choices[seed % len(choices)]
+    kind = schema.get("type", "string")
+    if kind == "object":
+        fields = schema.get("properties", {})
+        return {key: _fitting(fields[key], root, seed + at, key) for at, key in enumerate(fields)}
+    if kind == "array":
+        return [_fitting(schema.get("items", {}), root, seed + at, name) for at in range(2)]
+    if kind == "integer":
+        return 1 + seed % 3
+    return {"number": seed % 101 / 100, "boolean": seed % 2 == 0}.get(
+        kind, ("yes", "no", "yes")[seed % 3] if name == "verdict" else f"{name} {seed % 10}"
+    )
+
+
+def mistakes(files: Files) -> Iterator[Files]:
+    """Yield a suite with one mistake for every key and every value in its YAML files."""
+    for name in files:
+        if not name.endswith(".yaml"):
+            continue
+        document, seen = yaml.safe_load(files[name]), set()
+        for place, owner, key in _places(document):
+            if place in seen:
+                continue
+            seen.add(place)
+            value = owner[key]
+            for wrong in WRONG:
+                owner[key] = wrong
+                yield {**files, name: json.dumps(document, indent=1, default=str)}
+            owner[key] = value
+            if isinstance(owner, dict):
+                owner[f"{key}x"] = owner.pop(key)
+                yield {**files, name: json.dumps(document, indent=1, default=str)}
+                owner[key] = owner.pop(f"{key}x")
+
+
+def _places(value: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield path, container and key of everything; the entries of a list share a path if they are of one type."""
+    if isinstance(value, dict):
+        for key in [*value]:
+            yield f"{place}.{key}", value, key
+            yield from _places(value[key], f"{place}.{key}")
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            inner = f"{place}[{item.get('type') if isinstance(item, dict) else ''}]"
+            yield inner, value, at
+            yield from _places(item, inner)
+
+
+def plain(text: str) -> str:
+    """Return a text without what differs between two runs of one commit."""
+    for pattern, replacement in VOLATILE:
+        text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+    return text
+
+
+def shown(ended: subprocess.CompletedProcess[str]) -> str:
+    return f"exit code {ended.returncode}\n--- stdout\n{ended.stdout}--- stderr\n{ended.stderr}"
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8", errors="replace")
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def write(folder: Path, files: Files) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+Job = Callable[[Product, Path], Files]
+
+
+def suite(product: Product, folder: Path, files: Files, commands: tuple[str, ...]) -> Files:
+    """Run commands on a suite, one after the other; return what they say and every file that they write."""
+    write(folder, files)
+    said = {
+        f"{at:02} {line}".replace("/", "_"): shown(product.run(folder, *shlex.split(line)))
+        for at, line in enumerate(commands)
+    }
+    return said | {name: text for name, text in files_of(folder).items() if files.get(name) != text}
+
+
+def refused(product: Product, folder: Path, files: Files) -> Files:
+    """Validate a suite with every possible mistake."""
+    for number, wrong in enumerate(mistakes(files)):
+        write(folder / f"{number:04}", wrong)
+    return {"validate": shown(product.run(folder, "validate", "*/agent.yaml"))}
+
+
+def helped(product: Product, folder: Path) -> Files:
+    """Ask every command for its help, and for every schema."""
+    folder.mkdir(parents=True)
+    top = product.run(folder, "--help")
+    commands = re.findall(r"^  ([a-z]+) {2,}\S", top.stdout.partition("Commands:")[2].partition("Exit codes")[0], re.M)
+    lines = [
+        "--version",
+        "nonsense",
+        *(f"{name} --help" for name in commands),
+        *(f"schema {name}" for name in DOCUMENTS),
+    ]
+    return {"--help": shown(top)} | {line: shown(product.run(folder, *line.split())) for line in lines}
+
+
+def step(product: Product, folder: Path) -> Files:
+    """Run the life of a pull request by the entry point of the Action, with the fake GitHub of the tests."""
+    seen: dict[str, str] = {}
+
+    def start(environ: Mapping[str, str], workspace: Path, files: Path) -> tuple[int, bytes, bytes]:
+        known = {"PATH": os.environ["PATH"], "HOME": str(files / "home"), **environ}
+        ended = product.start((product.python, str(product.tree / "entrypoint.py")), workspace, known)
+        said = {"step": shown(ended), **files_of(files)}
+        seen.update({f"{files.name}/{name}": text for name, text in said.items()})
+        return ended.returncode, ended.stdout.encode(), ended.stderr.encode()
+
+    folder.mkdir(parents=True)
+    with FakeGitHub() as hub:
+        try:
+            whole_life(hub, Project(folder), start)
+        except AssertionError as error:
+            seen["failed"] = repr(error)
+        calls = [
+            f"{call.method} {call.path} {call.query}\n{json.dumps(call.body, indent=1, ensure_ascii=False)}".replace(
+                "\\n", "\n"
+            )
+            for call in hub.requests
+        ]
+    return {**seen, "requests": "\n".join(calls)}
+
+
+def jobs(inputs: Path) -> dict[str, Job]:
+    """Return everything that is compared, by name."""
+    made: dict[str, Job] = {"help": helped, "step": step}
+    shipped = {"-".join(path.parent.parts[-2:]): files_of(path.parent) for path in sorted(inputs.rglob("agent.yaml"))}
+    for name in {**DATA["suites"], **shipped}:
+        files = {**shipped.get(name, {}), **DATA["suites"].get(name, {})}
+        recorded = "cassette/README.md" in files
+        # The samples are much alike: what is made of a record is seen from the other suites.
+        usual = COMMANDS if recorded or name not in shipped else COMMANDS[:SHORT]
+        commands = (*usual, *((LIVE,) if recorded else ()), *DATA["commands"].get(name, ()))
+        made[name] = partial(suite, files=files, commands=commands)
+        if name in DATA["wrong"]:
+            made[f"{name}-wrong"] = partial(refused, files=files)
+    return made
+
+
+def collected(commit: str, home: Path, chosen: Mapping[str, Job], models: FakeModels) -> dict[str, str]:
+    """Run everything chosen with one commit; return all that it wrote, by job and name."""
+    # Both commits have the same folders, whose names are in what is written.
+    for name in ("product", "work"):
+        shutil.rmtree(home / name, ignore_errors=True)
+    # What the samples would have npx download is played by a server of the tests.
+    npx = write(home / "bin", {"npx": f"#!/bin/sh\nexec {sys.executable} {MCP_SERVER}\n"}) / "npx"
+    npx.chmod(0o755)
+    environ = {
+        "PATH": f"{npx.parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(home / "home"),
+        "OPENAI_BASE_URL": models.openai_url,
+        "OLLAMA_BASE_URL": models.ollama_url,
+        "ANTHROPIC_BASE_URL": models.anthropic_url,
+        "AZURE_OPENAI_ENDPOINT": models.azure_url,
+        "PLANTED": "top-secret-word",
+        **dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY"), KEY),
+    }
+    product = install(commit, home / "product", environ)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        ended = {name: pool.submit(job, product, home / "work" / name) for name, job in chosen.items()}
+        return {f"{job}/{name}": plain(text) for job, files in ended.items() for name, text in files.result().items()}
+
+
+@click.command()
+@click.argument("before")
+@click.argument("after")
+@click.option("--only", multiple=True, help="Part of the name of what is compared.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Write what both commits wrote into this folder.")
+def main(before: str, after: str, only: tuple[str, ...], keep: Path | None) -> None:
+    """Compare what two commits write; exit code 1 when anything differs."""
+    with tempfile.TemporaryDirectory(prefix="compare-") as root, FakeModels() as models:
+        models.answer(answer)
+        home = Path(root)
+        extract(before, home / "inputs", "examples", "tests/data")
+        named = jobs(home / "inputs")
+        chosen = {name: job for name, job in named.items() if not only or any(part in name for part in only)}
+        one, other = (collected(commit, home, chosen, models) for commit in (before, after))
+    if keep:
+        write(keep / "before", one)
+        write(keep / "after", other)
+    differing = [name for name in sorted(one | other) if one.get(name) != other.get(name)]
+    for name in differing:
+        # The records of cases are single lines.
+        old, new = (files.get(name, "").replace(',"', ',\n"').splitlines() for files in (one, other))
+        lines = list(difflib.unified_diff(old, new, f"{before}: {name}", f"{after}: {name}", lineterm="", n=1))
+        click.echo("\n".join([*lines[:SHOWN_LINES], *(["…"] if len(lines) > SHOWN_LINES else [])]))
+    click.echo(f"{len(one)} texts of {len(chosen)} jobs compared, {len(differing)} differ")
+    sys.exit(1 if differing else 0)
+
+
+if __name__ == "__main__":
+    main()

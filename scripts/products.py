@@ -1,0 +1,83 @@
+"""The product as it is at a commit: its files, and an interpreter that finds them and nothing of this checkout."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).parents[1]
+_TIMEOUT_S = 600
+
+
+@dataclass(frozen=True)
+class Product:
+    """A commit's files in `tree`, the interpreter that runs them, and the environment it is given."""
+
+    tree: Path
+    python: str
+    environ: Mapping[str, str]
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command line by the entry point of the commit's own pyproject.toml, without arguments."""
+        scripts = tomllib.loads((self.tree / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+        module, _, function = scripts["holodeck-action"].partition(":")
+        start = f"import sys; sys.argv[0] = 'holodeck-action'; from {module} import {function}; sys.exit({function}())"
+        return (self.python, "-c", start)
+
+    def run(self, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the command line in a folder to its end."""
+        return self.start((*self.command, *arguments), folder, self.environ)
+
+    def start(
+        self, command: tuple[str, ...], folder: Path, environ: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        """Run any command in a folder to its end, with exactly this environment."""
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+
+
+def extract(commit: str, folder: Path, *paths: str) -> None:
+    """Write the files of a commit, or those at paths, into a folder."""
+    packed = subprocess.run(["git", "archive", commit, *paths], cwd=ROOT, capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+
+
+def install(commit: str, folder: Path, environ: Mapping[str, str]) -> Product:
+    """Install a commit into a new folder, with the packages of this interpreter.
+
+    Raises:
+        click.ClickException: its interpreter would run other files.
+    """
+    tree, environment = folder / "tree", folder / "environment"
+    extract(commit, tree)
+    venv.create(environment, symlinks=True)
+    packages = [path for path in sys.path if path.endswith("site-packages")]
+    # A .pth file in a folder that is added by one is not read, so that a checkout installed for editing is not found.
+    next(environment.glob("lib/python3*/site-packages")).joinpath("product.pth").write_text(
+        "\n".join([str(tree), *packages]), encoding="utf-8"
+    )
+    product = Product(tree, str(environment / "bin" / "python"), environ)
+    where = (product.python, "-c", "import holodeck_action; print(holodeck_action.__file__)")
+    found = product.start(where, folder, environ).stdout
+    if not found.startswith(str(tree)):
+        raise click.ClickException(f"instead of {commit}, {found} would be run")
+    return product
