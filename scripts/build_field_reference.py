@@ -43,6 +43,7 @@ BOUNDS = (("ge", "≥"), ("minimum", "≥"), ("gt", ">"), ("exclusiveMinimum", "
 TABLE = "| field | type | default | meaning | example |\n|---|---|---|---|---|"
 PLAIN = re.compile(r"[\w./$][^\[\]{},#\"'&*!|>%@`\\]*")
 """Texts that YAML reads as they are written."""
+VALUES = {"INTEGER RANGE": "whole number", "FLOAT RANGE": "number", "TEXT": "text", "PATH": "path"}
 NAMES = {
     "string": "text",
     "integer": "whole number",
@@ -60,7 +61,7 @@ def build() -> str:
         parts.append(f"## {title}\n\n{about}\n")
         for model in _models(root, {}):
             parts.extend(_blocks(model, written))
-    parts.append("## Commands\n\nPrecedence: a flag wins over an input, an input over the policy file.\n")
+    parts.append("## Commands\n\nA flag takes precedence over an input, an input over the policy file.\n")
     parts.extend(_command(name, command) for name, command in cli.commands.items())
     return "\n".join(parts)
 
@@ -101,7 +102,8 @@ def _own(owner: type[BaseModel]) -> list[str]:
 
 
 def _linked(names: typing.Iterable[str]) -> str:
-    return " and ".join(f"[{name}](#{name.lower()})" for name in names)
+    *first, last = (f"[{name}](#{name.lower()})" for name in names)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _row(name: str, field: Schema, schema: Schema) -> str:
@@ -193,8 +195,8 @@ def _flag(parameter: click.Parameter) -> str:
     assert isinstance(parameter, click.Option)
     names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
     context = click.Context(click.Command("any"))
-    value = "" if parameter.is_flag else f"`{parameter.make_metavar(context)}`"
-    return _cells(names, value, parameter.help or "")
+    value = "" if parameter.is_flag else parameter.make_metavar(context)
+    return _cells(names, VALUES.get(value, value and f"`{value}`"), parameter.help or "")
 
 
 def main(arguments: list[str]) -> int:
