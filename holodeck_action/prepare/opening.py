@@ -26,7 +26,7 @@ from holodeck_action.targets.protocol import Agent
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import credentials_in, environment_secrets
 from holodeck_action.tools.mcp_settings import server_secrets
-from holodeck_action.tracing.traces import secrets_of
+from holodeck_action.tracing.traces import header_secrets
 from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def open_all(
 
 def redactor_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | None = None) -> Redactor:
     """Return what takes the secrets of a suite out of everything that is kept or shown of its run."""
-    found = suite.secrets | environment_secrets(environ) | secrets_of(suite, environ)
+    found = suite.secrets | environment_secrets(environ) | header_secrets(suite.agent.observability, environ)
     if isinstance(target, HttpTarget):
         found |= set(credentials_in(target.url))
     return Redactor(found | server_secrets(suite.agent.tools or (), suite.checkout))

@@ -12,9 +12,8 @@ import requests
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from holodeck_action.tracing.traces import Console, Otlp
-
-_LOGGER = "opentelemetry"
+from holodeck_action.suite.agent import ConsoleExporter
+from holodeck_action.tracing.traces import Otlp
 
 
 class Watch:
@@ -67,42 +66,39 @@ class Watch:
             exporter.shutdown()
 
 
-class _Listener(logging.Handler):
-    """Finds the status of gRPC calls in what the SDK logs."""
+class Listener(logging.Handler):
+    """Hands what the SDK logs to a watch and to nobody else, until it is closed: there is the status of gRPC calls."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
         self._watch = watch
+        self._logger = logging.getLogger("opentelemetry")
+        self._propagated = self._logger.propagate
+        self._logger.addHandler(self)
+        self._logger.propagate = False
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Look for a status."""
         for argument in record.args if isinstance(record.args, tuple) else ():
             name = getattr(argument, "name", None)
             if type(argument).__name__ == "StatusCode" and isinstance(name, str):
                 self._watch.met(f"it answered {name}", away=name in ("UNAVAILABLE", "DEADLINE_EXCEEDED"))
 
-
-class Quiet:
-    """Hands what the SDK logs to a watch and to nobody else, while it is open."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._listener = _Listener(watch)
-        self._logger = logging.getLogger(_LOGGER)
-        self._propagated = self._logger.propagate
-        self._logger.addHandler(self._listener)
-        self._logger.propagate = False
-
     def close(self) -> None:
         """Return to what was before."""
-        self._logger.removeHandler(self._listener)
+        self._logger.removeHandler(self)
         self._logger.propagate = self._propagated
+        super().close()
 
 
 class Counted(SpanExporter):
     """An exporter that tells a watch what arrived."""
 
-    def __init__(self, exporter: SpanExporter, watch: Watch) -> None:
+    def __init__(self, exporter: SpanExporter, watch: Watch, *, silent: bool) -> None:
+        """Take an exporter; a `silent` one does not tell the watch of requests that went well."""
         self._exporter = exporter
         self._watch = watch
+        self._silent = silent
         watch.of(exporter)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -112,7 +108,10 @@ class Counted(SpanExporter):
             result = self._exporter.export(spans)
         except Exception as error:  # noqa: BLE001 - no trouble of a collector is trouble of a run
             self._watch.met(f"the request could not be made ({type(error).__name__})", away=False)
-        self._watch.ended(len(spans), sent=result is SpanExportResult.SUCCESS)
+        sent = result is SpanExportResult.SUCCESS
+        if sent and self._silent:
+            self._watch.answered()
+        self._watch.ended(len(spans), sent=sent)
         return result
 
     def shutdown(self) -> None:
@@ -150,8 +149,8 @@ def otlp_exporter(plan: Otlp, watch: Watch) -> SpanExporter:
     Raises:
         Exception: whatever the SDK says of its variables.
     """
-    exporter = _http(plan, watch) if plan.protocol == "http" else _grpc(plan, watch)
-    return Counted(exporter, watch)
+    http = plan.protocol == "http"
+    return Counted(_http(plan, watch) if http else _grpc(plan), watch, silent=not http)
 
 
 def _http(plan: Otlp, watch: Watch) -> SpanExporter:
@@ -167,7 +166,7 @@ def _http(plan: Otlp, watch: Watch) -> SpanExporter:
     )
 
 
-def _grpc(plan: Otlp, watch: Watch) -> SpanExporter:
+def _grpc(plan: Otlp) -> SpanExporter:
     import grpc
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 
@@ -176,21 +175,11 @@ def _grpc(plan: Otlp, watch: Watch) -> SpanExporter:
         "gzip": grpc.Compression.Gzip,
         "deflate": grpc.Compression.Deflate,
     }
-
-    class Exporter(OTLPSpanExporter):
-        """Tells the watch of requests that went well; the others are logged."""
-
-        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-            result = super().export(spans)
-            if result is SpanExportResult.SUCCESS:
-                watch.answered()
-            return result
-
     options: tuple[tuple[str, int], ...] = (("grpc.enable_http_proxy", 0),) if plan.local else ()
-    return Exporter(
+    return OTLPSpanExporter(
         endpoint=plan.endpoint,
         insecure=plan.endpoint.startswith("http:"),
-        headers=dict(plan.headers),
+        headers=None if plan.headers is None else dict(plan.headers),
         timeout=plan.timeout_s,
         compression=None if plan.compression is None else kinds[plan.compression],
         channel_options=options or None,  # type: ignore[arg-type]
@@ -200,9 +189,9 @@ def _grpc(plan: Otlp, watch: Watch) -> SpanExporter:
 class ConsoleSpans(SpanProcessor):
     """Writes every span that ends as JSON; on a terminal, where a bar is drawn meanwhile, all of them at the end."""
 
-    def __init__(self, plan: Console, stream: TextIO, most: int) -> None:
+    def __init__(self, config: ConsoleExporter, stream: TextIO, most: int) -> None:
         """Write to `stream`; `most` spans are kept for the end."""
-        self._plan = plan
+        self._config = config
         self._stream = stream
         self._most = most
         self._kept: list[str] | None = [] if stream.isatty() else None
@@ -224,8 +213,8 @@ class ConsoleSpans(SpanProcessor):
 
     def _text(self, span: ReadableSpan) -> str:
         shown: Mapping[str, Any] = json.loads(span.to_json())
-        if not self._plan.timestamps:
+        if self._config.include_timestamps is False:
             shown = {key: value for key, value in shown.items() if key not in ("start_time", "end_time")}
-        text = json.dumps(shown, indent=4 if self._plan.pretty else None)
+        text = json.dumps(shown, indent=None if self._config.pretty_print is False else 4)
         # Inside JSON texts, where alone they can be: what GitHub's runner would take for a command in a log.
         return text.replace("::", ":\\u003a").replace("##[", "##\\u005b") + "\n"

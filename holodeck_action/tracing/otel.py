@@ -24,7 +24,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from holodeck_action import __version__
 from holodeck_action.text.redaction import MASK, Redactor
 from holodeck_action.text.secrets import environment_secrets
-from holodeck_action.tracing.exporters import ConsoleSpans, Quiet, Watch, otlp_exporter
+from holodeck_action.tracing.exporters import ConsoleSpans, Listener, Watch, otlp_exporter
 from holodeck_action.tracing.spans import NO_SPAN, Attributes, Kind, Span
 from holodeck_action.tracing.traces import TracePlan
 
@@ -158,7 +158,7 @@ class Shared:
     keeps: Callable[[], bool]
 
 
-class OtelSpan:
+class OtelSpan(Span):
     """A span of the SDK, without secrets."""
 
     __slots__ = ("_content", "_graded", "_shared", "_span")
@@ -247,8 +247,10 @@ class OtelTraces:
         self._redactor = redactor
         self._watch = Watch()
         self._counter = _Counter()
-        self._content = Content(redactor, plan.patterns) if plan.graded else None
-        self._quiet = Quiet(self._watch)
+        traces, rate = plan.traces, plan.traces.sample_rate
+        graded = traces.capture_content or traces.capture_evaluation_content
+        self._content = Content(redactor, traces.redaction_patterns) if graded else None
+        self._listener = Listener(self._watch)
         try:
             resource = Resource.create({name: named.text(value) for name, value in plan.resource.items()})
             self._provider = TracerProvider(resource=resource, sampler=ALWAYS_ON, shutdown_on_exit=False)
@@ -260,16 +262,15 @@ class OtelTraces:
                     BatchSpanProcessor(
                         otlp_exporter(plan.otlp, self._watch),
                         max_queue_size=plan.queue,
-                        schedule_delay_millis=plan.delay_ms,
+                        schedule_delay_millis=traces.schedule_delay_millis,
                         max_export_batch_size=plan.batch,
                     )
                 )
         except BaseException:
-            self._quiet.close()
+            self._listener.close()
             raise
         tracer = self._provider.get_tracer("holodeck_action", __version__, schema_url=SCHEMA_URL)
-        rate = plan.rate
-        content = self._content if plan.content else None
+        content = self._content if traces.capture_content else None
         self._shared = Shared(tracer, redactor, content, self._content, lambda: rate >= 1.0 or uniform() < rate)
 
     def root(self, name: str, attributes: Attributes) -> Span:
@@ -294,7 +295,7 @@ class OtelTraces:
         late = not closed.wait(seconds)
         if late:
             self._watch.give_up()
-        self._quiet.close()
+        self._listener.close()
         return tuple(self._told(late))
 
     def _told(self, late: bool) -> list[str]:
@@ -343,13 +344,11 @@ def _without_secrets(attributes: Attributes, redactor: Redactor) -> dict[str, An
 
 
 def program_span(name: str, attributes: Attributes, *, rate: float, content: bool, patterns: Sequence[str]) -> Span:
-    """Start a span below the program's current one.
-
-    Secrets of the environment are taken out of it.
+    """Start a span below the current one of a program that is not ours, with the tracer provider that it has set up.
 
     Args:
         name: as the conventions form it.
-        attributes: facts without content; None is left out.
+        attributes: facts without content; None is left out. Secrets of the environment are taken out.
         rate: share of the spans that are kept, 0 to 1; of the others nothing below them is kept either.
         content: whether inputs and outputs are wanted.
         patterns: regular expressions; what they match in inputs and outputs becomes `***`.
@@ -358,12 +357,6 @@ def program_span(name: str, attributes: Attributes, *, rate: float, content: boo
         return NO_SPAN
     redactor = Redactor(environment_secrets(os.environ))
     kept = Content(redactor, patterns) if content else None
-    shared = Shared(
-        trace.get_tracer("holodeck_action", __version__, schema_url=SCHEMA_URL),
-        redactor,
-        kept,
-        kept,
-        lambda: True,
-    )
-    found: OtelSpan = start(shared, name, "internal", attributes, trace.get_current_span(), None)
-    return found
+    tracer = trace.get_tracer("holodeck_action", __version__, schema_url=SCHEMA_URL)
+    shared = Shared(tracer, redactor, kept, kept, lambda: True)
+    return start(shared, name, "internal", attributes, trace.get_current_span(), None)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 Kind = Literal["internal", "client"]
 Attribute = str | bool | int | float | tuple[str, ...] | None
@@ -20,13 +20,15 @@ UNEXPECTED = "_OTHER"
 """`error.type` where no code of ours says what happened (semantic conventions, `error.type`)."""
 
 
-class Span(Protocol):
-    """A piece of work, from its start to its `end`."""
+class Span:
+    """A piece of work, from its start to its `end`; as such, one that nobody looks at, and so is all work below it."""
+
+    __slots__ = ()
 
     @property
     def content(self) -> bool:
         """Whether inputs and outputs are wanted; `set_content` does nothing otherwise."""
-        ...
+        return False
 
     def child(
         self,
@@ -48,62 +50,22 @@ class Span(Protocol):
             started_ns: when it began, in nanoseconds since 1970; None for now.
             graded: whether it is an evaluation: what it and all below it read and write is asked for by itself.
         """
-        ...
-
-    def set(self, attributes: Attributes) -> None:
-        """Add facts without content; None is left out."""
-        ...
-
-    def set_content(self, name: str, value: Any) -> None:
-        """Add an input or an output, a JSON value; secrets are taken out of it."""
-        ...
-
-    def fail(self, code: str) -> None:
-        """Say that the work failed; `code` becomes `error.type`."""
-        ...
-
-    def end(self, ended_ns: int | None = None) -> None:
-        """End the work, now or at a time in nanoseconds since 1970."""
-        ...
-
-
-class NoSpan:
-    """The span of work that nobody looks at, and of all work below it."""
-
-    __slots__ = ()
-
-    @property
-    def content(self) -> bool:
-        """Nothing is wanted."""
-        return False
-
-    def child(
-        self,
-        name: str,
-        kind: Kind,
-        attributes: Attributes,
-        *,
-        sampled: bool,
-        started_ns: int | None,
-        graded: bool = False,
-    ) -> Span:
-        """Return itself."""
         return self
 
     def set(self, attributes: Attributes) -> None:
-        """Do nothing."""
+        """Add facts without content; None is left out."""
 
     def set_content(self, name: str, value: Any) -> None:
-        """Do nothing."""
+        """Add an input or an output, a JSON value; secrets are taken out of it."""
 
     def fail(self, code: str) -> None:
-        """Do nothing."""
+        """Say that the work failed; `code` becomes `error.type`."""
 
     def end(self, ended_ns: int | None = None) -> None:
-        """Do nothing."""
+        """End the work, now or at a time in nanoseconds since 1970."""
 
 
-NO_SPAN = NoSpan()
+NO_SPAN = Span()
 
 _CURRENT: ContextVar[Span] = ContextVar("SPAN", default=NO_SPAN)
 
@@ -122,7 +84,6 @@ class Scope:
         """Take a started span; `ends` is false when whoever started it ends it."""
         self._span = span
         self._ends = ends
-        self._token: Token[Span] | None = None
 
     def __enter__(self) -> Span:
         """Start the scope."""
@@ -133,7 +94,6 @@ class Scope:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Return to the span before."""
-        assert self._token is not None
         _CURRENT.reset(self._token)
         if error is not None:
             self._span.fail(code_of(error))

@@ -21,7 +21,7 @@ from holodeck_action.suite.values import Suite
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
-from holodeck_action.tracing.spans import NO_SPAN, Attributes, Scope
+from holodeck_action.tracing.spans import NO_SPAN, Scope
 
 if TYPE_CHECKING:
     from holodeck_action.tracing.otel import OtelTraces
@@ -48,7 +48,8 @@ class Otlp:
     Attributes:
         protocol: how.
         endpoint: for `http` the whole URL; for `grpc` a URL that says by its scheme whether there is TLS.
-        headers: names in lower case, and values, which are secrets.
+        headers: names in lower case, and values, which are secrets; None for those of the environment, which the SDK
+            reads.
         timeout_s: seconds one request may take; None for the SDK's own.
         compression: None for the SDK's own.
         local: the endpoint is this machine: no proxy stands between.
@@ -56,7 +57,7 @@ class Otlp:
 
     protocol: OtlpProtocol
     endpoint: str = field(repr=False)
-    headers: Mapping[str, str] = field(repr=False)
+    headers: Mapping[str, str] | None = field(repr=False)
     timeout_s: float | None
     compression: Compression | None
     local: bool
@@ -69,38 +70,24 @@ class Otlp:
 
 
 @dataclass(frozen=True, slots=True)
-class Console:
-    """Spans as JSON on standard error: indented or one a line, with or without their times."""
-
-    pretty: bool
-    timestamps: bool
-
-
-@dataclass(frozen=True, slots=True)
 class TracePlan:
     """Which spans are kept, what they hold and where they go.
 
     Attributes:
         resource: who sends them: `service.name` and what `resource_attributes` says.
-        rate: share of trials that are kept, above 0.
-        content: whether inputs and outputs are in them.
-        graded: whether those of evaluations, and of what is below these, are in them.
-        patterns: what is taken out of inputs and outputs beside secrets, as regular expressions.
+        traces: the share of trials that is kept, and what of inputs and outputs is in the spans.
         queue: spans that may wait to be sent; the oldest go when it is full.
         batch: spans of one request.
-        delay_ms: milliseconds between two requests; None for the SDK's own.
+        otlp: where they are sent; None for nowhere.
+        console: how they are written to standard error; None for not at all.
     """
 
     resource: Mapping[str, str]
-    rate: float
-    content: bool
-    graded: bool
-    patterns: tuple[str, ...]
+    traces: Traces
     queue: int
     batch: int
-    delay_ms: int | None
     otlp: Otlp | None
-    console: Console | None
+    console: ConsoleExporter | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,33 +114,15 @@ def plan_traces(block: Observability | None, name: str, environ: Mapping[str, st
     notices: list[str] = []
     console, otlp = _exporters(block, environ, notices)
     if console is None and otlp is None:
-        return Asked(
-            None,
-            (
-                *notices,
-                f"{_BLOCK}: no exporter is enabled that this runner has, so no traces are sent",
-            ),
-        )
-    queue, batch = _sizes(traces)
+        missing = f"{_BLOCK}: no exporter is enabled that this runner has, so no traces are sent"
+        return Asked(None, (*notices, missing))
     resource = {**(block.resource_attributes or {})}
     # What the attributes say holds, unless the field for it says otherwise; the SDK reads the variables.
     if block.service_name is not None:
         resource["service.name"] = block.service_name
     elif not environ.get("OTEL_SERVICE_NAME") and "service.name=" not in environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
         resource.setdefault("service.name", f"holodeck-{name}")
-    plan = TracePlan(
-        resource=resource,
-        rate=traces.sample_rate,
-        content=traces.capture_content,
-        graded=traces.capture_content or traces.capture_evaluation_content,
-        patterns=traces.redaction_patterns,
-        queue=queue,
-        batch=batch,
-        delay_ms=traces.schedule_delay_millis,
-        otlp=otlp,
-        console=console,
-    )
-    return Asked(plan, tuple(notices))
+    return Asked(TracePlan(resource, traces, *_sizes(traces), otlp, console), tuple(notices))
 
 
 def header_secrets(block: Observability | None, environ: Mapping[str, str]) -> frozenset[str]:
@@ -170,7 +139,7 @@ def header_secrets(block: Observability | None, environ: Mapping[str, str]) -> f
 
 def _exporters(
     block: Observability, environ: Mapping[str, str], notices: list[str]
-) -> tuple[Console | None, Otlp | None]:
+) -> tuple[ConsoleExporter | None, Otlp | None]:
     exporters = block.exporters
     otlp = exporters.otlp if exporters else None
     console = exporters.console if exporters else None
@@ -180,10 +149,10 @@ def _exporters(
         otlp = OTLPExporter()
     elif console is None and not named:
         console = ConsoleExporter()
-    shown = None
-    if console is not None and console.enabled:
-        shown = Console(console.pretty_print is not False, console.include_timestamps is not False)
-    return shown, _otlp(otlp, environ, notices) if otlp is not None and otlp.enabled else None
+    return (
+        console if console is not None and console.enabled else None,
+        _otlp(otlp, environ, notices) if otlp is not None and otlp.enabled else None,
+    )
 
 
 def _otlp(given: OTLPExporter, environ: Mapping[str, str], notices: list[str]) -> Otlp | None:
@@ -213,7 +182,7 @@ def _otlp(given: OTLPExporter, environ: Mapping[str, str], notices: list[str]) -
     return Otlp(
         protocol=protocol,
         endpoint=urlunsplit((scheme, netloc, path, parts.query, "")),
-        headers=_headers(given, environ),
+        headers=given.headers and {name.strip().lower(): value.strip() for name, value in given.headers.items()},
         timeout_s=None if given.timeout_ms is None else given.timeout_ms / 1000,
         compression=_compression(given.compression, notices),
         local=local,
@@ -240,13 +209,6 @@ def _protocol(given: OTLPExporter, environ: Mapping[str, str], notices: list[str
     return _PROTOCOLS.get(said, "http")
 
 
-def _headers(given: OTLPExporter, environ: Mapping[str, str]) -> dict[str, str]:
-    if given.headers is not None:
-        return {name.strip().lower(): value.strip() for name, value in given.headers.items()}
-    pairs = [pair.partition("=") for pair in (_variable(environ, "HEADERS") or "").split(",")]
-    return {unquote(name).strip().lower(): unquote(value).strip() for name, sign, value in pairs if sign and name}
-
-
 def _compression(given: str | None, notices: list[str]) -> Compression | None:
     if given is None:
         return None
@@ -267,29 +229,6 @@ def _sizes(traces: Traces) -> tuple[int, int]:
 FLUSH_S = 2.0
 """Longest time for which a run waits for its collectors at its end, in seconds."""
 
-_INSTALL = "install it with: pip install 'holodeck-action[otel]'"
-
-
-class RunTraces:
-    """The traces of one run; those of a suite that asks for none do nothing.
-
-    Attributes:
-        notices: what the reader should know before the run, one sentence each.
-    """
-
-    def __init__(self, opened: OtelTraces | None = None, notices: tuple[str, ...] = ()) -> None:
-        self.notices = notices
-        self._opened = opened
-
-    def run(self, name: str, attributes: Attributes) -> Scope:
-        """Return the scope of the run: `with traces.run("run shop", {}): …`."""
-        return Scope(NO_SPAN if self._opened is None else self._opened.root(name, attributes))
-
-    def close(self, seconds: float) -> tuple[str, ...]:
-        """Send what waits, for at most some seconds, and return what the reader should know, one sentence each."""
-        opened, self._opened = self._opened, None
-        return () if opened is None else opened.close(seconds)
-
 
 class FlushTime:
     """The seconds that all suites of a program may together wait for their collectors."""
@@ -298,17 +237,12 @@ class FlushTime:
         self._left = seconds
         self._monotonic = monotonic
 
-    def close(self, traces: RunTraces) -> tuple[str, ...]:
-        """Close traces in the time that is left."""
+    def close(self, traces: OtelTraces) -> tuple[str, ...]:
+        """Close traces in the time that is left; return what the reader should know."""
         began = self._monotonic()
         notices = traces.close(max(0.0, self._left))
         self._left -= self._monotonic() - began
         return notices
-
-
-def secrets_of(suite: Suite, environ: Mapping[str, str]) -> frozenset[str]:
-    """Return what the headers of collectors keep secret."""
-    return header_secrets(suite.agent.observability, environ)
 
 
 @contextmanager
@@ -320,50 +254,49 @@ def traced_run(
     flush: FlushTime,
     tell: Callable[[str], None],
 ) -> Iterator[None]:
-    """Trace what runs inside; `tell` gets what the reader should know, one sentence each (see `open_traces`)."""
-    traces = open_traces(suite, environ, redactor, stderr)
-    for notice in traces.notices:
-        tell(notice)
-    try:
-        with traces.run(f"run {suite.name}", {"holodeck_action.suite.name": suite.name}):
-            yield
-    finally:
-        for notice in flush.close(traces):
-            tell(notice)
-
-
-def open_traces(
-    suite: Suite,
-    environ: Mapping[str, str],
-    redactor: Redactor,
-    stderr: TextIO,
-    uniform: Callable[[], float] = random.random,
-) -> RunTraces:
-    """Open the traces that a suite asks for; nothing is imported when it asks for none.
+    """Trace what runs inside, if the suite asks for that; nothing is imported when it does not.
 
     Args:
         suite: the suite.
         environ: the job's environment.
         redactor: masks secrets in spans.
         stderr: where the console exporter writes.
-        uniform: a random number from 0 to below 1, for `sample_rate`.
+        flush: how long its end may wait for collectors.
+        tell: gets what the reader should know, one sentence each.
     """
     asked = plan_traces(suite.agent.observability, suite.name, environ)
-    notices = tuple(redactor.text(notice) for notice in asked.notices)
-    if asked.plan is None:
-        return RunTraces(notices=notices)
+    for notice in asked.notices:
+        tell(redactor.text(notice))
+    traces = None if asked.plan is None else _opened(asked.plan, suite, environ, redactor, stderr, tell)
+    try:
+        attributes = {"holodeck_action.suite.name": suite.name}
+        with Scope(NO_SPAN if traces is None else traces.root(f"run {suite.name}", attributes)):
+            yield
+    finally:
+        for notice in () if traces is None else flush.close(traces):
+            tell(notice)
+
+
+def _opened(
+    plan: TracePlan,
+    suite: Suite,
+    environ: Mapping[str, str],
+    redactor: Redactor,
+    stderr: TextIO,
+    tell: Callable[[str], None],
+) -> OtelTraces | None:
     # Variables are meant to stand in these attributes; what is a secret by its name or by the policy file is not.
-    named = Redactor({*environment_secrets(environ), *suite.policy.secrets, *secrets_of(suite, environ)})
+    secrets = header_secrets(suite.agent.observability, environ)
+    named = Redactor({*environment_secrets(environ), *suite.policy.secrets, *secrets})
     try:
         from holodeck_action.tracing.otel import OtelTraces
 
-        opened = OtelTraces(asked.plan, redactor=redactor, named=named, stderr=stderr, uniform=uniform)
+        return OtelTraces(plan, redactor=redactor, named=named, stderr=stderr, uniform=random.random)
     except ImportError as error:
-        missing = (
-            f"observability: traces need a package that is not installed ({error.name or error}), so none are sent"
+        tell(
+            f"observability: traces need a package that is not installed ({error.name or error}), so none are sent; "
+            "install it with: pip install 'holodeck-action[otel]'"
         )
-        return RunTraces(notices=(*notices, f"{missing}; {_INSTALL}"))
     except Exception as error:  # noqa: BLE001 - no suite fails because of its traces
-        sentence = cut(redactor.text(f"observability: traces cannot be sent: {type(error).__name__}: {error}"), 500)
-        return RunTraces(notices=(*notices, sentence))
-    return RunTraces(opened, notices)
+        tell(cut(redactor.text(f"observability: traces cannot be sent: {type(error).__name__}: {error}"), 500))
+    return None

@@ -56,10 +56,9 @@ def test_where_spans_are_sent(otlp: dict[str, Any], environ: dict[str, str], pro
     assert (found.protocol, found.endpoint) == (protocol, endpoint)
 
 
-def test_headers_of_the_file_go_before_those_of_the_environment() -> None:
+def test_headers_of_the_environment_are_left_to_the_sdk() -> None:
     environ = {f"{ENV}HEADERS": "api-key=one%20two, X-Team = blue"}
-    assert sent(environ).headers == {"api-key": "one two", "x-team": "blue"}
-    assert sent({**environ, f"{ENV}TRACES_HEADERS": "a=b"}).headers == {"a": "b"}
+    assert sent(environ).headers is None
     assert sent(environ, headers={"A": "c"}).headers == {"a": "c"}
 
 
