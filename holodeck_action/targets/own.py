@@ -28,7 +28,7 @@ from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tools.functions import load_functions
 from holodeck_action.tools.prompt_tools import PromptTools, template_text
-from holodeck_action.tools.searching import PlannedCalls, PlansCalls
+from holodeck_action.tools.searching import DocumentTools, PlannedCalls
 from holodeck_action.tools.toolbox import Tool, Toolkit, ToolSet
 from holodeck_action.workers.process import Imported
 
@@ -103,7 +103,7 @@ class OwnAgent:
     @property
     def searches(self) -> bool:
         """Whether a tool searches documents."""
-        return any(isinstance(toolkit, PlansCalls) for toolkit in self._toolkits)
+        return any(isinstance(toolkit, DocumentTools) for toolkit in self._toolkits)
 
     async def planned(self) -> tuple[PlannedCalls, ...]:
         """Return the calls that searching documents takes; the documents are read now, and not again.
@@ -113,7 +113,7 @@ class OwnAgent:
         """
         found: list[PlannedCalls] = []
         for toolkit in self._toolkits:
-            if isinstance(toolkit, PlansCalls):
+            if isinstance(toolkit, DocumentTools):
                 found += await toolkit.planned()
         return tuple(found)
 

@@ -5,24 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from holodeck_action.llm.budget import BYTES_PER_TOKEN, text_tokens
 from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.embeddings import Embedder, requests_for
-from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.tools import HierarchicalDocumentTool
 from holodeck_action.suite.values import Suite
-from holodeck_action.tools.documents.kinds import kind_of
-from holodeck_action.tools.documents.reader import DocumentReader, missing_packages
+from holodeck_action.tools.documents.reader import DocumentReader
 from holodeck_action.tools.knowledge.definitions import notes
-from holodeck_action.tools.knowledge.ranking import DIGITS, ChunkSearch, SearchRules, VectorIndex, ordered
+from holodeck_action.tools.knowledge.ranking import DIGITS, ChunkSearch, VectorIndex, ordered, searches_by_meaning
 from holodeck_action.tools.knowledge.search_models import Reranker, candidates, context_tokens, contexts
 from holodeck_action.tools.knowledge.source_files import SourceFile, needs_reader, source_text
 from holodeck_action.tools.knowledge.structure import Chunk, ChunkRules, Document, document
@@ -31,24 +29,19 @@ from holodeck_action.tools.searching import (
     EMBEDDINGS,
     QUERIES,
     RERANKING,
+    DocumentTools,
     PlannedCalls,
-    ambiguous_names,
     asked_query,
     at_tool,
     check_name,
+    checked_files,
     definition_of,
-    file_timeout_s,
-    files_of,
     notices_of,
     result_of,
     suite_embedder,
     told_apart,
 )
 from holodeck_action.tools.toolbox import ToolResult
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _OF_MEANING = ("embedding_model", "context_model", "context_max_tokens", "context_concurrency")
 _OF_CONTEXT = ("context_model", "context_max_tokens", "context_concurrency")
@@ -63,21 +56,22 @@ class _Plan:
     Attributes:
         entry: the suite's entry.
         files: what it searches.
-        chunking: how the files become chunks.
-        search: how the chunks are found.
         context_model: who writes the chunks' contexts; None for none.
         reranker: who judges what is found; None for nobody.
     """
 
     entry: HierarchicalDocumentTool
     files: tuple[SourceFile, ...]
-    chunking: ChunkRules
-    search: SearchRules
     context_model: ModelPlan | None
     reranker: ModelPlan | None
 
+    @property
+    def by_meaning(self) -> bool:
+        """Whether its chunks are embedded."""
+        return searches_by_meaning(self.entry)
 
-class HierarchicalDocuments:
+
+class HierarchicalDocuments(DocumentTools):
     """The tools of type `hierarchical_document` of a suite, with their documents."""
 
     def __init__(self, suite: Suite, plan: ModelPlan, environ: Mapping[str, str], clients: Clients) -> None:
@@ -96,61 +90,40 @@ class HierarchicalDocuments:
             TargetError: a source that is not there, settings that contradict each other, no key for a model, or a
                 package that is missing.
         """
-        entries = [tool for tool in suite.agent.tools or () if isinstance(tool, HierarchicalDocumentTool)]
+        super().__init__(suite, environ)
         self._clients = clients
         self._plans: list[_Plan] = []
         self._read: dict[tuple[str, str], Document] = {}
-        self._ambiguous = ambiguous_names(suite)
         found: list[str] = []
-        for entry in entries:
-            files, others = _checked(entry, suite)
-            search = _search_rules(entry)
+        for entry in suite.agent.tools or ():
+            if not isinstance(entry, HierarchicalDocumentTool):
+                continue
+            check_name(entry, suite)
+            if 2 * entry.chunk_overlap > entry.max_chunk_tokens:
+                message = f"{entry.chunk_overlap} is more than half of max_chunk_tokens ({entry.max_chunk_tokens})"
+                raise at_tool(suite, entry.name, "chunk_overlap", message)
+            files, others = checked_files(entry, suite)
             writer = judge = None
-            if entry.contextual_embeddings and search.by_meaning:
+            if entry.contextual_embeddings and searches_by_meaning(entry):
                 writer = _model(entry.context_model, plan, environ, f"tools.{entry.name}.context_model")
             if entry.enable_reranking:
                 judge = _model(entry.reranker_model, plan, environ, f"tools.{entry.name}.reranker_model")
-            made = _Plan(
-                entry,
-                files,
-                ChunkRules(
-                    entry.chunking_strategy,
-                    entry.document_domain,
-                    entry.max_chunk_tokens,
-                    entry.chunk_overlap,
-                    entry.max_subsection_depth,
-                ),
-                search,
-                writer,
-                judge,
-            )
+            made = _Plan(entry, files, writer, judge)
             self._plans.append(made)
-            found += [*notices_of(entry, suite, others), *_unused(entry, search)]
+            found += [*notices_of(entry, suite, others), *_unused(entry)]
             for given in (writer, judge):
                 # What is to be known about the suite's own model, it says itself.
                 found += given.notices if given is not None and given is not plan else ()
             if writer is not None:
-                found.append(self._cost(made, suite, writer))
-        self._embedder: Embedder | None = None
-        if any(made.search.by_meaning for made in self._plans):
+                found.append(self._cost(made, writer))
+        if any(made.by_meaning for made in self._plans):
             self._embedder = suite_embedder(suite, environ, clients)
             found += self._embedder.plan.notices
         self.notices = tuple(found)
-        self._new_reader = partial(DocumentReader, timeout_s=file_timeout_s(suite), environ=environ)
-        self._reader = self._new_reader()
 
     async def planned(self) -> Sequence[PlannedCalls]:
-        """Read the documents, which are kept for `open`, and reckon.
-
-        Raises:
-            AgentError: `tool_unavailable`, a file cannot be read.
-        """
-        # Processes belong to the loop in which they are started, which is over before the run's begins.
-        reader = self._new_reader()
-        try:
-            libraries = await asyncio.gather(*(self._documents(made, reader) for made in self._plans))
-        finally:
-            await reader.close()
+        """See `DocumentTools.planned`."""
+        libraries = await self._read_apart(self._libraries)
         found: list[PlannedCalls] = []
         lengths: list[int] = []
         longest: list[int] = []
@@ -166,7 +139,7 @@ class HierarchicalDocuments:
                 found.append(
                     PlannedCalls(CONTEXTS, made.context_model, calls, (prompts, prompts), written * len(texts))
                 )
-            if made.search.by_meaning:
+            if made.by_meaning:
                 lengths += [len(text) for text in texts]
                 longest += [len(text) + BYTES_PER_TOKEN * written for text in texts]
                 tokens += sum(text_tokens(text) for text in texts)
@@ -188,31 +161,25 @@ class HierarchicalDocuments:
         """
         token = CALL.set(CallContext("agent", 0, None, Meter()))
         try:
-            libraries = await asyncio.gather(*(self._documents(made, self._reader) for made in self._plans))
+            libraries = await self._libraries(self._reader)
             described = [
-                await self._described(made, library) if made.search.by_meaning else []
+                await self._described(made, library) if made.by_meaning else []
                 for made, library in zip(self._plans, libraries, strict=True)
             ]
-            # In one go and in the suite's order: requests that do not depend on what was ready first can be replayed.
-            rows = await self._embedded([text for texts in described for text in texts])
+            texts = [text for each in described for text in each]
+            names = [made.entry.name for made in self._plans if made.by_meaning]
+            rows = await self._embedded(names, texts) if texts else None
         finally:
             CALL.reset(token)
         tools: list[HierarchicalSearch] = []
         begin = 0
-        for made, library, texts in zip(self._plans, libraries, described, strict=True):
-            vectors = None if rows is None or not texts else VectorIndex(rows[begin : begin + len(texts)])
-            begin += len(texts)
+        for made, library, own in zip(self._plans, libraries, described, strict=True):
+            vectors = None if rows is None or not own else VectorIndex(rows[begin : begin + len(own)])
+            begin += len(own)
             tools.append(await asyncio.to_thread(self._tool, made, library, vectors))
         return tools
 
-    async def end(self, session: str) -> None:
-        """Conversations hold nothing."""
-
-    async def close(self) -> None:
-        """End the processes that read documents."""
-        await self._reader.close()
-
-    def _cost(self, made: _Plan, suite: Suite, writer: ModelPlan) -> str:
+    def _cost(self, made: _Plan, writer: ModelPlan) -> str:
         """Read the text files of a tool, and say how many calls its contexts take."""
         entry = made.entry
         plain = [file for file in made.files if not needs_reader(file)]
@@ -229,12 +196,15 @@ class HierarchicalDocuments:
             for file, text in zip(plain, asyncio.run(texts()), strict=True):
                 self._read[entry.name, file.name] = self._divided(made, file, text)
         except AgentError as error:
-            raise at_tool(suite, entry.name, "source", error.message) from None
+            raise at_tool(self._suite, entry.name, "source", error.message) from None
         count = sum(len(self._read[entry.name, file.name].chunks) for file in plain)
         return (
             f"tools.{entry.name}: contextual_embeddings makes {count} calls of {writer.title} before the first "
             "case, one for each chunk; contextual_embeddings: false saves them"
         )
+
+    async def _libraries(self, reader: DocumentReader) -> list[list[Document]]:
+        return await asyncio.gather(*(self._documents(made, reader) for made in self._plans))
 
     async def _documents(self, made: _Plan, reader: DocumentReader) -> list[Document]:
         try:
@@ -255,12 +225,18 @@ class HierarchicalDocuments:
         return await asyncio.to_thread(self._divided, made, file, text)
 
     def _divided(self, made: _Plan, file: SourceFile, text: str) -> Document:
-        found = document(file.name, text, made.chunking)
+        entry = made.entry
+        rules = ChunkRules(
+            entry.chunking_strategy,
+            entry.document_domain,
+            entry.max_chunk_tokens,
+            entry.chunk_overlap,
+            entry.max_subsection_depth,
+        )
+        found = document(file.name, text, rules)
         if file.name not in self._ambiguous:
             return found
-        return replace(
-            found, chunks=tuple(replace(chunk, id=told_apart(made.entry, chunk.id)) for chunk in found.chunks)
-        )
+        return replace(found, chunks=tuple(replace(chunk, id=told_apart(entry, chunk.id)) for chunk in found.chunks))
 
     async def _described(self, made: _Plan, library: Sequence[Document]) -> list[str]:
         """Return what is embedded: the chunks, with their contexts before them."""
@@ -282,18 +258,6 @@ class HierarchicalDocuments:
             raise AgentError(message, "tool_unavailable", context) from error
         return [f"{context}\n\n{chunk}" for context, chunk in zip(written, chunks, strict=True)]
 
-    async def _embedded(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        if self._embedder is None or not texts:
-            return None
-        try:
-            return await self._embedder.embed(texts)
-        except ModelCallError as error:
-            names = ", ".join(f"tools.{made.entry.name}" for made in self._plans if made.search.by_meaning)
-            context = {**error.context, "cause": error.code}
-            raise AgentError(
-                f"the documents of {names} cannot be embedded: {error.message}", "tool_unavailable", context
-            ) from error
-
     def _tool(self, made: _Plan, library: Sequence[Document], vectors: VectorIndex | None) -> HierarchicalSearch:
         entry = made.entry
         chunks = [chunk for each in library for chunk in each.chunks]
@@ -305,32 +269,26 @@ class HierarchicalDocuments:
         judge = None
         if made.reranker is not None:
             judge = Reranker(made.reranker, self._clients, most=candidates(entry.top_k))
-        search = ChunkSearch(chunks, made.search, vectors)
-        embedder = self._embedder if made.search.by_meaning else None
-        return HierarchicalSearch(entry, chunks, added, search, embedder, judge)
+        search = ChunkSearch(chunks, entry, vectors)
+        return HierarchicalSearch(entry, chunks, added, search, self._embedder if made.by_meaning else None, judge)
 
 
+@dataclass(frozen=True)
 class HierarchicalSearch:
-    """The search over one source."""
+    """The search over one source; `added` are the notes of the chunks."""
 
-    is_retrieval = True
+    entry: HierarchicalDocumentTool
+    chunks: Sequence[Chunk]
+    added: Sequence[str]
+    search: ChunkSearch
+    embedder: Embedder | None
+    reranker: Reranker | None
+    is_retrieval: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        entry: HierarchicalDocumentTool,
-        chunks: Sequence[Chunk],
-        added: Sequence[str],
-        search: ChunkSearch,
-        embedder: Embedder | None,
-        reranker: Reranker | None,
-    ) -> None:
-        self.definition = definition_of(entry)
-        self._top_k = entry.top_k
-        self._chunks = chunks
-        self._added = added
-        self._search = search
-        self._embedder = embedder
-        self._reranker = reranker
+    @property
+    def definition(self) -> ToolDefinition:
+        """How the model sees it."""
+        return definition_of(self.entry)
 
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
         """Search (see `Tool.call`).
@@ -340,63 +298,35 @@ class HierarchicalSearch:
             ModelCallError: a model did not answer: not the agent's fault, so no result that it should go on without.
         """
         with asked_query(args) as query:
-            vector = None if self._embedder is None else (await self._embedder.embed([query]))[0]
-            found = await asyncio.to_thread(self._search.find, query, vector)
-            if self._reranker is None:
-                hits = [self._hit(place, score) for place, score in found[: self._top_k]]
+            vector = None if self.embedder is None else (await self.embedder.embed([query]))[0]
+            found = await asyncio.to_thread(self.search.find, query, vector)
+            if self.reranker is None:
+                hits = [self._hit(place, score) for place, score in found[: self.entry.top_k]]
                 return result_of(hits, max_bytes)
-            return await self._reranked(self._reranker, query, found, max_bytes)
+            return await self._reranked(self.reranker, query, found, max_bytes)
 
     async def _reranked(
         self, reranker: Reranker, query: str, found: Sequence[tuple[int, float]], max_bytes: int
     ) -> ToolResult:
         """Return the best by the reranker's scores; without usable scores, by the search's, and say so."""
-        judged = found[: candidates(self._top_k)]
+        judged = found[: candidates(self.entry.top_k)]
         if not judged:
             return result_of([], max_bytes)
-        scores = await reranker.scores(query, [self._chunks[place].text for place, _ in judged])
+        scores = await reranker.scores(query, [self.chunks[place].text for place, _ in judged])
         if scores is None:
-            kept = [{**self._hit(place, score), "reranked": False} for place, score in judged[: self._top_k]]
+            kept = [{**self._hit(place, score), "reranked": False} for place, score in judged[: self.entry.top_k]]
             return result_of(kept, max_bytes, note=_NOT_RERANKED)
         hits = [
             {**self._hit(judged[place][0], score), "search_score": judged[place][1], "reranked": True}
-            for place, score in ordered(dict(enumerate(scores)))[: self._top_k]
+            for place, score in ordered(dict(enumerate(scores)))[: self.entry.top_k]
         ]
         return result_of(hits, max_bytes)
 
     def _hit(self, place: int, score: float) -> dict[str, Any]:
-        chunk, added = self._chunks[place], self._added[place]
+        chunk, added = self.chunks[place], self.added[place]
         text = f"{chunk.text}\n\n{added}" if added else chunk.text
         hit = {"id": chunk.id, "text": text, "score": round(score, DIGITS), "source": chunk.source}
         return {**hit, "section": chunk.title} if chunk.title else hit
-
-
-def _checked(entry: HierarchicalDocumentTool, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
-    """Return the files of a tool's source, and the names of those that are not read.
-
-    Raises:
-        TargetError: the tool cannot work.
-    """
-    check_name(entry, suite)
-    if 2 * entry.chunk_overlap > entry.max_chunk_tokens:
-        message = f"{entry.chunk_overlap} is more than half of max_chunk_tokens ({entry.max_chunk_tokens})"
-        raise at_tool(suite, entry.name, "chunk_overlap", message)
-    files, others = files_of(entry, suite)
-    for file in files:
-        if missing := missing_packages(kind_of(file.path)) if needs_reader(file) else None:
-            raise at_tool(suite, entry.name, "source", f"{file.name}: {missing}")
-    return files, others
-
-
-def _search_rules(entry: HierarchicalDocumentTool) -> SearchRules:
-    return SearchRules(
-        entry.search_mode,
-        entry.semantic_weight,
-        entry.keyword_weight,
-        entry.exact_weight,
-        entry.rrf_k,
-        entry.min_score,
-    )
 
 
 def _model(config: LLMProvider | None, own: ModelPlan, environ: Mapping[str, str], where: str) -> ModelPlan:
@@ -411,20 +341,20 @@ def _model(config: LLMProvider | None, own: ModelPlan, environ: Mapping[str, str
         raise TargetError(str(error)) from error
 
 
-def _unused(entry: HierarchicalDocumentTool, search: SearchRules) -> Iterator[str]:
+def _unused(entry: HierarchicalDocumentTool) -> Iterator[str]:
     """Yield what is written and has no effect."""
     written = entry.model_fields_set
     index = entry.keyword_index
     if index is not None and index.provider != "in-memory":
         yield f"tools.{entry.name}: keyword_index {index.provider} is not used: words are searched in memory"
     groups: list[tuple[Sequence[str], str]] = []
-    if not search.by_meaning:
+    if not searches_by_meaning(entry):
         names = ("contextual_embeddings", *_OF_MEANING) if entry.contextual_embeddings else _OF_MEANING
         groups.append((names, "where nothing is searched by meaning"))
     elif not entry.contextual_embeddings:
         groups.append((_OF_CONTEXT, "without contextual_embeddings"))
-    if search.mode != "hybrid":
-        groups.append((_OF_FUSION, f"in {search.mode} search"))
+    if entry.search_mode != "hybrid":
+        groups.append((_OF_FUSION, f"in {entry.search_mode} search"))
     if not entry.enable_reranking:
         groups.append((("reranker_model",), "without enable_reranking"))
     for unused, reason in groups:

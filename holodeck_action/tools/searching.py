@@ -1,27 +1,38 @@
-"""What all tools that search documents share: embedding, planned calls, the definition for the model, and hits."""
+"""What all tools that search documents share: planned calls, embedding, the definition for the model, and hits."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.embeddings import Embedder, resolve_embedding
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan
-from holodeck_action.results.agent_errors import TargetError
+from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import Database, HierarchicalDocumentTool, VectorstoreTool
 from holodeck_action.suite.values import Suite
+from holodeck_action.tools.documents.kinds import kind_of
+from holodeck_action.tools.documents.reader import DocumentReader, missing_packages
 from holodeck_action.tools.knowledge.records import KINDS
-from holodeck_action.tools.knowledge.source_files import SourceFile, left_out, source_files
-from holodeck_action.tools.toolbox import ToolError, ToolResult
+from holodeck_action.tools.knowledge.source_files import SourceFile, left_out, needs_reader, source_files
+from holodeck_action.tools.toolbox import ToolError, Toolkit, ToolResult
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+SearchEntry = VectorstoreTool | HierarchicalDocumentTool
 
 CONTEXTS = "contexts of chunks"
 EMBEDDINGS = "embeddings of documents"
@@ -50,17 +61,59 @@ class PlannedCalls:
     per_search: bool = False
 
 
-@runtime_checkable
-class PlansCalls(Protocol):
-    """Tools that can tell their calls."""
+class DocumentTools(Toolkit):
+    """The tools of one type that search documents, with what reads and embeds the documents."""
 
+    notices: tuple[str, ...] = ()
+
+    def __init__(self, suite: Suite, environ: Mapping[str, str]) -> None:
+        """Prepare what all of them need; nothing is read or started.
+
+        Raises:
+            TargetError: a source is not there or holds nothing.
+        """
+        self._suite = suite
+        self._ambiguous = ambiguous_names(suite)
+        self._embedder: Embedder | None = None
+        self._new_reader = partial(DocumentReader, timeout_s=_file_timeout_s(suite), environ=environ)
+        self._reader = self._new_reader()
+
+    @abstractmethod
     async def planned(self) -> Sequence[PlannedCalls]:
-        """Read the documents, which are kept for `open`, and reckon.
+        """Read the documents, which are kept for `open`, and count the calls that searching them takes.
 
         Raises:
             AgentError: `tool_unavailable`, a file cannot be read.
         """
-        ...
+
+    async def close(self) -> None:
+        """End the processes that read documents."""
+        await self._reader.close()
+
+    async def _read_apart(self, read: Callable[[DocumentReader], Awaitable[T]]) -> T:
+        """Read with processes that end at once: they belong to the loop of a plan, which is over before the run's."""
+        reader = self._new_reader()
+        try:
+            return await read(reader)
+        finally:
+            await reader.close()
+
+    async def _embedded(self, names: Iterable[str], texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed the texts of the tools so named, all in one go and in the suite's order.
+
+        Requests that do not depend on which file was read first can be replayed.
+
+        Raises:
+            AgentError: `tool_unavailable`, the model does not help.
+        """
+        assert self._embedder is not None
+        try:
+            return await self._embedder.embed(texts)
+        except ModelCallError as error:
+            tools = ", ".join(f"tools.{name}" for name in names)
+            context = {**error.context, "cause": error.code}
+            message = f"the documents of {tools} cannot be embedded: {error.message}"
+            raise AgentError(message, "tool_unavailable", context) from error
 
 
 def at_tool(suite: Suite, tool: str, field: str, message: str) -> TargetError:
@@ -105,7 +158,7 @@ def _common(suite: Suite, field: str) -> tuple[str | None, Any]:
     """
     first: tuple[str | None, Any] = (None, None)
     for tool in suite.agent.tools or ():
-        if not isinstance(tool, VectorstoreTool | HierarchicalDocumentTool):
+        if not isinstance(tool, SearchEntry):
             continue
         value = getattr(tool, field, None)
         if value is None:
@@ -120,8 +173,6 @@ def _common(suite: Suite, field: str) -> tuple[str | None, Any]:
             raise at_tool(suite, tool.name, field, message)
     return first
 
-
-SearchEntry = VectorstoreTool | HierarchicalDocumentTool
 
 FILE_TIMEOUT_S = 30.0
 """Seconds for reading one file where `execution.file_timeout` does not say."""
@@ -164,34 +215,36 @@ def check_name(entry: SearchEntry, suite: Suite) -> None:
         raise at_tool(suite, entry.name, "name", message)
 
 
-def files_of(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
-    """Return the files of a tool's source, and the names of those that are not read.
-
-    Raises:
-        TargetError: the source is not there or holds nothing.
-    """
-    try:
-        return (
-            source_files(entry.source, suite.checkout, tool=entry.name),
-            left_out(entry.source, suite.checkout, tool=entry.name),
-        )
-    except TargetError as error:
-        mark = suite.tool_marks.get(entry.name)
-        raise TargetError(f"{mark}: {error}" if mark else str(error)) from None
-
-
-def searched_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
+def checked_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
     """Return the files of a tool's source that it searches, and the names of the others.
 
     Raises:
-        TargetError: as `files_of`.
+        TargetError: the source is not there, holds nothing to search, or needs a package that is missing.
     """
-    files, others = files_of(entry, suite)
+    files, others = _searched_files(entry, suite)
+    if not files:
+        message = (
+            f"{quoted(entry.source)} holds no records (JSON, JSON Lines, CSV or TSV); "
+            "remove vector_field to search it as text"
+        )
+        raise at_tool(suite, entry.name, "source", message)
+    for file in files:
+        if missing := missing_packages(kind_of(file.path)) if needs_reader(file) else None:
+            raise at_tool(suite, entry.name, "source", f"{file.name}: {missing}")
+    return files, others
+
+
+def _searched_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
+    try:
+        files = source_files(entry.source, suite.checkout, tool=entry.name)
+        others = left_out(entry.source, suite.checkout, tool=entry.name)
+    except TargetError as error:
+        mark = suite.tool_marks.get(entry.name)
+        raise TargetError(f"{mark}: {error}" if mark else str(error)) from None
     if isinstance(entry, HierarchicalDocumentTool) or entry.vector_field is None:
         return files, others
-    kept = tuple(file for file in files if file.suffix in KINDS)
     left = (file.name for file in files if file.suffix not in KINDS)
-    return kept, tuple(sorted((*others, *left)))
+    return tuple(file for file in files if file.suffix in KINDS), tuple(sorted((*others, *left)))
 
 
 def ambiguous_names(suite: Suite) -> frozenset[str]:
@@ -201,13 +254,13 @@ def ambiguous_names(suite: Suite) -> frozenset[str]:
     records is left out: its records have ids of their own.
 
     Raises:
-        TargetError: as `files_of`.
+        TargetError: a source is not there or holds nothing.
     """
-    entries = [tool for tool in suite.agent.tools or () if isinstance(tool, VectorstoreTool | HierarchicalDocumentTool)]
+    entries = [tool for tool in suite.agent.tools or () if isinstance(tool, SearchEntry)]
     meant: dict[str, set[Hashable]] = defaultdict(set)
     for entry in entries if len(entries) > 1 else ():
         cut = _cut(entry)
-        files, _ = searched_files(entry, suite)
+        files, _ = _searched_files(entry, suite)
         if not has_own_ids(entry, suite):
             for file in files:
                 meant[file.name].add((file.path.resolve(), cut))
@@ -266,7 +319,7 @@ def notices_of(entry: SearchEntry, suite: Suite, others: Sequence[str]) -> Itera
         yield f"tools.{entry.name}: not searched: {', '.join(others[:_MOST_NAMED])}{more}"
 
 
-def file_timeout_s(suite: Suite) -> float:
+def _file_timeout_s(suite: Suite) -> float:
     """Return how many seconds reading one file may take."""
     execution = (suite.agent.execution, suite.project.execution)
     given = [setting.file_timeout for setting in execution if setting is not None and setting.file_timeout]

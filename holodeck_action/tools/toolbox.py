@@ -93,7 +93,7 @@ class Toolkit(Protocol):
     @property
     def notices(self) -> tuple[str, ...]:
         """What the reader should know about them, each one sentence; known once they are built."""
-        ...
+        return ()
 
     async def open(self) -> Sequence[Tool]:
         """Start what the tools need; called once, in the loop in which they are used, before the first turn.
@@ -104,8 +104,8 @@ class Toolkit(Protocol):
         ...
 
     async def end(self, session: str) -> None:
-        """Release what a conversation held that is over."""
-        ...
+        """Release what a conversation held that is over; most tools hold nothing for one."""
+        return
 
     async def close(self) -> None:
         """Release everything; safe after a failed or cancelled `open`."""

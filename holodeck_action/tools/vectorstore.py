@@ -6,39 +6,36 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from holodeck_action.llm.budget import text_tokens
 from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.embeddings import Embedder, requests_for
-from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import VectorstoreTool
 from holodeck_action.suite.values import Suite
-from holodeck_action.tools.documents.kinds import kind_of
-from holodeck_action.tools.documents.reader import DocumentReader, missing_packages
+from holodeck_action.tools.documents.reader import DocumentReader
 from holodeck_action.tools.knowledge.chunking import CHUNK_OVERLAP, CHUNK_SIZE, chunk_text
 from holodeck_action.tools.knowledge.ranking import VectorIndex
 from holodeck_action.tools.knowledge.records import RecordError, RecordLayout, read_records, shown_fields
-from holodeck_action.tools.knowledge.source_files import SourceFile, needs_reader, source_text
+from holodeck_action.tools.knowledge.source_files import SourceFile, source_text
 from holodeck_action.tools.searching import (
     EMBEDDINGS,
     QUERIES,
+    DocumentTools,
     PlannedCalls,
-    ambiguous_names,
     asked_query,
     at_tool,
     check_name,
+    checked_files,
     definition_of,
-    file_timeout_s,
     has_own_ids,
     notices_of,
     result_of,
-    searched_files,
     suite_embedder,
     told_apart,
 )
@@ -76,7 +73,7 @@ class Passage:
     metadata: Mapping[str, Any]
 
 
-class VectorStores:
+class VectorStores(DocumentTools):
     """The tools of type `vectorstore` of a suite, with their documents."""
 
     def __init__(self, suite: Suite, environ: Mapping[str, str], clients: Clients) -> None:
@@ -91,46 +88,24 @@ class VectorStores:
             TargetError: a source that is not there, settings that contradict each other, no key for the embedding
                 model, or a package that is missing.
         """
-        self._folder = suite.folder
+        embedder = suite_embedder(suite, environ, clients)
+        super().__init__(suite, environ)
+        self._embedder: Embedder = embedder
         self._entries = [tool for tool in suite.agent.tools or () if isinstance(tool, VectorstoreTool)]
-        self._embedder = suite_embedder(suite, environ, clients)
-        self._sources: list[tuple[SourceFile, ...]] = []
-        self._ambiguous = ambiguous_names(suite)
         self._own_ids = [has_own_ids(entry, suite) for entry in self._entries]
-        notices = [*self._embedder.plan.notices]
+        self._sources: list[tuple[SourceFile, ...]] = []
+        self._known: list[list[Passage]] | None = None
+        notices = [*embedder.plan.notices]
         for entry in self._entries:
             _check(entry, suite)
-            files, others = searched_files(entry, suite)
-            if not files:
-                raise at_tool(
-                    suite,
-                    entry.name,
-                    "source",
-                    f"{quoted(entry.source)} holds no records (JSON, JSON Lines, CSV or TSV); "
-                    "remove vector_field to search it as text",
-                )
-            for file in files:
-                if missing := missing_packages(kind_of(file.path)) if needs_reader(file) else None:
-                    raise at_tool(suite, entry.name, "source", f"{file.name}: {missing}")
+            files, others = checked_files(entry, suite)
             self._sources.append(files)
             notices += _notices(entry, suite, others)
         self.notices = tuple(notices)
-        self._new_reader = partial(DocumentReader, timeout_s=file_timeout_s(suite), environ=environ)
-        self._reader = self._new_reader()
-        self._known: list[list[Passage]] | None = None
 
     async def planned(self) -> Sequence[PlannedCalls]:
-        """Read the documents, which are kept for `open`, and reckon.
-
-        Raises:
-            AgentError: `tool_unavailable`, a file cannot be read.
-        """
-        # Processes belong to the loop in which they are started, which is over before the run's begins.
-        reader = self._new_reader()
-        try:
-            self._known = await self._stores(reader)
-        finally:
-            await reader.close()
+        """See `DocumentTools.planned`."""
+        self._known = await self._read_apart(self._stores)
         texts = dict.fromkeys(passage.embedded for passages in self._known for passage in passages)
         requests = requests_for([len(text) for text in texts])
         tokens = sum(text_tokens(text) for text in texts)
@@ -147,16 +122,10 @@ class VectorStores:
             AgentError: `tool_unavailable`, a file cannot be read or its texts cannot be embedded.
         """
         stores = self._apart(await self._stores(self._reader) if self._known is None else self._known)
-        # In one go and in the suite's order: requests that do not depend on which file was read first can be replayed.
         token = CALL.set(CallContext("embedding", 0, None, Meter()))
         try:
-            rows = await self._embedder.embed([passage.embedded for passages in stores for passage in passages])
-        except ModelCallError as error:
-            names = ", ".join(f"tools.{entry.name}" for entry in self._entries)
-            context = {**error.context, "cause": error.code}
-            raise AgentError(
-                f"the documents of {names} cannot be embedded: {error.message}", "tool_unavailable", context
-            ) from error
+            names = [entry.name for entry in self._entries]
+            rows = await self._embedded(names, [passage.embedded for passages in stores for passage in passages])
         finally:
             CALL.reset(token)
         tools: list[VectorSearch] = []
@@ -166,13 +135,6 @@ class VectorStores:
             tools.append(VectorSearch(entry, passages, index, self._embedder))
             begin += len(passages)
         return tools
-
-    async def end(self, session: str) -> None:
-        """Conversations hold nothing."""
-
-    async def close(self) -> None:
-        """End the processes that read documents."""
-        await self._reader.close()
 
     async def _stores(self, reader: DocumentReader) -> list[list[Passage]]:
         return await asyncio.gather(
@@ -200,7 +162,7 @@ class VectorStores:
         except AgentError as error:
             raise AgentError(f"tools.{entry.name}.source: {error.message}", error.code, error.context) from error
         layout = _layout(entry)
-        alone = (self._folder / entry.source).is_file()
+        alone = (self._suite.folder / entry.source).is_file()
         passages: list[Passage] = []
         for file, text in zip(files, texts, strict=True):
             try:
@@ -222,19 +184,20 @@ class VectorStores:
         return passages
 
 
+@dataclass(frozen=True)
 class VectorSearch:
     """The search over one source."""
 
-    is_retrieval = True
+    entry: VectorstoreTool
+    passages: Sequence[Passage]
+    index: VectorIndex
+    embedder: Embedder
+    is_retrieval: ClassVar[bool] = True
 
-    def __init__(
-        self, entry: VectorstoreTool, passages: Sequence[Passage], index: VectorIndex, embedder: Embedder
-    ) -> None:
-        self.definition = definition_of(entry)
-        self._entry = entry
-        self._passages = passages
-        self._index = index
-        self._embedder = embedder
+    @property
+    def definition(self) -> ToolDefinition:
+        """How the model sees it."""
+        return definition_of(self.entry)
 
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
         """Search (see `Tool.call`).
@@ -245,11 +208,11 @@ class VectorSearch:
                 without.
         """
         with asked_query(args) as query:
-            row = await self._embedder.embed([query])
+            row = await self.embedder.embed([query])
         found = await asyncio.to_thread(
-            self._index.search, row[0], most=self._entry.top_k, least=self._entry.min_similarity_score
+            self.index.search, row[0], most=self.entry.top_k, least=self.entry.min_similarity_score
         )
-        return result_of([_hit(self._passages[place], score) for place, score in found], max_bytes)
+        return result_of([_hit(self.passages[place], score) for place, score in found], max_bytes)
 
 
 def _check(entry: VectorstoreTool, suite: Suite) -> None:

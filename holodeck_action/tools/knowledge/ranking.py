@@ -7,8 +7,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from holodeck_action.suite.tools import HierarchicalDocumentTool
 from holodeck_action.tools.knowledge.structure import Chunk
 
 if TYPE_CHECKING:
@@ -175,7 +176,6 @@ _GRID = 2**24
 so a float64 holds every sum exactly, in whichever order a processor adds."""
 _ROWS = 4096
 """Rows that are widened to float64 at once."""
-SCORE_DIGITS = 6
 
 
 class VectorIndex:
@@ -210,7 +210,7 @@ class VectorIndex:
             self._steps[begin : begin + _ROWS].astype(np.float64) @ asked for begin in range(0, len(self._steps), _ROWS)
         ]
         exact = np.concatenate(parts) if parts else np.zeros(0)
-        scores = np.clip(np.round(exact / (_GRID * _GRID), SCORE_DIGITS), -1.0, 1.0)
+        scores = np.clip(np.round(exact / (_GRID * _GRID), DIGITS), -1.0, 1.0)
         order = np.argsort(-scores, kind="stable")[:most]
         found = [(int(row), float(scores[row])) for row in order]
         return found if least is None else [(row, score) for row, score in found if score >= least]
@@ -223,45 +223,27 @@ def _steps(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return steps
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRules:
-    """How chunks are searched.
-
-    Attributes:
-        mode: `semantic`: the cosine of the vectors; `keyword`: BM25; `hybrid`: both and exact search, fused.
-        semantic_weight, keyword_weight, exact_weight: what each counts in `hybrid`; they add up to 1.
-        rrf_k: see `fuse`.
-        min_score: smallest score of a hit; None for none.
-    """
-
-    mode: Literal["semantic", "keyword", "hybrid"] = "hybrid"
-    semantic_weight: float = 0.5
-    keyword_weight: float = 0.3
-    exact_weight: float = 0.2
-    rrf_k: int = 60
-    min_score: float | None = None
-
-    @property
-    def by_meaning(self) -> bool:
-        """Whether vectors are needed."""
-        return self.mode == "semantic" or (self.mode == "hybrid" and self.semantic_weight > 0.0)
+def searches_by_meaning(entry: HierarchicalDocumentTool) -> bool:
+    """Tell whether a tool needs vectors."""
+    return entry.search_mode == "semantic" or (entry.search_mode == "hybrid" and entry.semantic_weight > 0.0)
 
 
 class ChunkSearch:
     """The chunks of a tool, ready to be searched."""
 
-    def __init__(self, chunks: Sequence[Chunk], rules: SearchRules, vectors: VectorIndex | None) -> None:
+    def __init__(self, chunks: Sequence[Chunk], entry: HierarchicalDocumentTool, vectors: VectorIndex | None) -> None:
         """Index the chunks.
 
         Args:
             chunks: any number.
-            rules: how they are searched.
-            vectors: of the chunks in their order; needed where `rules.by_meaning`.
+            entry: how they are searched: by the cosine of vectors (`semantic`), by BM25 (`keyword`), or by both and
+                exact search, fused with its weights (`hybrid`).
+            vectors: of the chunks in their order; needed where it searches by meaning.
         """
-        self._rules = rules
+        self._entry = entry
         self._vectors = vectors
-        self._words = Bm25([chunk.text for chunk in chunks]) if rules.mode != "semantic" else None
-        exact = rules.mode == "hybrid" and rules.exact_weight > 0.0
+        self._words = Bm25([chunk.text for chunk in chunks]) if entry.search_mode != "semantic" else None
+        exact = entry.search_mode == "hybrid" and entry.exact_weight > 0.0
         self._exact = Exact([Numbered(chunk.text, chunk.numbers) for chunk in chunks]) if exact else None
 
     def find(self, query: str, vector: NDArray[np.float32] | None = None) -> list[tuple[int, float]]:
@@ -274,19 +256,19 @@ class ChunkSearch:
             query: what is looked for.
             vector: the query's, of length 1; needed where vectors are.
         """
-        rules = self._rules
-        if rules.mode == "keyword":
+        entry = self._entry
+        if entry.search_mode == "keyword":
             found = self._by_words(query)
-        elif rules.mode == "semantic":
+        elif entry.search_mode == "semantic":
             found = self._by_meaning(vector)
         else:
-            rankings = [Ranking(self._by_meaning(vector), rules.semantic_weight)]
-            rankings.append(Ranking(self._by_words(query), rules.keyword_weight))
+            rankings = [Ranking(self._by_meaning(vector), entry.semantic_weight)]
+            rankings.append(Ranking(self._by_words(query), entry.keyword_weight))
             if self._exact is not None:
-                rankings.append(Ranking(self._exact.scores(query), rules.exact_weight))
-            found = fuse(rankings, rules.rrf_k)
+                rankings.append(Ranking(self._exact.scores(query), entry.exact_weight))
+            found = fuse(rankings, entry.rrf_k)
         hits = ordered(found)
-        return hits if rules.min_score is None else [hit for hit in hits if hit[1] >= rules.min_score]
+        return hits if entry.min_score is None else [hit for hit in hits if hit[1] >= entry.min_score]
 
     def _by_words(self, query: str) -> Mapping[int, float]:
         assert self._words is not None
