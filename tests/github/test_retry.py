@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -21,6 +21,7 @@ from tests.action.step import ROOT
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.fake.permissions import Permissions
 from tests.github.raw import answer, serving
+from tests.tables import sides
 
 TOKEN = "ghs_0123456789abcdef"
 SHA = "a" * 40
@@ -115,8 +116,16 @@ def each(operations: dict[str, Operation]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("operation", operations.values(), ids=operations.keys())
 
 
-@each(REPEATABLE)
-@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def each_with(operations: dict[str, Operation], name: str, values: Sequence[Any]) -> pytest.MarkDecorator:
+    """Each operation with the first value, and the first operation with each: what is done with an answer depends on
+    the value, and on whether the operation reads, may be repeated, or neither."""
+    pairs = sides(list(operations.items()), values)
+    return pytest.mark.parametrize(
+        ("operation", name), [pytest.param(operation, value, id=key) for (key, operation), value in pairs]
+    )
+
+
+@each_with(REPEATABLE, "status", [502, 500, 503, 504])
 def test_server_error_once(stage: Stage, operation: Operation, status: int) -> None:
     stage.hub.fail(Fault(operation.method, operation.path, status=status, body="<html>Unicorn!</html>"))
     operation.run(stage)
@@ -135,8 +144,7 @@ def test_server_error_always(stage: Stage, operation: Operation) -> None:
     assert "Bad Gateway" in str(caught.value)
 
 
-@each(ONCE)
-@pytest.mark.parametrize("status", [500, 502, 503])
+@each_with(ONCE, "status", [502, 500, 503])
 def test_what_may_have_been_done_is_not_asked_again(stage: Stage, operation: Operation, status: int) -> None:
     stage.hub.fail(Fault(operation.method, operation.path, status=status, body={"message": "Server Error"}))
     with pytest.raises(ApiError) as caught:
@@ -146,37 +154,36 @@ def test_what_may_have_been_done_is_not_asked_again(stage: Stage, operation: Ope
     assert stage.calls(operation.method) == 1
 
 
-@each(ALL)
-@pytest.mark.parametrize(
-    ("status", "body", "headers", "wait"),
-    [
-        (403, SECONDARY, {}, 60.0),
-        (403, SECONDARY, {"Retry-After": "7"}, 7.0),
-        (403, {"message": "no"}, {"Retry-After": "7"}, 7.0),
-        (403, "<html>busy</html>", {"Retry-After": "7"}, 7.0),
-        (403, PRIMARY, {}, 60.0),
-        (403, PRIMARY, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{NOW + 30:.0f}"}, 31.0),
-        (403, PRIMARY, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{NOW - 30:.0f}"}, 1.0),
-        (429, {"message": "slow down"}, {}, 60.0),
-        (429, SECONDARY, {"Retry-After": "7"}, 7.0),
-        (429, "<html>busy</html>", {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{NOW + 9:.0f}"}, 10.0),
-        (429, {"message": "slow down"}, {"Retry-After": "soon"}, 60.0),
-        (429, {"message": "slow down"}, {"Retry-After": "9" * 400}, 60.0),
-        (429, {"message": "slow down"}, {"Retry-After": "0"}, 1.0),
-        (429, {"message": "slow down"}, {"Retry-After": formatdate(NOW + 11, usegmt=True)}, 11.0),
-    ],
-)
+RATE: list[tuple[int, Any, dict[str, str], float]] = [
+    (403, SECONDARY, {}, 60.0),
+    (403, SECONDARY, {"Retry-After": "7"}, 7.0),
+    (403, {"message": "no"}, {"Retry-After": "7"}, 7.0),
+    (403, "<html>busy</html>", {"Retry-After": "7"}, 7.0),
+    (403, PRIMARY, {}, 60.0),
+    (403, PRIMARY, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{NOW + 30:.0f}"}, 31.0),
+    (403, PRIMARY, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{NOW - 30:.0f}"}, 1.0),
+    (429, {"message": "slow down"}, {}, 60.0),
+    (429, SECONDARY, {"Retry-After": "7"}, 7.0),
+    (429, "<html>busy</html>", {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{NOW + 9:.0f}"}, 10.0),
+    (429, {"message": "slow down"}, {"Retry-After": "soon"}, 60.0),
+    (429, {"message": "slow down"}, {"Retry-After": "9" * 400}, 60.0),
+    (429, {"message": "slow down"}, {"Retry-After": "0"}, 1.0),
+    (429, {"message": "slow down"}, {"Retry-After": formatdate(NOW + 11, usegmt=True)}, 11.0),
+]
+
+
+@each_with(ALL, "refusal", RATE)
 def test_refused_for_the_rate_once(
-    stage: Stage, operation: Operation, status: int, body: Any, headers: dict[str, str], wait: float
+    stage: Stage, operation: Operation, refusal: tuple[int, Any, dict[str, str], float]
 ) -> None:
+    status, body, headers, wait = refusal
     stage.hub.fail(Fault(operation.method, operation.path, status=status, body=body, headers=headers))
     operation.run(stage)
     assert stage.waits == [wait]
     assert stage.calls(operation.method) == 2
 
 
-@each(ALL)
-@pytest.mark.parametrize("status", [403, 429])
+@each_with(ALL, "status", [403, 429])
 def test_secondary_limit_always(stage: Stage, operation: Operation, status: int) -> None:
     stage.hub.fail(Fault(operation.method, operation.path, status=status, body=SECONDARY, times=None))
     with pytest.raises(ApiError, match=r"takes requests again at 08:04:00 UTC, in 240 seconds") as caught:
@@ -238,20 +245,19 @@ def test_waits_of_all_pages_together(stage: Stage) -> None:
     assert stage.waits == [100.0]
 
 
-JUNK: dict[str, Any] = {
-    "a proxy's page": "<html>Please sign in</html>",
-    "nothing": "",
-    "cut JSON": '{"number": 7, "head": {"sh',
-    "another object": {"id": "x", "data": None},
-    "a list of another kind": [{"message": "ok"}],
-    "null": None,
-}
+NO_JSON = ["<html>Please sign in</html>", "", '{"number": 7, "head": {"sh']
+OTHER_JSON: list[Any] = [{"id": "x", "data": None}, [{"message": "ok"}], {}]
 READS = {name: operation for name, operation in REPEATABLE.items() if not operation.writes}
 WRITES = {name: operation for name, operation in ALL.items() if operation.writes}
 
 
-@each(READS)
-@pytest.mark.parametrize("body", JUNK.values(), ids=JUNK.keys())
+def each_with_junk(operations: dict[str, Operation]) -> pytest.MarkDecorator:
+    """Each operation knows its own shape; what is no JSON has none."""
+    pairs = [(operation, body) for operation in operations.values() for body in OTHER_JSON]
+    return pytest.mark.parametrize(("operation", "body"), [*pairs, *sides(list(operations.values()), NO_JSON)])
+
+
+@each_with_junk(READS)
 def test_junk_once_is_asked_again(stage: Stage, operation: Operation, body: Any) -> None:
     expected = operation.run(stage)
     stage.hub.fail(Fault(operation.method, operation.path, status=200, body=body))
@@ -262,7 +268,7 @@ def test_junk_once_is_asked_again(stage: Stage, operation: Operation, body: Any)
 
 @each(READS)
 def test_junk_always(stage: Stage, operation: Operation) -> None:
-    for body in (JUNK["cut JSON"], JUNK["another object"], JUNK["a proxy's page"]):
+    for body in (NO_JSON[2], OTHER_JSON[0], NO_JSON[0]):
         stage.hub.fail(Fault(operation.method, operation.path, status=200, body=body, times=2))
     with pytest.raises(ApiError, match=r"answer to (GET|POST) .* cannot be used: it is no JSON$") as caught:
         operation.run(stage)
@@ -271,8 +277,7 @@ def test_junk_always(stage: Stage, operation: Operation) -> None:
     assert stage.calls(operation.method) == 5
 
 
-@each(WRITES)
-@pytest.mark.parametrize("body", JUNK.values(), ids=JUNK.keys())
+@each_with_junk(WRITES)
 def test_junk_does_not_repeat_a_write(stage: Stage, operation: Operation, body: Any) -> None:
     """Its channel looks whether it was done, edits included: nobody is notified twice."""
     stage.hub.fail(Fault(operation.method, operation.path, status=200, body=body))
@@ -292,8 +297,7 @@ def test_repeats_are_counted_for_each_page(stage: Stage) -> None:
     assert stage.waits == [1.0, 2.0, 4.0, 8.0] * 2
 
 
-@each(ALL)
-@pytest.mark.parametrize("headers", [{}, {"Retry-After": "5"}, {"X-RateLimit-Remaining": "0"}])
+@each_with(ALL, "headers", [{"Retry-After": "5"}, {}, {"X-RateLimit-Remaining": "0"}])
 def test_missing_permission(stage: Stage, operation: Operation, headers: dict[str, str]) -> None:
     body = {"message": "Resource not accessible by integration"}
     stage.hub.fail(Fault(operation.method, operation.path, status=403, body=body, headers=headers, times=None))
