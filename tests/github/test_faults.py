@@ -74,7 +74,7 @@ OUTCOMES = [
     "200 of another shape",
     "dropped after",
 ]
-"""One trouble of each kind that the channels tell apart; what makes a trouble one kind or the other is in test_retry."""
+"""One trouble of each kind that the channels tell apart; what makes it that kind is shown in test_retry."""
 
 _DURATION = re.compile(r"\d[\d.,]* (?:ms|s)\b")
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -65,22 +69,40 @@ def said(verdict: str, schema: str) -> dict[str, str]:
     return {name: value for name, value in whole.items() if f'"{name}"' in schema or schema == "null"}
 
 
-def printed(folder: Path, models: FakeModels, source: str, **environ: str) -> Any:
-    """The JSON that a script prints; addresses come from the environment, as the documents name none."""
+def printed(folder: Path, models: FakeModels, source: str) -> Any:
+    """The JSON that a script prints in this process; addresses come from the environment, as the documents name none."""
     (folder / "script.py").write_text(dedent(source), encoding="utf-8")
-    addresses = {"OPENAI_BASE_URL": models.openai_url, "OLLAMA_BASE_URL": models.ollama_url}
+    output, errors = io.StringIO(), io.StringIO()
+    with patch.dict(os.environ, addresses(models)), chdir(folder), redirect_stdout(output), redirect_stderr(errors):
+        runpy.run_path("script.py", run_name="__main__")
+    return only_printed(folder, output.getvalue(), errors.getvalue())
+
+
+def printed_alone(folder: Path, models: FakeModels, source: str) -> Any:
+    """The JSON that a script prints in a process of its own, where it is the first to import anything."""
+    (folder / "script.py").write_text(dedent(source), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "script.py"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **addresses, **environ},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **addresses(models)},
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.returncode == 0, done.stderr
+    return only_printed(folder, done.stdout, done.stderr)
+
+
+def addresses(models: FakeModels) -> dict[str, str]:
+    return {"OPENAI_BASE_URL": models.openai_url, "OLLAMA_BASE_URL": models.ollama_url}
+
+
+def only_printed(folder: Path, output: str, errors: str) -> Any:
+    """Return the JSON printed; nothing else was said, and no file written."""
+    assert errors == ""
     assert [path.name for path in folder.iterdir()] == ["script.py"]
-    return json.loads(done.stdout)
+    return json.loads(output)
 
 
 def test_the_apis_geval(tmp_path: Path, models: FakeModels) -> None:
@@ -210,7 +232,7 @@ asyncio.run(main())
 def test_the_apis_rag_metrics(tmp_path: Path, models: FakeModels) -> None:
     reason = "for these reasons"
     claim = "The store is open 24/7."
-    assert printed(tmp_path, models, RAG) == [
+    assert printed_alone(tmp_path, models, RAG) == [
         [
             "Faithfulness",
             0.0,
@@ -411,42 +433,40 @@ provider.add_span_processor(SimpleSpanProcessor(kept))
 trace.set_tracer_provider(provider)
 case = {"input": "q", "actual_output": "call 0800-1234", "retrieval_context": ["c"]}
 
+configs = {
+    "plain": TracingConfig(),
+    "off": TracingConfig(enabled=False),
+    "sampled": TracingConfig(sample_rate=0.0),
+    "none": None,
+    "texts": TracingConfig(capture_content=True, redaction_patterns=["[0-9]{4}-[0-9]{4}"]),
+}
+
 async def main():
-    for config in CONFIGS:
-        with trace.get_tracer("mine").start_as_current_span("mine"):
+    for name, config in configs.items():
+        with trace.get_tracer("mine").start_as_current_span(name):
             await GEvalEvaluator("Tone", "polite", evaluation_steps=["Look"], observability_config=config).evaluate(
                 **case
             )
 
 asyncio.run(main())
-spans = [span for span in kept.get_finished_spans() if span.name == "evaluate Tone"]
+spans = kept.get_finished_spans()
+names = {span.context.span_id: span.name for span in spans}
 print(json.dumps([
-    [dict(span.attributes), span.parent is not None and span.parent.is_remote is False] for span in spans
+    [names[span.parent.span_id], dict(span.attributes)] for span in spans if span.name == "evaluate Tone"
 ]))
 """
 
 
-def traced(folder: Path, models: FakeModels, configs: str) -> Any:
-    return printed(folder, models, TRACED.replace("CONFIGS", configs))
-
-
 @pytest.mark.proves("DeepEvalBaseEvaluator: observability_config")
 def test_observability_config_opens_a_span_per_evaluation(tmp_path: Path, models: FakeModels) -> None:
-    found = {
+    (plain, found), (texts, attributes) = printed_alone(tmp_path, models, TRACED)
+    assert (plain, texts) == ("plain", "texts")
+    assert found == {
         "gen_ai.evaluation.name": "Tone",
         "gen_ai.evaluation.score.value": 0.8,
         "gen_ai.evaluation.score.label": "pass",
     }
-    assert traced(tmp_path, models, "[TracingConfig()]") == [[found, True]]
-
-
-def test_no_span_without_observability_config(tmp_path: Path, models: FakeModels) -> None:
-    assert traced(tmp_path, models, "[None, TracingConfig(enabled=False), TracingConfig(sample_rate=0.0)]") == []
-
-
-def test_a_span_holds_texts_only_where_they_are_wanted(tmp_path: Path, models: FakeModels) -> None:
-    config = 'TracingConfig(capture_content=True, redaction_patterns=["[0-9]{4}-[0-9]{4}"])'
-    ((attributes, _),) = traced(tmp_path, models, f"[{config}]")
+    # Texts are held only where they are wanted.
     inputs = json.loads(attributes["holodeck_action.evaluation.inputs"])
     assert inputs == {"input": "q", "actual_output": "call ***", "retrieval_context": ["c"]}
     assert attributes["gen_ai.evaluation.explanation"] == "it is formal"
