@@ -70,7 +70,7 @@ def said(verdict: str, schema: str) -> dict[str, str]:
 
 
 def printed(folder: Path, models: FakeModels, source: str) -> Any:
-    """The JSON that a script prints in this process; addresses come from the environment, as the documents name none."""
+    """The JSON that a script prints in this process; addresses come from the environment, as documents name none."""
     (folder / "script.py").write_text(dedent(source), encoding="utf-8")
     output, errors = io.StringIO(), io.StringIO()
     with patch.dict(os.environ, addresses(models)), chdir(folder), redirect_stdout(output), redirect_stderr(errors):
