@@ -1,4 +1,4 @@
-"""The check run: in progress early, annotations in batches, concluded last (GitHub reference, rule 9)."""
+"""The check run: in progress early, annotations in batches, concluded last (docs/github.md)."""
 
 from __future__ import annotations
 

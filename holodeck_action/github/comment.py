@@ -1,4 +1,4 @@
-"""The sticky comment: one of each kind on a pull request, brought up to date for ever (GitHub reference, rule 8)."""
+"""The sticky comment: one of each kind on a pull request, updated by every run (docs/github.md)."""
 
 from __future__ import annotations
 

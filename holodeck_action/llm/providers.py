@@ -1,4 +1,4 @@
-"""From a model reference of the suite to its address, key and settings (format reference §1.4).
+"""From a model reference of the suite to its address, key and settings.
 
 Nothing is imported, opened or asked here, so that a missing key is found before a run starts;
 `holodeck_action.llm.clients` builds the client of a plan. A new provider is one entry of `_RESOLVERS` and one there.
@@ -26,7 +26,7 @@ _NO_KEY = "not-needed"
 """Sent to servers that ask for no key: the clients insist on one."""
 
 REASONING = re.compile(r"(?:^|[/:])(?:o[134]|gpt-5)")
-"""Names of OpenAI models that think first: they take neither temperature nor top_p (format reference §1.4)."""
+"""Names of OpenAI models that think first: they take neither temperature nor top_p."""
 
 _DATED_VERSION = re.compile(r"\d{4}-\d{2}-\d{2}")
 _COMPLETION_TOKENS_SINCE = "2024-09"

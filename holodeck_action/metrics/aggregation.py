@@ -1,4 +1,4 @@
-"""Several metrics as one: success, score and explanation of the whole (evaluators reference §10)."""
+"""Several metrics as one: success, score and explanation of the whole."""
 
 from __future__ import annotations
 

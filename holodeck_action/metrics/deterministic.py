@@ -1,7 +1,4 @@
-"""Equality and numeric comparison, 1.0 or 0.0.
-
-Source: HoloDeck format reference §2.3 and §2.4.
-"""
+"""Equality and numeric comparison, 1.0 or 0.0."""
 
 from __future__ import annotations
 

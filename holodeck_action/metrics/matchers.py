@@ -1,4 +1,4 @@
-"""Argument matchers of expected tool calls: literal, fuzzy and regex (HoloDeck format reference §3)."""
+"""Argument matchers of expected tool calls: literal, fuzzy and regex."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import regex
 
 FUZZY_TOLERANCE = 1e-9
-"""Absolute difference up to which two numbers are fuzzily equal (format reference §3)."""
+"""Absolute difference up to which two numbers are fuzzily equal."""
 PATTERN_SECONDS = 1.0
 """Longest time one pattern may work on one value."""
 CHECK_SECONDS = 10.0

@@ -1,6 +1,6 @@
 """`EvaluationResult`: what an evaluator returns.
 
-Source: HoloDeck DeepEval data model, EvaluationResult and its invariants; evaluators reference §1.
+Source: HoloDeck DeepEval data model, EvaluationResult and its invariants.
 """
 
 from __future__ import annotations

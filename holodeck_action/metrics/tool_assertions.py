@@ -1,4 +1,4 @@
-"""`expected_tools`: what a turn asserts about its tool calls (HoloDeck format reference §3 and its decision table)."""
+"""`expected_tools`: what a turn asserts about its tool calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts of judges: read permissively, held to what was offered, asked for once more (evaluators reference §12)."""
+"""Verdicts of judges: read permissively, held to what was offered, asked for once more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts of several judges as one: pure arithmetic (evaluators reference §9)."""
+"""Verdicts of several judges as one: pure arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much fits where, and what is left out first when it does not (GitHub reference, rule 7 and limits)."""
+"""How much fits where, and what is dropped first when it does not (docs/github.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`decide`: from a record and gates to a verdict, without a call to anything (DESIGN §1, §4)."""
+"""`decide`: from a record and gates to a verdict, without a call to anything."""
 
 from __future__ import annotations
 

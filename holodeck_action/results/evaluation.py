@@ -1,6 +1,6 @@
 """`Evaluation`: one metric's result on one turn, in the field names of the HoneyHive evaluation record.
 
-Source: HoneyHive evaluation data models, `Evaluation`; evaluators reference §11; DESIGN §3.
+Source: HoneyHive evaluation data models, `Evaluation`; docs/results.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Suite-level gates: what the whole run must reach (statistics reference, Gates; DESIGN §4).
+"""Suite-level gates: what the whole run must reach (docs/results.md).
 
 Each gate is passed, failed, or undetermined while what is missing could still turn it. Missing evaluations that
 `min_completeness` tolerates are left out of the numbers.

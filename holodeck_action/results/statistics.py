@@ -1,4 +1,4 @@
-"""Numbers over cases: means, intervals and quantiles (statistics reference)."""
+"""Numbers over cases: means, intervals and quantiles (docs/results.md)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fractions import Fraction
 Z_95 = 1.959963984540054
 """Two-sided 95 % quantile of the normal distribution."""
 MANY_ENOUGH = 10
-"""Cases below which an interval of a mean says nothing (statistics reference)."""
+"""Cases below which an interval of a mean says nothing (docs/results.md)."""
 _ROUNDING = 1e-14
 _SUM_ROUNDING = 1e-12
 _MOST_STEPS = 10_000

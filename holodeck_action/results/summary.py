@@ -23,8 +23,8 @@ class _Tally:
 def summarise(cases: Iterable[tuple[CaseRecord, CaseVerdict]]) -> dict[str, MetricSummary]:
     """Summarise every metric over the given cases, in order of name.
 
-    A case's score is its mean over counted trials and turns, so that trials are never pooled as cases (statistics
-    reference, Rates and means); the suite's is the mean of those, weighted by case weight. Zeros count.
+    A case's score is its mean over counted trials and turns, so that trials are never pooled as cases; the suite's is
+    the mean of those, weighted by case weight. Zeros count. docs/results.md has the formulas.
     """
     tallies: dict[str, _Tally] = defaultdict(_Tally)
     for case, verdict in cases:
@@ -67,7 +67,7 @@ def _metrics_of(verdict: CaseVerdict) -> Iterator[MetricVerdict]:
 def summary_score(
     method: str, weights: Mapping[str, float], means: Mapping[str, float], minimized: frozenset[str]
 ) -> float | None:
-    """Aggregate metric means into one number (evaluators reference §10); None when a needed mean is missing.
+    """Aggregate metric means into one number; None when a needed mean is missing.
 
     Args:
         method: `simple_average`, `weighted_average` (weights normalised) or `minimum`.

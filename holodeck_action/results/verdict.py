@@ -1,4 +1,4 @@
-"""`Verdict`: what a record is judged to be, with a reason a person can act on at every level (DESIGN §3, §4)."""
+"""`Verdict`: what a record is judged to be, with a reason a person can act on at every level."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class MetricSummary:
 
 @dataclass(frozen=True, slots=True)
 class PanelSummary:
-    """How the judges of a panel agreed on one metric over the suite (evaluators reference §9).
+    """How the judges of a panel agreed on one metric over the suite.
 
     Attributes:
         metric: the metric's name.

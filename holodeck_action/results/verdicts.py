@@ -1,4 +1,4 @@
-"""Verdicts of metrics, turns, trials and cases: pure functions over the record (DESIGN §4).
+"""Verdicts of metrics, turns, trials and cases: pure functions over the record.
 
 A definite violation stays one, however much is missing: a case with a failing metric has failed even if another
 metric could not be evaluated.
@@ -16,7 +16,6 @@ def judge_evaluation(evaluation: Evaluation) -> MetricVerdict:
 
     A boolean passes when true, a category when it is one of `pass_values`, a number by the evaluator's own verdict
     (`metadata["passed"]`) or the threshold; without a score, or when the metric asserts nothing, it is informational.
-    Source: policy file reference, verdicts for scores that are not numbers 0..1.
     """
     outcome, reason = _outcome_of(evaluation)
     score = evaluation.score
@@ -130,7 +129,7 @@ def _combine(turns: tuple[TurnVerdict, ...], *, multi_turn: bool) -> tuple[Outco
 def judge_case(case: CaseRecord, *, stop_when_decided: bool, quarantine_reason: str | None = None) -> CaseVerdict:
     """Judge one case: it passes with `min_pass` passing trials of `repeat`, and fails when that is out of reach.
 
-    With `stop_when_decided` the shortest deciding prefix of trial indexes counts (statistics reference, Trials).
+    With `stop_when_decided` the shortest deciding prefix of trial indexes counts (docs/results.md).
     """
     trials = tuple(judge_trial(trial) for trial in sorted(case.trials, key=lambda trial: trial.index))
     if stop_when_decided:

@@ -1,4 +1,4 @@
-"""`Report` and its parts: a run made ready to show; every channel shows this one value (DESIGN §1).
+"""`Report` and its parts: a run made ready to show; every channel shows this one value.
 
 Plain data in and out: `to_data` gives the JSON report, which is also what templates see.
 """
@@ -61,7 +61,7 @@ class CaseScore:
 
 @dataclass(frozen=True, slots=True)
 class CaseSummary:
-    """The scores of a case as one number, by the method of `gates.summary` (evaluators reference §10, §11).
+    """The scores of a case as one number, by the method of `gates.summary`.
 
     Attributes:
         method: `simple_average`, `weighted_average` or `minimum`.

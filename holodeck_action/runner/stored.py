@@ -1,4 +1,4 @@
-"""Answers of an earlier run, graded again: nobody is asked but judges (DESIGN §1)."""
+"""Answers of an earlier run, graded again: only judges are called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts kept between runs: one JSON file each, written in one step, free of secrets (evaluators reference §13)."""
+"""Verdicts kept between runs: one JSON file each, written in one step, free of secrets."""
 
 from __future__ import annotations
 

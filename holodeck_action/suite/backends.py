@@ -1,4 +1,4 @@
-"""The `claude` and `openai` blocks: how HoloDeck's own runners behave (HoloDeck format reference §1.3)."""
+"""The `claude` and `openai` blocks: how HoloDeck's own runners behave."""
 
 from __future__ import annotations
 
@@ -151,5 +151,5 @@ class OpenAIConfig(FormatModel):
 
 
 def runner_block(provider: ProviderName) -> Literal["claude", "openai"]:
-    """Return which block is about the models of a provider (format reference §1.4, routing)."""
+    """Return which block is about the models of a provider."""
     return "openai" if provider in ("openai", "azure_openai") else "claude"

@@ -1,4 +1,4 @@
-"""Who is asked and what is asked: case ids and content hashes (DESIGN §3)."""
+"""Who is asked and what is asked: case ids and content hashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`judges`: who grades together, in the policy file and on a metric (evaluators reference §9)."""
+"""`judges`: who grades together, in the policy file and on a metric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model references of the format (HoloDeck format reference §1.4)."""
+"""Model references of the format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools of the agent (HoloDeck format reference §1.5)."""
+"""Tools of the agent."""
 
 from __future__ import annotations
 

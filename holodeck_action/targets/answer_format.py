@@ -1,4 +1,4 @@
-"""`response_format`: the schema that every answer of the suite's model must fit (format reference §1.6)."""
+"""`response_format`: the schema that every answer of the suite's model must fit."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def media_type(data: bytes) -> str | None:
 def message_with_files(files: Sequence[Attachment], text: str) -> str | list[UserContent]:
     """Return the user's message: a block for each file, then the input, joined by blank lines; images follow.
 
-    A block is `File: <path or URL>`, the description where there is one, and the file's text (format reference §1.8).
+    A block is `File: <path or URL>`, the description where there is one, and the file's text.
     """
     if not files:
         return text

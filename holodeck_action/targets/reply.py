@@ -52,7 +52,7 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
         value: text, or a mapping `{response: text, tool_invocations: [{name, args, result, bytes, duration_ms,
             error}], retrieval_context: [text], retrieved_chunks: [{id, text, score}]}` of JSON values. Optional entries
             may be left out or null, which says nothing about them; an empty list says that there are none. An object
-            or a list as response becomes its JSON text (format reference §1.6).
+            or a list as response becomes its JSON text.
         max_bytes: most bytes of UTF-8 the whole reply may hold (`limits.max_response_bytes`).
 
     Returns:

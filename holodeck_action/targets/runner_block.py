@@ -1,4 +1,4 @@
-"""What the `claude` and `openai` blocks say about the suite's own model (format reference §1.3)."""
+"""What the `claude` and `openai` blocks say about the suite's own model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Untrusted text in Markdown: shown as code, so that nothing in it is a link, a mention, HTML or structure.
 
 A code span or fence is what keeps GitHub from linking mentions, references and addresses: it does so after rendering,
-leaving out only text inside `code` and `pre`, so that escaping is not enough (GitHub reference, rule 11).
+leaving out only text inside `code` and `pre`, so that escaping is not enough (docs/github.md).
 Each function takes any text and gives Markdown that CommonMark and GFM parse to text and code alone.
 """
 

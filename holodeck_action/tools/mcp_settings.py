@@ -1,4 +1,4 @@
-"""What an entry of type `mcp` asks for, read and checked before anything is started (format reference §1.5)."""
+"""What an entry of type `mcp` asks for, read and checked before anything is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools that are a prompt of their own: a template is filled in, and a model asked once (format reference §1.5)."""
+"""Tools that are a prompt of their own: a template is filled in, and a model asked once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """From a function's signature to the JSON schema of its arguments (used inside the worker process).
 
-The format knows str, int, float, bool, list and dict, and takes anything else for text (format reference §1.5); this
+The format knows str, int, float, bool, list and dict, and takes anything else for text; this
 adds what the typing module says more exactly.
 """
 

@@ -1,4 +1,4 @@
-"""Equality and numeric against independent statements of their rules (format reference §2.3, §2.4)."""
+"""Equality and numeric against independent statements of their rules."""
 
 from __future__ import annotations
 

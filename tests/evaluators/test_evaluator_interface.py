@@ -1,4 +1,4 @@
-"""The evaluator interface: parameters, results, retries, deadlines (evaluators reference §1)."""
+"""The evaluator interface: parameters, results, retries, deadlines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What evaluators say about their inputs (evaluators reference §1)."""
+"""What evaluators say about their inputs."""
 
 from __future__ import annotations
 

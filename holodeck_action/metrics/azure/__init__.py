@@ -1,1 +1,1 @@
-"""Azure AI Evaluation's metrics on our judges; legacy in HoloDeck's format (evaluators reference §4)."""
+"""Azure AI Evaluation's metrics on our judges; legacy in HoloDeck's format."""

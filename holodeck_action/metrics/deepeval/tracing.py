@@ -1,4 +1,4 @@
-"""Spans of evaluations in a program of one's own, which has set up OpenTelemetry itself (evaluators reference §1).
+"""Spans of evaluations in a program of one's own, which has set up OpenTelemetry itself.
 
 Inside a run the spans are those of `evaluators.traced`.
 """

@@ -1,1 +1,1 @@
-"""Preset evaluators: named sets of metrics that are graded together and aggregated (evaluators reference §8)."""
+"""Preset evaluators: named sets of metrics that are graded together and aggregated."""

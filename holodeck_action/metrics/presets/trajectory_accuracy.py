@@ -1,4 +1,4 @@
-"""Whether the way to an answer makes sense: a judge looks at the whole trajectory (evaluators reference §6)."""
+"""Whether the way to an answer makes sense: a judge looks at the whole trajectory."""
 
 from __future__ import annotations
 
