@@ -22,6 +22,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from scripts.products import ROOT, Product, extract, install
 from tests.cli.project import Project
 from tests.github.fake import FakeGitHub
 from tests.github.life import whole_life
-from tests.llm.models import Answer, FakeModels, Fault, Reply, Request, tools_first
+from tests.llm.models import Answer, FakeModels, Fault, Reply, Request, rules
 
 DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 MCP_SERVER = ROOT / "tests" / "agents" / "mcp_servers" / "shop.py"
@@ -63,7 +64,8 @@ VOLATILE = (
     (r'("external_id": "\d+/\d+/)[0-9a-f]{16}', r"\1TOKEN"),
     (r'("results_digest": ?"|^ "digest": ")[0-9a-f]{64}', r"\1DIGEST"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?", "TIME"),
-    (r'("\w*(?:duration|model)_ms": ?)[\d.]+', r"\1DURATION"),
+    (r"(chatcmpl-|\bmsg_)\d+", r"\1NUMBER"),
+    (r'("(?:\w*(?:duration|model)_ms|latency_s)": ?)[\d.]+', r"\1DURATION"),
     (r'(\btime=")[\d.]+', r"\1DURATION"),
     (r"\(\d+ ms\)$|(^|(?<= · ))[\d.]+ s(?= ·|[\"<]|$)", "DURATION"),
     (r"(127\.0\.0\.1|localhost):\d+", r"\1:PORT"),
@@ -81,7 +83,9 @@ def answer(request: Request) -> Reply:
     if request.operation == "embeddings":
         return Answer(vectors=tuple((float(len(text) % 7), 1.0, 0.5) for text in request.inputs))
     if request.tools and not request.results:
-        return tools_first(request)
+        calls = rules.answer_of(rules.tools_first(request)).tools
+        # The server's own ids count its requests, and the ids of calls are sent back to it.
+        return Answer(tools=tuple(replace(call, id=f"call_{at}") for at, call in enumerate(calls)))
     seed = int(hashlib.sha256(f"{request.model} {request.text}".encode()).hexdigest()[:8], 16)
     if request.schema:
         return Answer(json.dumps(_fitting(request.schema, request.schema, seed, "text")))
