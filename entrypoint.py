@@ -17,7 +17,7 @@ def _complete_path() -> None:
 if __name__ == "__main__":
     _complete_path()
     if os.environ.get("GITHUB_ACTIONS") == "true" and len(sys.argv) == 1:
-        from holodeck_action.action import main
+        from holodeck_action.action import start
     else:
-        from holodeck_action.cli import main
-    main()
+        from holodeck_action.cli import start
+    start()

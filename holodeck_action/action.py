@@ -14,15 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
+from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.failures import EXIT_INTERNAL, explained
-from holodeck_action.commands.process import collect_rarely, hide_tokens, leave
+from holodeck_action.commands.process import collect_rarely, current_folder, hide_tokens, leave
 from holodeck_action.commands.publish import read_runs
 from holodeck_action.commands.run import Done, Output, plan_suites, run_suites, set_aside_earlier
 from holodeck_action.github.channels import Channel, lines, table
 from holodeck_action.github.checkout import unplaced
 from holodeck_action.github.commands import annotation_commands, commands_stopped, error_command, mask_commands
 from holodeck_action.github.files import ChannelError, append_outputs, append_summary, summary_room
-from holodeck_action.github.inputs import InputError, output_dir_of, read_action_inputs
+from holodeck_action.github.inputs import InputError, anchored, output_dir_of, read_action_inputs
 from holodeck_action.github.opening import open_publisher
 from holodeck_action.github.outputs import SuiteResult, step_outputs
 from holodeck_action.github.problems import annotate_problems
@@ -39,6 +40,7 @@ from holodeck_action.results.verdict import EXIT_PASSED
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located
 from holodeck_action.text.code_spans import cell, fence
+from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import SHORTEST, environment_secrets
@@ -85,10 +87,11 @@ class _Ended:
     plan: str = ""
 
 
-def main() -> None:
-    """Run the step and exit with its code."""
+def start() -> None:
+    """Run the step as this process, and exit with its code."""
     # However the step was started, a cancellation ends it in order.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
         signal.signal(number, signal.default_int_handler)
     collect_rarely()
     log, _ = lasting_streams()
@@ -98,50 +101,69 @@ def main() -> None:
     sys.stderr = log
     if (told := hide_tokens()) is not None:
         log.write(f"note: {told}\n")
-    code = run_step(dict(os.environ), log)
+    code = main((), dict(os.environ), current_folder(), sys.stdin, log, log, signals=signals)
     log.flush()
     # A verdict that nobody can read is never a pass.
     leave(code or (EXIT_INTERNAL if log.failure is not None else 0))
 
 
-def run_step(environ: Mapping[str, str], log: TextIO, pause: Callable[[float], None] = time.sleep) -> int:
+def main(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    cwd: Path,
+    stdin: TextIO,
+    stdout: TextIO,
+    stderr: TextIO,
+    *,
+    pause: Callable[[float], None] = time.sleep,
+    signals: Sequence[signal.Signals] = (),
+) -> int:
     """Evaluate what the inputs ask for, and publish it.
 
     No text of a suite or an answer becomes a workflow command: commands are stopped from before the first line of the
     run until after the last.
 
     Args:
+        argv: none are read: a step has inputs.
         environ: the environment of the step.
-        log: the only stream the step writes to.
+        cwd: an absolute folder; the workspace, unless the runner names another one.
+        stdin: what is typed or piped in.
+        stdout: takes the log.
+        stderr: not written to: the runner reads two streams in no fixed order.
         pause: waits so many seconds, between calls to GitHub.
+        signals: those that end a run in an orderly way, and do not disturb publishing.
 
     Returns:
         The exit code of the process: the run's (DESIGN §4), as the inputs `fail-on` and `require-publish` want it.
     """
+    caller = Caller(environ, cwd, stdin, stdout, stderr, pause=pause, signals=signals)
     with Claims() as claims:
-        return _run_step(environ, log, pause, claims)
+        return _run_step(caller, claims)
 
 
-def _run_step(environ: Mapping[str, str], log: TextIO, pause: Callable[[float], None], claims: Claims) -> int:
-    asked = _attempt(lambda: _ask(environ, log), environ)
+def _run_step(caller: Caller, claims: Claims) -> int:
+    environ, log = caller.environ, caller.stdout
+    asked = _attempt(lambda: _ask(caller), environ)
     if isinstance(asked, _Ended) and not environ.get("INPUT_PUBLISH", "").strip():
-        _attempt(lambda: claims.clear(output_dir_of(environ, default=True)), environ)
+        _attempt(lambda: claims.clear(output_dir_of(environ, _workspace(caller), default=True)), environ)
     publisher: Publisher | None = None
     ready: _Ready | Done | _Ended
     if isinstance(asked, _Ended):
         ready = asked
     else:
-        opened = _attempt(lambda: open_publisher(asked.surfaces, environ, pause, evaluates=not asked.publish), environ)
+        opened = _attempt(
+            lambda: open_publisher(asked.surfaces, environ, caller.pause, evaluates=not asked.publish), environ
+        )
         if isinstance(opened, _Ended):
             ready = opened
         else:
             publisher = opened
-            ready = _attempt(lambda: _load(asked, opened, environ, log, claims), environ)
+            ready = _attempt(lambda: _load(asked, opened, caller, claims), environ)
     with commands_stopped(log, secrets.token_hex(16)):
-        ended = _concluded(asked, ready, log, claims)
+        ended = _concluded(asked, ready, caller, claims)
         for problem in ended.problems:
             log.write(f"error: {problem}\n")
-        with _undisturbed():
+        with _undisturbed(caller.signals):
             published = _publish(asked, ended, publisher, _folders(ready, ended), environ, log)
     code = ended.exit_code
     if isinstance(asked, _Asked):
@@ -164,14 +186,15 @@ def _attempt(call: Callable[[], T], environ: Mapping[str, str]) -> T | _Ended:
         return _Ended(code, problems=problems, located=located)
 
 
-def _ask(environ: Mapping[str, str], log: TextIO) -> _Asked:
+def _ask(caller: Caller) -> _Asked:
     """Read the inputs; what is secret is hidden in the log before anything else is in it."""
+    environ, log = caller.environ, caller.stdout
     # The runner hides the job's own tokens itself.
     _hide(environment_secrets(job_environment(environ)), log)
     inputs = _inputs(environ)
     _hide([inputs.get("github_token", "")], log)
-    workspace = _enter(environ.get("GITHUB_WORKSPACE") or ".")
-    request = request_from(inputs)
+    workspace = _workspace(caller)
+    request = request_from(anchored(inputs, workspace))
     _check_inside(request.output_dir, workspace)
     paths = inputs.get("publish", ())
     surfaces = surfaces_from(inputs, paths or request.suites, environ)
@@ -188,13 +211,11 @@ def _ask(environ: Mapping[str, str], log: TextIO) -> _Asked:
     )
 
 
-def _load(
-    asked: _Asked, publisher: Publisher, environ: Mapping[str, str], log: TextIO, claims: Claims
-) -> _Ready | Done:
+def _load(asked: _Asked, publisher: Publisher, caller: Caller, claims: Claims) -> _Ready | Done:
     """Load the suites, or read the runs that are only to be published, and say on GitHub that this is under way."""
     if asked.publish:
         publisher.begin(None)
-        redactor = Redactor(environment_secrets(environ) | {asked.surfaces.token})
+        redactor = Redactor(environment_secrets(caller.environ) | {asked.surfaces.token})
         return read_runs(asked.publish, asked.workspace, redactor)
     if not asked.request.dry_run:
         claims.clear(asked.request.output_dir)
@@ -210,28 +231,29 @@ def _load(
     publisher.begin([head_commit(suite.parent) for suite in suites])
     if not asked.request.dry_run:
         set_aside_earlier(claims, asked.request.output_dir, suites, asked.workspace)
-    around = Surroundings(environ, _home(environ), asked.workspace, asked.request.env_file, asked.request.allowed)
+    around = replace(caller, cwd=asked.workspace).surroundings(asked.request.env_file, asked.request.allowed)
     loaded = load_all(suites, around, allow_empty=asked.request.allow_empty)
-    _hide({secret for item in loaded for secret in item.suite.secrets}, log)
+    _hide({secret for item in loaded for secret in item.suite.secrets}, caller.stdout)
     return _Ready(around, loaded)
 
 
-def _concluded(asked: _Asked | _Ended, ready: _Ready | Done | _Ended, log: TextIO, claims: Claims) -> _Ended:
+def _concluded(asked: _Asked | _Ended, ready: _Ready | Done | _Ended, caller: Caller, claims: Claims) -> _Ended:
     if isinstance(asked, _Ended):
         return asked
     if isinstance(ready, _Ready):
-        return _attempt(lambda: _evaluate(asked, ready, log, claims), ready.around.environ)
+        return _attempt(lambda: _evaluate(asked, ready, caller, claims), ready.around.environ)
     return _Ended(ready.exit_code, ready) if isinstance(ready, Done) else ready
 
 
-def _evaluate(asked: _Asked, ready: _Ready, log: TextIO, claims: Claims) -> _Ended:
+def _evaluate(asked: _Asked, ready: _Ready, caller: Caller, claims: Claims) -> _Ended:
+    log = caller.stdout
     prepared = prepare(ready.loaded, asked.request.flags, ready.around)
     if asked.request.dry_run:
         plan = io.StringIO()
         plan_suites(prepared, asked.request.flags, plan)
         log.write(plan.getvalue())
         return _Ended(EXIT_PASSED, plan=plan.getvalue())
-    output = Output(log, log, asked.request.output_dir, asked.template)
+    output = Output(log, log, asked.request.output_dir, asked.template, signals=caller.signals)
     done = run_suites(prepared, asked.request.flags, output, claims, resume=asked.request.resume)
     return _Ended(done.exit_code, done)
 
@@ -249,22 +271,20 @@ def _hide(values: Iterable[str], log: TextIO) -> None:
     log.flush()
 
 
-def _enter(workspace: str) -> Path:
-    """Make the workspace the current directory: what paths in inputs, suites and outputs are relative to."""
+def _workspace(caller: Caller) -> Path:
+    """Return the workspace, links followed: what paths in inputs, suites and outputs are relative to."""
+    given = caller.environ.get("GITHUB_WORKSPACE") or "."
     try:
-        os.chdir(workspace)
+        # Only what can be entered has an entry for itself.
+        os.stat(os.path.join(caller.cwd, given, "."))
     except OSError as error:
-        raise ConfigurationError([f"GITHUB_WORKSPACE {workspace!r} cannot be entered: {error.strerror}"]) from error
-    return Path.cwd()
+        raise ConfigurationError([f"GITHUB_WORKSPACE {given!r} cannot be entered: {error.strerror}"]) from error
+    return Path(os.path.realpath(caller.cwd / given))
 
 
-def _home(environ: Mapping[str, str]) -> Path | None:
-    return Path(environ["HOME"]) if environ.get("HOME") else None
-
-
-def _check_inside(folder: Path | None, workspace: Path) -> None:
+def _check_inside(folder: GivenPath | None, workspace: Path) -> None:
     """Refuse a folder that is gone when the container ends."""
-    if folder is not None and not (workspace / folder).resolve().is_relative_to(workspace):
+    if folder is not None and not folder.path.resolve().is_relative_to(workspace):
         raise ConfigurationError(
             [f"input output-dir: {str(folder)!r} is outside the workspace, where later steps cannot read it"]
         )
@@ -322,9 +342,9 @@ def _publish(
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _undisturbed(signals: Sequence[signal.Signals]) -> Iterator[None]:
     """Publish to the end once the verdict stands: the runner cancels with SIGINT, then SIGTERM, then by killing."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in signals}
     try:
         yield
     finally:
@@ -352,10 +372,10 @@ def _outputs(asked: _Asked | _Ended, ended: _Ended, channels: Sequence[Channel])
     return {**outputs, "verdict": ""} if ended.plan else outputs
 
 
-def _written(folder: Path | None, name: str) -> str | None:
+def _written(folder: GivenPath | None, name: str) -> str | None:
     """Return the path of a file of this run as the workflow sees it; None when it was not written."""
-    path = None if folder is None else Path.cwd() / folder / name
-    return os.path.relpath(path) if path is not None and path.is_file() else None
+    path = None if folder is None else folder / name
+    return os.path.relpath(path, path.start) if path is not None and path.path.is_file() else None
 
 
 def _summary(asked: _Asked | _Ended, ended: _Ended, channels: Sequence[Channel], room: int) -> str:

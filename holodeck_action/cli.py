@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from holodeck_action import __version__
+from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.failures import EXIT_CONFIGURATION, EXIT_INTERNAL, explained
 from holodeck_action.commands.options import (
     AT_LEAST_ONE,
@@ -19,50 +20,32 @@ from holodeck_action.commands.options import (
     DOLLARS,
     ENV_FILE,
     EPILOG,
+    PATH,
     PUBLISH_EPILOG,
     RATE,
     RESULTS_FOLDER,
     SECONDS,
     SUITES,
+    VERSION,
+    Door,
     call_options,
     gate_options,
     judge_limits,
     reach_options,
     report_options,
 )
-from holodeck_action.commands.process import collect_rarely, hide_tokens, leave
+from holodeck_action.commands.process import collect_rarely, current_folder, hide_tokens, leave
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.streams import lasting_streams
 
 if TYPE_CHECKING:
-    from holodeck_action.prepare.preflight import Allowed, Surroundings
     from holodeck_action.results.disk import Disk
     from holodeck_action.results.folder import Claims
+    from holodeck_action.text.given_paths import GivenPath
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who called: the environment, the streams for what was asked for and for everything else, and the disk of runs.
-
-    Without a `disk` results are written to the system's own.
-    """
-
-    environ: Mapping[str, str]
-    stdout: TextIO
-    stderr: TextIO
-    disk: Disk | None = None
-
-    def surroundings(self, env_file: Path | None, allowed: Allowed | None = None) -> Surroundings:
-        """Return what the outside world says to the command."""
-        from holodeck_action.prepare.preflight import NOTHING_MORE, Surroundings
-
-        home = self.environ.get("HOME")
-        known = Path(home) if home else None
-        return Surroundings(self.environ, known, Path.cwd(), env_file, allowed or NOTHING_MORE)
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
-@click.version_option(__version__, prog_name="holodeck-action")
+@click.group(cls=Door, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
+@VERSION
 def cli() -> None:
     """Evaluate agent.yaml suites and fail when a threshold is violated."""
 
@@ -91,7 +74,7 @@ def cli() -> None:
 @click.option("--limit", type=AT_LEAST_ONE, help="Run only the first N of the chosen cases.")
 @click.option(
     "--failed-from",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="RESULTS",
     help="Run only the cases that did not pass in this results.json.",
 )
@@ -119,7 +102,7 @@ def run(caller: Caller, /, suites: tuple[str, ...], **options: Any) -> int:
 
 def _run(caller: Caller, given: dict[str, Any], claims: Claims) -> int:
     from holodeck_action.commands.run import Output, plan_suites, run_suites, set_aside_earlier
-    from holodeck_action.github.inputs import InputError, output_dir_of, read_inputs
+    from holodeck_action.github.inputs import InputError, anchored, output_dir_of, read_inputs
     from holodeck_action.prepare.preflight import find_suites, load_all, prepare, template_of
     from holodeck_action.prepare.request import request_from
     from holodeck_action.results.disk import DISK
@@ -127,14 +110,14 @@ def _run(caller: Caller, given: dict[str, Any], claims: Claims) -> int:
 
     try:
         try:
-            inputs = read_inputs(caller.environ)
+            inputs = anchored(read_inputs(caller.environ), caller.cwd)
         except InputError as error:
             raise ConfigurationError(error.lines) from error
         # It may read results that stand in the output folder.
         request = request_from(given, inputs)
     except ConfigurationError:
         if not given["dry_run"]:
-            claims.clear(given["output_dir"] or output_dir_of(caller.environ))
+            claims.clear(given["output_dir"] or output_dir_of(caller.environ, caller.cwd))
         raise
     if not request.dry_run:
         claims.clear(request.output_dir)
@@ -147,7 +130,7 @@ def _run(caller: Caller, given: dict[str, Any], claims: Claims) -> int:
     if request.dry_run:
         plan_suites(prepared, request.flags, caller.stdout)
         return 0
-    output = Output(caller.stdout, caller.stderr, request.output_dir, template, caller.disk or DISK)
+    output = Output(caller.stdout, caller.stderr, request.output_dir, template, caller.disk or DISK, caller.signals)
     done = run_suites(prepared, request.flags, output, claims, resume=request.resume)
     return request.process_exit_code(done.exit_code)
 
@@ -162,8 +145,8 @@ def validate(
     caller: Caller,
     suites: tuple[str, ...],
     allow_empty: bool,
-    env_file: Path | None,
-    allow_paths: tuple[Path, ...],
+    env_file: GivenPath | None,
+    allow_paths: tuple[GivenPath, ...],
     allow_plain_http: bool,
 ) -> int:
     """Check SUITEs (default: agent.yaml) with everything they refer to, and report all errors at once.
@@ -187,12 +170,14 @@ def validate(
 
 
 @cli.command(epilog=EPILOG)
-@click.argument("results", type=click.Path(path_type=Path))
-@click.option("--policy", type=click.Path(path_type=Path), help="Take the gates from this policy file.")
+@click.argument("results", type=PATH)
+@click.option("--policy", type=PATH, help="Take the gates from this policy file.")
 @gate_options
-@click.option("-o", "--output-dir", type=click.Path(path_type=Path), help="Write verdict.json here.")
+@click.option("-o", "--output-dir", type=PATH, help="Write verdict.json here.")
 @click.pass_obj
-def decide(caller: Caller, /, results: Path, policy: Path | None, output_dir: Path | None, **gates: Any) -> int:
+def decide(
+    caller: Caller, /, results: GivenPath, policy: GivenPath | None, output_dir: GivenPath | None, **gates: Any
+) -> int:
     """Judge RESULTS (a results.json) again, without running anything, by the gates it was run with or new ones."""
     from holodeck_action.commands.decide import redecide
     from holodeck_action.prepare.preflight import gates_of
@@ -203,7 +188,7 @@ def decide(caller: Caller, /, results: Path, policy: Path | None, output_dir: Pa
 
 
 @cli.command(epilog=EPILOG)
-@click.argument("results", type=click.Path(path_type=Path))
+@click.argument("results", type=PATH)
 @click.argument("suite", default="agent.yaml", metavar="[SUITE]")
 @RESULTS_FOLDER
 @click.option("--concurrency", type=AT_LEAST_ONE, help="Conversations judged at a time [default: 10].")
@@ -214,7 +199,7 @@ def decide(caller: Caller, /, results: Path, policy: Path | None, output_dir: Pa
 @call_options(cached="verdicts of judges", planned="what judges would be asked")
 @report_options
 @click.pass_obj
-def rejudge(caller: Caller, /, results: Path, suite: str, **options: Any) -> int:
+def rejudge(caller: Caller, /, results: GivenPath, suite: str, **options: Any) -> int:
     """Grade the stored answers of RESULTS (a results.json) again, by the current metrics and judges of SUITE.
 
     The agent is not run. Every case of RESULTS must ask in SUITE what it asked then.
@@ -248,23 +233,21 @@ def rejudge(caller: Caller, /, results: Path, suite: str, **options: Any) -> int
         if request.dry_run:
             plan_suites(prepared, request.flags, caller.stdout)
             return 0
-        output = Output(caller.stdout, caller.stderr, request.output_dir, template)
+        output = Output(caller.stdout, caller.stderr, request.output_dir, template, signals=caller.signals)
         done = run_suites(prepared, request.flags, output, claims, resume=request.resume)
     return request.process_exit_code(done.exit_code)
 
 
 @cli.command(epilog=EPILOG)
-@click.argument("labels", type=click.Path(path_type=Path), metavar="LABELS.csv")
+@click.argument("labels", type=PATH, metavar="LABELS.csv")
 @click.argument("suite", required=False, metavar="[SUITE]")
 @click.option("--metric", help="Name of the metric that the labels are about [default: the only one with a judge].")
-@click.option(
-    "--results", type=click.Path(path_type=Path), help="Take answers and verdicts from this results.json; ask nobody."
-)
+@click.option("--results", type=PATH, help="Take answers and verdicts from this results.json; ask nobody.")
 @click.option("--threshold", type=RATE, help="Score that decides, for humans and judge [default: the metric's].")
 @click.option(
     "--format", "form", type=click.Choice(["console", "markdown", "json"]), default="console", show_default=True
 )
-@click.option("-o", "--output-dir", type=click.Path(path_type=Path), help="Write judge-card.json here.")
+@click.option("-o", "--output-dir", type=PATH, help="Write judge-card.json here.")
 @click.option("--min-agreement-lower-bound", type=RATE, help="Lower end of the agreement's 95 % interval to reach.")
 @click.option("--min-kappa-lower-bound", type=RATE, help="Lower end of the 95 % interval of Cohen's κ to reach.")
 @click.option("--concurrency", type=AT_LEAST_ONE, help="Answers judged at a time [default: 10].")
@@ -290,7 +273,7 @@ def calibrate(caller: Caller, /, **options: Any) -> int:
 
 
 @cli.command()
-@click.argument("results", type=click.Path(path_type=Path))
+@click.argument("results", type=PATH)
 @click.option(
     "--format",
     type=click.Choice(["markdown", "html", "junit", "json", "csv", "console"]),
@@ -298,10 +281,10 @@ def calibrate(caller: Caller, /, **options: Any) -> int:
     show_default=True,
 )
 @click.option("--canonical", is_flag=True, help="Leave out what differs between runs: the same record, the same bytes.")
-@click.option("-o", "--output", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write the report here.")
-@click.option("--template", type=click.Path(path_type=Path), help="Make the Markdown report with this Jinja template.")
+@click.option("-o", "--output", "file", type=PATH, metavar="FILE", help="Write the report here.")
+@click.option("--template", type=PATH, help="Make the Markdown report with this Jinja template.")
 @click.pass_obj
-def report(caller: Caller, /, results: Path, **showing: Any) -> int:
+def report(caller: Caller, /, results: GivenPath, **showing: Any) -> int:
     """Show RESULTS (a results.json) in a format, without running anything.
 
     Exit code 0: shown; 2: RESULTS or an option cannot be used.
@@ -312,9 +295,9 @@ def report(caller: Caller, /, results: Path, **showing: Any) -> int:
 
 
 @cli.command()
-@click.argument("results", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("results", nargs=-1, required=True, type=PATH)
 @click.pass_obj
-def verify(caller: Caller, results: tuple[Path, ...]) -> int:
+def verify(caller: Caller, results: tuple[GivenPath, ...]) -> int:
     """Compute the text scores of RESULTS (results.json files, or folders of them) again, by the reference libraries.
 
     BLEU by sacreBLEU, ROUGE by rouge-score, METEOR by NLTK. A score that differs by more than 1e-12 is named.
@@ -348,7 +331,7 @@ def verify(caller: Caller, results: tuple[Path, ...]) -> int:
     "--review", type=click.Choice(["off", "failures"]), help="Review comments on changed lines [default: off]."
 )
 @click.option("--require-publish", is_flag=True, help="End with exit code 5 when something could not be published.")
-@click.option("--template", type=click.Path(path_type=Path), help="Make the comment with this Jinja template.")
+@click.option("--template", type=PATH, help="Make the comment with this Jinja template.")
 @click.option(
     "--fail-on",
     type=click.Choice(["violation", "never"]),
@@ -366,24 +349,24 @@ def publish(caller: Caller, /, results: tuple[str, ...], **options: Any) -> int:
       holodeck-action publish results.json --repository octo/shop --pull-request 7 --no-check
     """
     from holodeck_action.commands.publish import publish_runs
-    from holodeck_action.github.inputs import InputError, read_inputs
+    from holodeck_action.github.inputs import InputError, anchored, read_inputs
     from holodeck_action.suite.configuration_errors import ConfigurationError
 
     try:
-        inputs = read_inputs(caller.environ)
+        inputs = anchored(read_inputs(caller.environ), caller.cwd)
     except InputError as error:
         raise ConfigurationError(error.lines) from error
     given = {**inputs, **{name: value for name, value in options.items() if value not in (None, False)}}
     if options["check"] is not None:
         given["check"] = options["check"]
     given.setdefault("github_token", caller.environ.get("GITHUB_TOKEN", ""))
-    return publish_runs(results, given, caller.environ, caller.stdout, caller.stderr)
+    return publish_runs(results, given, caller)
 
 
 @cli.command()
-@click.argument("folder", type=click.Path(path_type=Path), default=".", metavar="[DIR]")
+@click.argument("folder", type=PATH, default=".", metavar="[DIR]")
 @click.pass_obj
-def init(caller: Caller, folder: Path) -> int:
+def init(caller: Caller, folder: GivenPath) -> int:
     """Write what DIR (default: here) lacks: a suite that runs with a stand-in agent, its policy file, a workflow.
 
     No file that exists is touched. A suite that is there gets a policy file and a workflow.
@@ -410,13 +393,17 @@ def schema(caller: Caller, document: str) -> int:
     return 0
 
 
-def main() -> None:
-    """Run the command line and exit with its code."""
+def start() -> None:
+    """Run the command line as this process, and exit with its code."""
     collect_rarely()
     stdout, stderr = lasting_streams()
     if (told := hide_tokens()) is not None:
         click.echo(f"note: {told}", err=True)
-    code = run_command(sys.argv[1:], dict(os.environ), stdout, stderr)
+    signals = [signal.SIGINT, signal.SIGTERM]
+    # `nohup` has it ignored.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signals.append(signal.SIGHUP)
+    code = main(sys.argv[1:], dict(os.environ), current_folder(), sys.stdin, stdout, stderr, signals=signals)
     stdout.flush()
     if stdout.failure is not None:
         click.echo(f"error: standard output could not be written: {stdout.failure.strerror}", err=True)
@@ -425,23 +412,36 @@ def main() -> None:
     leave(code)
 
 
-def run_command(
-    argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO, stderr: TextIO, disk: Disk | None = None
+def main(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    cwd: Path,
+    stdin: TextIO,
+    stdout: TextIO,
+    stderr: TextIO,
+    *,
+    disk: Disk | None = None,
+    pause: Callable[[float], None] = time.sleep,
+    signals: Sequence[signal.Signals] = (),
 ) -> int:
     """Run one command of the command line; errors are sentences, never tracebacks.
 
     Args:
-        argv: the arguments, without the program's name; relative paths start at the current directory.
-        environ: the environment that the command reads.
-        stdout: takes what the command is asked for. The text of `--help` and `--version` goes to `sys.stdout`.
+        argv: the arguments, without the program's name.
+        environ: see `Caller`, as for the arguments that follow.
+        cwd: an absolute folder.
+        stdin: what is typed or piped in.
+        stdout: takes what the command is asked for.
         stderr: takes progress, notes and errors.
         disk: what a run writes its results with; None for the system's.
+        pause: waits so many seconds.
+        signals: those that end a run in an orderly way.
 
     Returns:
         The exit code (DESIGN §4).
     """
     try:
-        caller = Caller(environ, stdout, stderr, disk)
+        caller = Caller(environ, cwd, stdin, stdout, stderr, disk, pause, signals)
         code = cli.main(list(argv), prog_name="holodeck-action", standalone_mode=False, obj=caller)
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
@@ -474,4 +474,4 @@ def _annotate(error: BaseException, environ: Mapping[str, str], stderr: TextIO) 
 
 
 if __name__ == "__main__":
-    main()
+    start()

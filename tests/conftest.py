@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ os.environ["DEEPEVAL_TELEMETRY_OPT_OUT"] = "1"
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    """An empty project folder."""
-    return Project(tmp_path)
+def project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Project]:
+    """An empty project folder; nothing may be written past the streams that the program was given."""
+    yield Project(tmp_path)
+    assert capsys.readouterr() == ("", "")

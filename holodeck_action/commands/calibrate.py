@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from holodeck_action.calibration.card import make_card
@@ -23,6 +22,7 @@ from holodeck_action.results.judge_card import CARD_FILE, JudgeCard, card_json
 from holodeck_action.results.verdict import EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_VIOLATED
 from holodeck_action.runner.trial import Clock
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.given_paths import GivenPath
 
 LIVE = "live"
 """Source of a card whose verdicts were asked for."""
@@ -46,11 +46,11 @@ class Calibration:
         min_kappa_lower_bound: the same of Cohen's κ.
     """
 
-    labels: Path
+    labels: GivenPath
     metric: str | None = None
     threshold: float | None = None
     form: Literal["console", "markdown", "json"] = "console"
-    output_dir: Path | None = None
+    output_dir: GivenPath | None = None
     min_agreement_lower_bound: float | None = None
     min_kappa_lower_bound: float | None = None
 
@@ -89,7 +89,7 @@ def calibrate_files(options: Mapping[str, Any], around: Surroundings, stdout: Te
             raise ConfigurationError(
                 [f"--results asks nobody: leave out {names}, or leave out --results to ask the judge"]
             )
-        return calibrate_record(asked, results, around.cwd, stdout, stderr)
+        return calibrate_record(asked, results, stdout, stderr)
     from holodeck_action.prepare.preflight import find_suites, load_all
     from holodeck_action.prepare.request import request_from
 
@@ -106,13 +106,12 @@ def calibrate_files(options: Mapping[str, Any], around: Surroundings, stdout: Te
     return calibrate_live(asked, load, request.flags, around, stdout, stderr, dry_run=request.dry_run)
 
 
-def calibrate_record(asked: Calibration, results: Path, cwd: Path, stdout: TextIO, stderr: TextIO) -> int:
+def calibrate_record(asked: Calibration, results: GivenPath, stdout: TextIO, stderr: TextIO) -> int:
     """Compare labels with the verdicts of a record; nobody is asked.
 
     Args:
         asked: what is asked for.
         results: a results.json.
-        cwd: what relative paths are relative to.
         stdout: where the card goes.
         stderr: where notes and violated gates go.
 
@@ -122,9 +121,9 @@ def calibrate_record(asked: Calibration, results: Path, cwd: Path, stdout: TextI
     Raises:
         ConfigurationError: a file cannot be used, or labels do not fit the record.
     """
-    labels = _labels(asked, cwd)
+    labels = _labels(asked)
     try:
-        record = read_record(cwd / results)
+        record = read_record(results)
         matched = match_record(labels, record, asked.metric, str(results))
         card = make_card(
             labels,
@@ -135,10 +134,10 @@ def calibrate_record(asked: Calibration, results: Path, cwd: Path, stdout: TextI
             created_at=_now().isoformat(),
         )
     except RecordError as error:
-        raise ConfigurationError([str(error).replace(str(cwd / results), str(results), 1)]) from error
+        raise ConfigurationError([str(error)]) from error
     except LabelError as error:
         raise ConfigurationError(error.problems) from error
-    return _conclude(asked, card, None, cwd, stdout, stderr)
+    return _conclude(asked, card, None, stdout, stderr)
 
 
 def calibrate_live(
@@ -173,7 +172,7 @@ def calibrate_live(
     from holodeck_action.prepare.labelled import judge_labelled, prepare_labelled
     from holodeck_action.prepare.opening import budget_of
 
-    labels = _labels(asked, around.cwd)
+    labels = _labels(asked)
     prepared, metric = prepare_labelled(labels, asked.metric, asked.threshold, load(), flags, around)
     if dry_run or prepared.settings.calls.mode != "replay":
         stream = stdout if dry_run else stderr
@@ -194,14 +193,14 @@ def calibrate_live(
         )
     except LabelError as error:
         raise ConfigurationError(error.problems) from error
-    return _conclude(asked, card, answered.stopped, around.cwd, stdout, stderr)
+    return _conclude(asked, card, answered.stopped, stdout, stderr)
 
 
-def _labels(asked: Calibration, cwd: Path) -> Labels:
+def _labels(asked: Calibration) -> Labels:
     if asked.output_dir is not None:
-        writable_folder(cwd / asked.output_dir)
+        writable_folder(asked.output_dir)
     try:
-        return read_labels(cwd / asked.labels, str(asked.labels))
+        return read_labels(asked.labels.path, str(asked.labels))
     except LabelError as error:
         raise ConfigurationError(error.problems) from error
 
@@ -210,9 +209,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _conclude(
-    asked: Calibration, card: JudgeCard, stopped: str | None, cwd: Path, stdout: TextIO, stderr: TextIO
-) -> int:
+def _conclude(asked: Calibration, card: JudgeCard, stopped: str | None, stdout: TextIO, stderr: TextIO) -> int:
     """Show and write the card; return the exit code."""
     if asked.form == "json":
         stdout.write(card_json(card).decode())
@@ -221,9 +218,9 @@ def _conclude(
         stdout.writelines(f"{line}\n" for line in lines)
     stdout.flush()
     if asked.output_dir is not None:
-        path = cwd / asked.output_dir / CARD_FILE
+        path = asked.output_dir / CARD_FILE
         try:
-            write_atomically(path, [card_json(card)])
+            write_atomically(path.path, [card_json(card)])
         except OSError as error:
             raise ConfigurationError([f"{path}: cannot be written: {error.strerror}"]) from error
     if stopped is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TextIO
 
 from holodeck_action.prepare.preflight import writable_folder
@@ -17,9 +16,10 @@ from holodeck_action.results.report import build_report
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import GatedCases, Gates, unable_to_fail
+from holodeck_action.text.given_paths import GivenPath
 
 
-def redecide(results: Path, gates: Gates | None, flags: Flags, folder: Path | None, stdout: TextIO) -> int:
+def redecide(results: GivenPath, gates: Gates | None, flags: Flags, folder: GivenPath | None, stdout: TextIO) -> int:
     """Judge a results file.
 
     Args:
@@ -52,19 +52,19 @@ def redecide(results: Path, gates: Gates | None, flags: Flags, folder: Path | No
         return _judge(stored, applied, folder, stdout)
 
 
-def _judge(stored: Results, gates: Gates, folder: Path | None, stdout: TextIO) -> int:
+def _judge(stored: Results, gates: Gates, folder: GivenPath | None, stdout: TextIO) -> int:
     record = stored.record
     verdict = replace(decide(record, gates), results_digest=stored.digest)
     show(build_report(record, verdict), stdout)
     if folder is not None:
         try:
-            write_verdict(folder / VERDICT_FILE, verdict)
+            write_verdict(folder.path / VERDICT_FILE, verdict)
         except OSError as error:
             raise ConfigurationError([f"{folder / VERDICT_FILE}: cannot be written: {error.strerror}"]) from error
     return verdict.exit_code
 
 
-def _check_gates(record: Record, gates: Gates, results: Path) -> None:
+def _check_gates(record: Record, gates: Gates, results: GivenPath) -> None:
     """Refuse gates of which none can fail in the cases of the record."""
     cases = record.cases
     found = GatedCases(len(cases), sum(case.asserting for case in cases), sum(case.repeat > 1 for case in cases))
@@ -73,7 +73,7 @@ def _check_gates(record: Record, gates: Gates, results: Path) -> None:
         raise ConfigurationError([f"{results}: {reason}"])
 
 
-def _check_names(record: Record, gates: Gates, results: Path) -> None:
+def _check_names(record: Record, gates: Gates, results: GivenPath) -> None:
     """Refuse gates on metrics that the record does not know: they could never be reached."""
     known = {
         evaluation.evaluator_name

@@ -11,6 +11,7 @@ from pathlib import Path
 from holodeck_action.results.disk import write_atomically
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.sources import POLICY_NAMES
+from holodeck_action.text.given_paths import GivenPath
 
 SUITE = "agent.yaml"
 POLICY = POLICY_NAMES[0]
@@ -19,7 +20,7 @@ WORKFLOW = ".github/workflows/evaluate.yml"
 _USES = "uses: holodeck-action/holodeck-action@"
 
 
-def initialise(folder: Path) -> tuple[str, ...]:
+def initialise(folder: GivenPath) -> tuple[str, ...]:
     """Write what is not there and return what to tell the user, line by line; no file that exists is touched.
 
     Args:
@@ -28,23 +29,23 @@ def initialise(folder: Path) -> tuple[str, ...]:
     Raises:
         ConfigurationError: a file cannot be written.
     """
-    kept = _kept(folder)
+    kept = _kept(folder.path)
     shipped = files("holodeck_action") / "starter"
     lines = [f"kept {folder / there}{' for ' + what if what != there else ''}" for what, there in kept.items()]
     for name, source in _wanted(kept).items():
         path = folder / name
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, [(shipped / source).read_bytes()])
+            path.path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path.path, [(shipped / source).read_bytes()])
         except OSError as error:
             raise ConfigurationError(
                 [f"{path}: cannot be written: {error.strerror}; give a folder that is yours to write to"]
             ) from error
         lines.append(f"wrote {path}")
-    root = _repository_root(folder)
+    root = _repository_root(folder.path)
     if root is not None and WORKFLOW not in kept:
         lines.append(f"note: GitHub reads workflows only in {root / '.github/workflows'}: move evaluate.yml there")
-    place = "" if folder == Path() else f" {shlex.quote(str(folder))}"
+    place = "" if folder.given == Path() else f" {shlex.quote(str(folder))}"
     return (*lines, "next:", f"  holodeck-action validate{place}", f"  holodeck-action run{place} -o holodeck-results")
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
+
+from holodeck_action import __version__
+from holodeck_action.text.given_paths import GivenPath
 
 EPILOG = """\b
 Exit codes:
@@ -34,6 +38,23 @@ class Finite(click.FloatRange):
         return number
 
 
+class Given(click.ParamType):
+    """A path, which starts where the caller is; click's own looks for it where the process is."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> GivenPath:
+        """Return the path that a text is; see `click.ParamType.convert`."""
+        if isinstance(value, GivenPath):
+            return value
+        assert ctx is not None
+        given = GivenPath(Path(value), ctx.obj.cwd)
+        if os.path.exists(given) and not os.access(given, os.R_OK):
+            self.fail(f"Path {click.format_filename(value)!r} is not readable.", param, ctx)
+        return given
+
+
+PATH = Given()
 RATE = Finite(0.0, 1.0)
 COUNT = click.IntRange(min=0)
 AT_LEAST_ONE = click.IntRange(min=1)
@@ -42,6 +63,45 @@ DOLLARS = Finite(min=0.0)
 
 
 Command = Callable[..., Any]
+
+
+def _show_help(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(context.get_help(), file=context.obj.stdout, color=context.color)
+        context.exit()
+
+
+def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(f"holodeck-action, version {__version__}", file=context.obj.stdout, color=context.color)
+        context.exit()
+
+
+class _HelpToCaller(click.Command):
+    """A command whose `--help` goes to the caller's standard output; click's own goes to that of the process."""
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Return the option; see `click.Command.get_help_option`."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.callback = _show_help
+        return option
+
+
+class Door(_HelpToCaller, click.Group):
+    """The program: a group of such commands."""
+
+    command_class = _HelpToCaller
+
+
+VERSION = click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    help="Show the version and exit.",
+    callback=_show_version,
+)
 
 
 def options_added(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -55,14 +115,14 @@ def options_added(*options: Callable[[Command], Command]) -> Callable[[Command],
     return added
 
 
-ENV_FILE = click.option("--env-file", type=click.Path(path_type=Path), help="Read variables from this file.")
+ENV_FILE = click.option("--env-file", type=PATH, help="Read variables from this file.")
 
 reach_options = options_added(
     click.option(
         "--allow-path",
         "allow_paths",
         multiple=True,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIR",
         help="Let suites read files below this folder, too.",
     ),
@@ -73,7 +133,7 @@ reach_options = options_added(
 RESULTS_FOLDER = click.option(
     "-o",
     "--output-dir",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Write results.json, verdict.json, report.md and junit.xml here.",
 )
 
@@ -93,7 +153,7 @@ judge_limits = options_added(
 """The options that limit what judges may take where nobody else is asked."""
 
 report_options = options_added(
-    click.option("--template", type=click.Path(path_type=Path), help="Make report.md with this Jinja template."),
+    click.option("--template", type=PATH, help="Make report.md with this Jinja template."),
     click.option(
         "--fail-on",
         type=click.Choice(["violation", "never"]),
@@ -113,13 +173,13 @@ def call_options(*, cached: str, planned: str) -> Callable[[Command], Command]:
     return options_added(
         ENV_FILE,
         reach_options,
-        click.option("--record", type=click.Path(path_type=Path), metavar="DIR", help="Keep every model call here."),
+        click.option("--record", type=PATH, metavar="DIR", help="Keep every model call here."),
         click.option(
             "--replay",
-            type=click.Path(path_type=Path),
+            type=PATH,
             metavar="DIR",
             help="Answer model calls from here; no key is needed.",
         ),
-        click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help=f"Keep {cached} between runs."),
+        click.option("--cache", type=PATH, metavar="DIR", help=f"Keep {cached} between runs."),
         click.option("--dry-run", is_flag=True, help=f"Only print {planned}."),
     )

@@ -57,6 +57,14 @@ def _shown_variables() -> set[bytes]:
     return set(shown.read_bytes().split(b"\0")) if shown.exists() else set()
 
 
+def current_folder() -> Path:
+    """Return the folder in which the process is; a relative path to it where it has been removed meanwhile."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path()
+
+
 def leave(code: int) -> NoReturn:
     """End the process as `sys.exit` does, exit handlers included, but without taking every module apart.
 

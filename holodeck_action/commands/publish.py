@@ -7,12 +7,12 @@ and shown with this side's templates. Which pull request it is for says the even
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, TextIO
 
+from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.run import Done, SuiteDone, combined_exit_code
 from holodeck_action.github.channels import lines
 from holodeck_action.github.opening import given_target, open_publisher
@@ -29,6 +29,7 @@ from holodeck_action.results.report import build_report
 from holodeck_action.results.verdict import EXIT_STOPPED, SuiteVerdict
 from holodeck_action.runner.journal import JOURNAL_FILE
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
@@ -45,17 +46,13 @@ _PATH_SHOWN = 300
 """Characters of a path."""
 
 
-def publish_runs(
-    paths: Sequence[str], given: Mapping[str, Any], environ: Mapping[str, str], stdout: TextIO, stderr: TextIO
-) -> int:
+def publish_runs(paths: Sequence[str], given: Mapping[str, Any], caller: Caller) -> int:
     """Publish finished runs where an event or the caller says, and say what became of it.
 
     Args:
         paths: as for `read_runs`.
         given: value by setting of the inputs; beside them `repository`, `pull_request` and `sha`.
-        environ: the environment of the process.
-        stdout: takes a line per channel.
-        stderr: takes notes about the user's template.
+        caller: whose standard output takes a line per channel, and standard error notes about the user's template.
 
     Returns:
         The exit code: the verdict's, as `fail_on` and `require_publish` want it.
@@ -63,22 +60,23 @@ def publish_runs(
     Raises:
         ConfigurationError: what is given cannot be used; nothing was published.
     """
+    environ = caller.environ
     request = request_from({name: given.get(name) for name in ("template", "fail_on")})
     template = template_of(request.template)
     target = _target(given, environ)
     surfaces = surfaces_from(given, paths, environ)
-    publisher = open_publisher(surfaces, environ, time.sleep, evaluates=False, target=target)
-    done = read_runs(paths, Path.cwd(), Redactor(environment_secrets(environ) | {surfaces.token}))
+    publisher = open_publisher(surfaces, environ, caller.pause, evaluates=False, target=target)
+    done = read_runs(paths, caller.cwd, Redactor(environment_secrets(environ) | {surfaces.token}))
     publisher.begin([suite.report.provenance.commit for suite in done.suites] if target is not None else None)
     reports = tuple(suite.report for suite in done.suites)
-    findings = Findings(done.exit_code, reports, (), template, lambda text: _write(stderr, f"note: {text}"))
+    findings = Findings(done.exit_code, reports, (), template, lambda text: _write(caller.stderr, f"note: {text}"))
     published = publisher.finish(findings)
     for suite in done.suites:
-        _write(stdout, f"{suite.verdict.outcome}: {suite.verdict.suite} ({suite.verdict.reason})")
+        _write(caller.stdout, f"{suite.verdict.outcome}: {suite.verdict.suite} ({suite.verdict.reason})")
     if done.not_run:
-        _write(stdout, f"not run: {', '.join(done.not_run)}")
+        _write(caller.stdout, f"not run: {', '.join(done.not_run)}")
     for line in lines(published.channels):
-        _write(stdout, line)
+        _write(caller.stdout, line)
     return surfaces.process_exit_code(request.process_exit_code(done.exit_code), published.channels)
 
 
@@ -146,18 +144,18 @@ def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Done:
 
 
 def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
-    shown = os.path.relpath(file, start)
+    given = GivenPath(Path(os.path.relpath(file, start)), start)
     try:
-        record = redactor.value(read_record(file))
+        record = redactor.value(read_record(given))
         verdict = decide(record)
         report = build_report(record, verdict, record.provenance.folder or "")
-    except RecordError as error:
-        raise RecordError(str(error).replace(str(file), shown)) from error
+    except RecordError:
+        raise
     except Exception as error:  # a record that fits the schema may still contradict itself
         raise RecordError(
-            f"{shown}: cannot be judged: {type(error).__name__}; use the results.json of a run"
+            f"{given}: cannot be judged: {type(error).__name__}; use the results.json of a run"
         ) from error
-    folder = file.parent if file.name == RESULTS_FILE else None
+    folder = GivenPath(given.given.parent, start) if file.name == RESULTS_FILE else None
     suite = SuiteVerdict(record.suite.name, None, verdict.outcome, verdict.exit_code, verdict.reason)
     return SuiteDone(report, suite, folder, written=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from holodeck_action.prepare.opening import redactor_of
 from holodeck_action.prepare.preflight import (
@@ -23,10 +22,11 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import gates_scores
 from holodeck_action.suite.targets import RecordedTarget
+from holodeck_action.text.given_paths import GivenPath
 
 
 def prepare_stored(
-    results: Path, loaded: Loaded, flags: Flags, around: Surroundings, output_dir: Path | None
+    results: GivenPath, loaded: Loaded, flags: Flags, around: Surroundings, output_dir: GivenPath | None
 ) -> Prepared:
     """Settle what it takes to grade the answers of a record again; the suite's target is not looked at.
 
@@ -41,20 +41,19 @@ def prepare_stored(
         ConfigurationError: the file is no record, its cases are not those of the suite, nothing can fail in them,
             nobody can grade them, or the new record would replace it.
     """
-    path = around.cwd / results
     suite = loaded.suite
     place = suite_place(suite, around.cwd)
-    if output_dir is not None and (around.cwd / output_dir / RESULTS_FILE).resolve() == path.resolve():
+    if output_dir is not None and (output_dir.path / RESULTS_FILE).resolve() == results.path.resolve():
         raise ConfigurationError(
             [f"--output-dir {output_dir}: the new record would replace {results}; give another folder"]
         )
     redactor = redactor_of(suite, loaded.environ)
     try:
-        stored = stored_run(read_record(path), suite, redactor)
+        stored = stored_run(read_record(results), suite, redactor)
         settings = merge(suite, flags, loaded.environ)
         check_reachable(settings, suite, stored.cases)
     except RecordError as error:
-        raise ConfigurationError([str(error).replace(str(path), str(results), 1)]) from error
+        raise ConfigurationError([str(error)]) from error
     except StoredError as error:
         raise ConfigurationError([f"{results}: {problem}" for problem in error.problems]) from error
     except SettingsError as error:

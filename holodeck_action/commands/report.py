@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TextIO
 
 from holodeck_action.prepare.preflight import template_of
@@ -16,6 +15,7 @@ from holodeck_action.results.files import RecordError, read_record
 from holodeck_action.results.report import build_report
 from holodeck_action.results.views import canonical_report
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.given_paths import GivenPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Showing:
 
     format: str
     canonical: bool
-    file: Path | None
-    template: Path | None
+    file: GivenPath | None
+    template: GivenPath | None
 
 
-def rerender(results: Path, showing: Showing, stdout: TextIO, stderr: TextIO) -> int:
+def rerender(results: GivenPath, showing: Showing, stdout: TextIO, stderr: TextIO) -> int:
     """Show a results file.
 
     Raises:
@@ -57,11 +57,12 @@ def rerender(results: Path, showing: Showing, stdout: TextIO, stderr: TextIO) ->
         return 0
     content = text.encode("utf-8", "replace")
     try:
-        if showing.file.exists() and not showing.file.is_file():
+        path = showing.file.path
+        if path.exists() and not path.is_file():
             # A device or a pipe: written to, not replaced.
-            showing.file.write_bytes(content)
+            path.write_bytes(content)
         else:
-            write_atomically(showing.file, [content])
+            write_atomically(path, [content])
     except OSError as error:
         raise ConfigurationError([f"{showing.file}: cannot be written: {error.strerror}"]) from error
     return 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from signal import Signals
 from typing import TextIO
 
 from holodeck_action.github.checkout import placed
@@ -48,6 +49,7 @@ from holodeck_action.scoring.scoring import TurnScorer
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.targets.factory import describe
+from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 from holodeck_action.tools.searching import PlannedCalls
 from holodeck_action.tracing.traces import FlushTime, traced_run
@@ -60,14 +62,16 @@ SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
 class Output:
     """Where a run writes: reports to `stdout`, progress and problems to `stderr`, files to `folder` (None: none).
 
-    `template` is what report.md is made with; None for the built-in template. Files are written with `disk`.
+    `template` is what report.md is made with; None for the built-in template. Files are written with `disk`. `signals`
+    stop it in an orderly way.
     """
 
     stdout: TextIO
     stderr: TextIO
-    folder: Path | None
+    folder: GivenPath | None
     template: CustomTemplate | None = None
     disk: Disk = DISK
+    signals: Sequence[Signals] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ class SuiteDone:
 
     report: Report
     verdict: SuiteVerdict
-    folder: Path | None
+    folder: GivenPath | None
     written: bool
 
 
@@ -118,7 +122,7 @@ def run_suites(prepared: Sequence[Prepared], flags: Flags, output: Output, claim
     shared = budget_of(flags.max_cost_usd, flags.max_tokens)
     suites = open_all(prepared, folders, shared, resume=resume)
     try:
-        journals = _start_journals(suites, output)
+        journals = [_start_journal(ready, output) for ready in suites]
     except ConfigurationError:
         asyncio.run(close_all(suites))
         raise
@@ -199,28 +203,25 @@ def _plan(suites: Sequence[Opened], flags: Flags, stream: TextIO) -> None:
     stream.flush()
 
 
-def _start_journals(suites: Sequence[Opened], output: Output) -> list[Journal | None]:
-    """Start the journals.
+def _start_journal(ready: Opened, output: Output) -> Journal | None:
+    """Start the journal of a suite; None where it has no folder.
 
     Raises:
         ConfigurationError: a file stands in the way.
     """
-    journals: list[Journal | None] = []
+    folder, resumed = ready.folder, ready.resumed
+    if folder is None:
+        return None
+    path = folder.path / JOURNAL_FILE
     try:
-        for ready in suites:
-            if ready.folder is None:
-                journals.append(None)
-                continue
-            path = ready.folder / JOURNAL_FILE
-            notices = ready.resumed.notices if ready.resumed.keep_bytes else (*ready.resumed.notices, *set_aside(path))
-            for notice in notices:
-                output.stderr.write(f"note: {one_line(notice, 1000)}\n")
-            journals.append(Journal(path, ready.identity, ready.resumed.keep_bytes, output.disk))
+        for notice in resumed.notices if resumed.keep_bytes else (*resumed.notices, *set_aside(path)):
+            output.stderr.write(f"note: {one_line(notice, 1000)}\n")
+        return Journal(path, ready.identity, resumed.keep_bytes, output.disk)
     except OSError as error:
+        place = folder.below(error.filename)
         raise ConfigurationError(
-            [f"{error.filename}: cannot be replaced: {error.strerror}; remove it or give another --output-dir"]
+            [f"{place}: cannot be replaced: {error.strerror}; remove it or give another --output-dir"]
         ) from error
-    return journals
 
 
 def _conclude(ready: Opened, journal: Journal | None, record: Record, output: Output) -> SuiteDone:
@@ -261,7 +262,7 @@ def _combine(verdicts: Sequence[SuiteVerdict], not_run: Sequence[str], output: O
     if output.folder is not None:
         try:
             write_combined(
-                output.folder / VERDICT_FILE, CombinedVerdict(code, tuple(verdicts), tuple(not_run)), output.disk
+                output.folder.path / VERDICT_FILE, CombinedVerdict(code, tuple(verdicts), tuple(not_run)), output.disk
             )
         except OSError as error:
             output.stderr.write(f"error: {output.folder / VERDICT_FILE}: could not be written: {error.strerror}\n")
@@ -273,7 +274,13 @@ async def _evaluate(
     ready: Opened, journal: Journal | None, flags: Flags, output: Output, deadline: float | None
 ) -> _Evaluated:
     item, suite, settings = ready.item, ready.item.suite, ready.item.settings
-    pool = WorkerPool(suite.folder, environ=item.environ, size=settings.workers, imported=ready.imported)
+    pool = WorkerPool(
+        suite.folder,
+        environ=item.environ,
+        cwd=suite.checkout.cwd,
+        size=settings.workers,
+        imported=ready.imported,
+    )
     if journal is not None:
         ready.imported.tell(journal.append_code)
     stop = Stop()
@@ -313,7 +320,9 @@ async def _evaluate(
     progress = progress_for(output.stderr, len(item.cases), stop_when_decided=settings.stop_when_decided)
     with ExitStack() as scope:
         left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
-        scope.enter_context(stopping(stop, left, f"the run deadline of {flags.run_timeout_s or 0:g} s was reached"))
+        scope.enter_context(
+            stopping(stop, left, f"the run deadline of {flags.run_timeout_s or 0:g} s was reached", output.signals)
+        )
         for budget in ready.budgets:
             scope.enter_context(budget.telling(stop.drain))
         try:
@@ -361,9 +370,11 @@ def _trials(ready: Opened, scorer: TurnScorer) -> Trials:
     )
 
 
-def _write_results(folder: Path, record: Record, verdict: Verdict, journal: Journal | None, output: Output) -> bool:
+def _write_results(
+    folder: GivenPath, record: Record, verdict: Verdict, journal: Journal | None, output: Output
+) -> bool:
     try:
-        write_results(folder, record, verdict, output.disk)
+        write_results(folder.path, record, verdict, output.disk)
     except OSError as error:
         kept = " and the journal is kept for --resume" if journal is not None else ""
         output.stderr.write(
@@ -374,13 +385,13 @@ def _write_results(folder: Path, record: Record, verdict: Verdict, journal: Jour
     return True
 
 
-def _write_without_results(folder: Path, verdict: Verdict, output: Output) -> None:
+def _write_without_results(folder: GivenPath, verdict: Verdict, output: Output) -> None:
     """Leave at least the verdict, which without results is never a pass."""
     if verdict.exit_code == EXIT_PASSED:
         reason = f"{RESULTS_FILE} could not be written"
         verdict = replace(verdict, outcome="incomplete", exit_code=EXIT_INCOMPLETE, reason=reason)
     try:
-        write_verdict(folder / VERDICT_FILE, verdict, output.disk)
+        write_verdict(folder.path / VERDICT_FILE, verdict, output.disk)
     except OSError as error:
         _note(f"{folder / VERDICT_FILE}: could not be written: {error.strerror}", output)
 
@@ -389,7 +400,7 @@ def _note(sentence: str, output: Output) -> None:
     output.stderr.write(f"note: {one_line(sentence, 1000)}\n")
 
 
-def set_aside_earlier(claims: Claims, root: Path | None, suites: Sequence[Path], cwd: Path) -> None:
+def set_aside_earlier(claims: Claims, root: GivenPath | None, suites: Sequence[Path], cwd: Path) -> None:
     """Move what an earlier run left in the folders of suites out of the way, before anything is loaded.
 
     Raises:

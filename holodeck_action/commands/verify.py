@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TextIO
 
 from holodeck_action.metrics.response_path import ResponsePathError, extract
@@ -14,6 +13,7 @@ from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
 from holodeck_action.results.folder import PREVIOUS_FOLDER
 from holodeck_action.results.record import Record, TurnRecord
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import MASK
 
@@ -42,7 +42,7 @@ class _Score:
     numbers: Mapping[str, Any]
 
 
-def verify(given: Sequence[Path], stdout: TextIO) -> int:
+def verify(given: Sequence[GivenPath], stdout: TextIO) -> int:
     """Compute every BLEU, ROUGE and METEOR score of records again, and name each that differs.
 
     Args:
@@ -82,17 +82,19 @@ def _libraries() -> Sequence[str]:
     return LIBRARIES
 
 
-def _results(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
+def _results(given: GivenPath) -> list[GivenPath]:
+    folder = given.path
+    if not folder.is_dir():
+        return [given]
     # What a folder held before its last run is no result of it.
-    found = sorted(file for file in path.rglob(RESULTS_FILE) if PREVIOUS_FOLDER not in file.relative_to(path).parts)
-    if not found:
-        raise ConfigurationError([f"{path}: holds no {RESULTS_FILE}; give the output folder of a run"])
-    return found
+    found = sorted(file.relative_to(folder) for file in folder.rglob(RESULTS_FILE))
+    results = [given / file for file in found if PREVIOUS_FOLDER not in file.parts]
+    if not results:
+        raise ConfigurationError([f"{given}: holds no {RESULTS_FILE}; give the output folder of a run"])
+    return results
 
 
-def _told(file: Path, tally: _Tally, libraries: Sequence[str], stdout: TextIO) -> bool:
+def _told(file: GivenPath, tally: _Tally, libraries: Sequence[str], stdout: TextIO) -> bool:
     """Say what came of a record; returns whether it holds."""
     shown = one_line(str(file), _SHOWN)
     for sentence in tally.wrong:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holodeck_action.text.given_paths import GivenPath
+
 _SHOWN = 100
 _WHOLE = re.compile(r"[0-9]{1,18}")
 _DECIMAL = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -74,11 +76,22 @@ def read_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
     return given
 
 
-def output_dir_of(environ: Mapping[str, str], *, default: bool = False) -> Path | None:
+def anchored(settings: Mapping[str, Any], start: Path) -> dict[str, Any]:
+    """Return settings whose paths begin in a folder, where relative."""
+
+    def of(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(of, value))
+        return GivenPath(value, start) if isinstance(value, Path) else value
+
+    return {setting: of(value) for setting, value in settings.items()}
+
+
+def output_dir_of(environ: Mapping[str, str], start: Path, *, default: bool = False) -> GivenPath | None:
     """Return the output folder that is given, with or without its default, also where other inputs are of no use."""
     item = next(item for item in INPUTS if item.setting == "output_dir")
     text = environ.get(item.variable, "").strip() or (item.default if default else "")
-    return item.read(text) if text else None
+    return GivenPath(item.read(text), start) if text else None
 
 
 def read_action_inputs(environ: Mapping[str, str]) -> dict[str, Any]:

@@ -176,7 +176,8 @@ def _configuration(opened: Opened, evaluations: Sequence[Evaluation]) -> Configu
 async def _judge(opened: Opened, clock: Clock) -> list[TrialRecord]:
     item = opened.item
     assert item.stored is not None
-    pool = WorkerPool(item.suite.folder, environ=item.environ, size=item.settings.workers)
+    suite = item.suite
+    pool = WorkerPool(suite.folder, environ=item.environ, cwd=suite.checkout.cwd, size=item.settings.workers)
     if opened.judges is not None and opened.reuse is None:
         opened.judges.prepare()
     scorer = TurnScorer(

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.prepare.preflight import Prepared
@@ -23,6 +22,7 @@ from holodeck_action.suite.values import Suite
 from holodeck_action.targets.case_files import CaseFiles
 from holodeck_action.targets.factory import build_agent
 from holodeck_action.targets.protocol import Agent
+from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import credentials_in, environment_secrets
 from holodeck_action.tools.mcp_settings import server_secrets
@@ -48,7 +48,7 @@ class Opened:
     """
 
     item: Prepared
-    folder: Path | None
+    folder: GivenPath | None
     agent: Agent | None
     own: OwnAgent | None
     budgets: tuple[Budget, ...]
@@ -94,7 +94,7 @@ def budget_of(max_cost_usd: float | None, max_tokens: int | None) -> Budget | No
 
 
 def open_all(
-    prepared: Sequence[Prepared], folders: Sequence[Path | None], shared: Budget | None, *, resume: bool
+    prepared: Sequence[Prepared], folders: Sequence[GivenPath | None], shared: Budget | None, *, resume: bool
 ) -> list[Opened]:
     """Open what every suite needs before anything runs.
 
@@ -137,7 +137,13 @@ def redactor_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | No
 def _open(item: Prepared, redactor: Redactor, shared: Budget | None) -> Opened:
     # A turn's deadline runs while it waits for a process: there is one for every conversation.
     imported = ImportedFiles(item.suite.checkout, named_modules(item.suite, item.target))
-    pool = WorkerPool(item.suite.folder, environ=item.environ, size=item.settings.concurrency, imported=imported)
+    pool = WorkerPool(
+        item.suite.folder,
+        environ=item.environ,
+        cwd=item.suite.checkout.cwd,
+        size=item.settings.concurrency,
+        imported=imported,
+    )
     settings = item.settings
     budgets = tuple(
         budget for budget in (budget_of(settings.max_cost_usd, settings.max_tokens), shared) if budget is not None
@@ -170,7 +176,7 @@ def _open(item: Prepared, redactor: Redactor, shared: Budget | None) -> Opened:
     return Opened(item, None, agent, own, budgets, wire, judges, reuse, files, pool, imported, redactor, {}, nothing)
 
 
-def _in_folder(opened: Opened, folder: Path, *, resume: bool) -> Opened:
+def _in_folder(opened: Opened, folder: GivenPath, *, resume: bool) -> Opened:
     """Return a suite with the folder of its files, and with what an interrupted run left there.
 
     Raises:

@@ -45,6 +45,7 @@ from holodeck_action.suite.targets import OWN_MODEL, AnyTarget, ModelTarget, Pyt
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.suite.variables import environment_for
 from holodeck_action.targets.factory import build_agent, describe
+from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import storable_text
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
@@ -63,7 +64,7 @@ class Allowed:
     `paths` are further folders whose files they may read; `plain_http` lets keys go to other machines unencrypted.
     """
 
-    paths: tuple[Path, ...] = ()
+    paths: tuple[GivenPath, ...] = ()
     plain_http: bool = False
 
     def __post_init__(self) -> None:
@@ -72,7 +73,7 @@ class Allowed:
         Raises:
             ConfigurationError: with every path that is none.
         """
-        if wrong := [path for path in self.paths if not path.is_dir()]:
+        if wrong := [path for path in self.paths if not path.path.is_dir()]:
             raise ConfigurationError([f"{path}: there is no such folder, which --allow-path names" for path in wrong])
 
 
@@ -90,7 +91,7 @@ class Surroundings:
     environ: Mapping[str, str]
     home: Path | None
     cwd: Path
-    env_file: Path | None = None
+    env_file: GivenPath | None = None
     allowed: Allowed = NOTHING_MORE
 
 
@@ -314,7 +315,7 @@ def gate_problems(gates: Gates, flags: Flags, suite: Suite, cases: Sequence[Case
     return [located(problem, suite.folder, shown)]
 
 
-def failed_cases(path: Path) -> frozenset[str]:
+def failed_cases(path: GivenPath) -> frozenset[str]:
     """Return the ids of the cases that did not pass in an earlier run.
 
     Raises:
@@ -329,22 +330,21 @@ def failed_cases(path: Path) -> frozenset[str]:
     return frozenset(case.id for case in verdict.cases if case.judged not in ("passed", "informational"))
 
 
-def gates_of(policy: Path, around: Surroundings) -> Gates:
+def gates_of(policy: GivenPath, around: Surroundings) -> Gates:
     """Return the gates of a policy file.
 
     Raises:
         ConfigurationError: the problems of the file.
     """
     try:
-        return load_policy(policy, environ=around.environ).gates
+        return load_policy(policy.path, str(policy), environ=around.environ).gates
     except SuiteError as error:
-        shown = shown_folder(policy.resolve().parent, around.cwd)
-        raise ConfigurationError(
-            [located(problem, policy.resolve().parent, shown) for problem in error.problems]
-        ) from error
+        folder = policy.path.resolve().parent
+        shown = shown_folder(folder, around.cwd)
+        raise ConfigurationError([located(problem, folder, shown) for problem in error.problems]) from error
 
 
-def template_of(path: Path | None) -> CustomTemplate | None:
+def template_of(path: GivenPath | None) -> CustomTemplate | None:
     """Read a report template; None for none.
 
     Raises:
@@ -356,15 +356,15 @@ def template_of(path: Path | None) -> CustomTemplate | None:
         raise ConfigurationError([str(error)]) from error
 
 
-def writable_folder(folder: Path) -> None:
+def writable_folder(folder: GivenPath) -> None:
     """Make sure that results can be written before money is spent on them.
 
     Raises:
         ConfigurationError: the folder cannot be made or written to.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
+        folder.path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder.path):
             pass
     except OSError as error:
         raise ConfigurationError(
@@ -397,7 +397,7 @@ def _target(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarget
 
 async def _try_target(suite: Suite, target: WrittenTarget, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Build the agent and close it again; return what it cannot tell and the cases look at."""
-    pool = WorkerPool(suite.folder, environ=environ, size=1)
+    pool = WorkerPool(suite.folder, environ=environ, cwd=suite.checkout.cwd, size=1)
     limit = suite.policy.limits.max_response_bytes
     try:
         agent = build_agent(suite, target, files=suite.checkout, environ=environ, max_bytes=limit, pool=pool)
@@ -467,7 +467,7 @@ def _check_judges(suite: Suite, environ: Mapping[str, str], shown: str) -> tuple
 async def _check_callables(suite: Suite, references: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Import callables in a worker process; return what is wrong with those that cannot be called."""
     problems: dict[str, str] = {}
-    async with WorkerPool(suite.folder, environ=environ, size=1) as pool:
+    async with WorkerPool(suite.folder, environ=environ, cwd=suite.checkout.cwd, size=1) as pool:
         for reference in references:
             try:
                 await pool.check(reference)

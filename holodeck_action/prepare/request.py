@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, Literal
 
 from holodeck_action.prepare.preflight import Allowed, failed_cases
 from holodeck_action.prepare.settings import Flags
 from holodeck_action.results.verdict import EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_VIOLATED
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.given_paths import GivenPath
 
 FailOn = Literal["violation", "never"]
 
@@ -25,12 +25,12 @@ class Request:
 
     suites: tuple[str, ...]
     flags: Flags
-    output_dir: Path | None
+    output_dir: GivenPath | None
     resume: bool
     allow_empty: bool
-    env_file: Path | None
+    env_file: GivenPath | None
     allowed: Allowed
-    template: Path | None
+    template: GivenPath | None
     fail_on: FailOn
     dry_run: bool = False
 

@@ -19,6 +19,7 @@ from holodeck_action.suite.applicability import case_asserts, skip_reason
 from holodeck_action.suite.errors import Problem
 from holodeck_action.suite.policy import GatedCases, Gates, gates_scores, unable_to_fail
 from holodeck_action.suite.values import Case, Suite
+from holodeck_action.text.given_paths import GivenPath
 
 T = TypeVar("T")
 
@@ -68,9 +69,9 @@ class Flags:
     tags: tuple[str, ...] = ()
     failed_from: frozenset[str] | None = None
     limit: int | None = None
-    record: Path | None = None
-    replay: Path | None = None
-    cache: Path | None = None
+    record: GivenPath | None = None
+    replay: GivenPath | None = None
+    cache: GivenPath | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +202,11 @@ def merge_calls(suite: Suite, flags: Flags) -> ModelCalls:
     policy = suite.policy.cache
     ttl_s = policy.ttl_days * 86_400.0
     if flags.record is not None:
-        return ModelCalls("record", flags.record.absolute(), _absolute(flags.cache), ttl_s)
+        return ModelCalls("record", flags.record.path, None if flags.cache is None else flags.cache.path, ttl_s)
     if flags.replay is not None:
-        return ModelCalls("replay", flags.replay.absolute())
+        return ModelCalls("replay", flags.replay.path)
     if flags.cache is not None:
-        return ModelCalls(cache=flags.cache.absolute(), ttl_s=ttl_s)
+        return ModelCalls(cache=flags.cache.path, ttl_s=ttl_s)
     folder = suite.folder / policy.dir
     match policy.mode:
         case "record" | "replay":
@@ -350,10 +351,6 @@ def _with_trials(case: Case, flags: Flags) -> Case:
             f"--min-pass at most {repeat}"
         )
     return replace(case, repeat=repeat, min_pass=min_pass)
-
-
-def _absolute(path: Path | None) -> Path | None:
-    return None if path is None else path.absolute()
 
 
 def _first(*values: T | None) -> T:

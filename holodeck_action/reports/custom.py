@@ -6,6 +6,7 @@ The sandbox keeps a template from attributes, not from time and memory: those th
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -59,14 +60,14 @@ class CustomTemplate:
     source: str
 
 
-def read_template(path: Path) -> CustomTemplate:
+def read_template(path: os.PathLike[str]) -> CustomTemplate:
     """Read a template.
 
     Raises:
         TemplateError: it is missing, too large, or not UTF-8.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb") as file:
             content = file.read(MAX_SOURCE + 1)
         if len(content) > MAX_SOURCE:
             raise TemplateError(f"{path}: is larger than {MAX_SOURCE:,} bytes; give a smaller template")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from holodeck_action.reports.budget import JOB_SUMMARY, Budget
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
@@ -11,13 +10,14 @@ from holodeck_action.reports.formats import render
 from holodeck_action.reports.markdown import IN_THE_RECORD, markdown
 from holodeck_action.results.disk import DISK, Disk, write_atomically
 from holodeck_action.results.views import Report
+from holodeck_action.text.given_paths import GivenPath
 
 REPORT_FILE = "report.md"
 JUNIT_FILE = "junit.xml"
 
 
 def write_reports(
-    folder: Path, report: Report, template: CustomTemplate | None, note: Callable[[str], None], disk: Disk = DISK
+    folder: GivenPath, report: Report, template: CustomTemplate | None, note: Callable[[str], None], disk: Disk = DISK
 ) -> None:
     """Write report.md and junit.xml; what cannot be made or written is noted in a sentence and changes no verdict.
 
@@ -34,7 +34,7 @@ def write_reports(
     }
     for name, make in made.items():
         try:
-            write_atomically(folder / name, [make().encode("utf-8", "replace")], disk=disk)
+            write_atomically(folder.path / name, [make().encode("utf-8", "replace")], disk=disk)
         except OSError as error:
             note(f"{folder / name}: could not be written: {error.strerror}; the verdict stands")
         except Exception as error:  # noqa: BLE001 - a report never hides the verdict

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -89,19 +90,19 @@ def write_combined(path: Path, verdict: CombinedVerdict, disk: Disk = DISK) -> N
     write_atomically(path, [adapter(CombinedVerdict).dump_json(verdict, indent=1), b"\n"], disk=disk)
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: os.PathLike[str]) -> Record:
     """Read and validate a results file, see `read_results`."""
     return read_results(path).record
 
 
-def read_results(path: Path) -> Results:
+def read_results(path: os.PathLike[str]) -> Results:
     """Read and validate a results file.
 
     Raises:
         RecordError: the file is missing, not JSON, of another schema version, not a record, or not whole.
     """
     try:
-        content = path.read_bytes()
+        content = Path(path).read_bytes()
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}; give the results.json of a run") from error
     try:
@@ -134,7 +135,7 @@ def read_results(path: Path) -> Results:
     return Results(record, str(document["digest"]))
 
 
-def _without_digest(path: Path, record: Record) -> Results:
+def _without_digest(path: os.PathLike[str], record: Record) -> Results:
     """Accept a record of the first version, which cannot show that it is whole, with a notice."""
     if not record.cases:
         raise RecordError(f"{path}: is not whole: it holds no case, and no digest that would show that it held none")

@@ -13,6 +13,7 @@ from types import TracebackType
 
 from holodeck_action.results.disk import DISK, Disk
 from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE
+from holodeck_action.text.given_paths import GivenPath
 
 PREVIOUS_FOLDER = "previous"
 LOCK_FILE = ".lock"
@@ -42,13 +43,13 @@ class Claims:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._locks.close()
 
-    def hold(self, folder: Path) -> None:
+    def hold(self, folder: GivenPath) -> None:
         """Keep others from writing into a folder that exists.
 
         Raises:
             FolderError: another run writes into it, or it cannot be locked.
         """
-        where = folder.resolve()
+        where = folder.path.resolve()
         if where in self._held:
             return
         try:
@@ -58,11 +59,11 @@ class Claims:
                 f"{folder}: another run is writing into this folder; wait for its end, or give another --output-dir"
             ) from error
         except OSError as error:
-            raise _unusable(folder, error) from error
+            raise _unusable(error.filename or folder, error) from error
         self._locks.callback(_unlock, where / LOCK_FILE, handle)
         self._held.add(where)
 
-    def clear(self, folder: Path | None) -> None:
+    def clear(self, folder: GivenPath | None) -> None:
         """Hold a folder, and move what an earlier run left there to `previous`; once, and only if there is the folder.
 
         An earlier run of several suites left files in folders of theirs as well. A journal stays: it can be continued.
@@ -70,18 +71,18 @@ class Claims:
         Raises:
             FolderError: another run writes into it, or something cannot be moved.
         """
-        if folder is None or not folder.is_dir() or folder.resolve() in self._cleared:
+        if folder is None or not folder.path.is_dir() or folder.path.resolve() in self._cleared:
             return
         self.hold(folder)
         try:
-            for each in (*_suite_folders(folder), folder):
+            for each in (*_suite_folders(folder.path), folder.path):
                 _set_aside(each, self._disk)
         except OSError as error:
-            raise _unusable(folder, error) from error
-        self._cleared.add(folder.resolve())
+            raise _unusable(folder.below(error.filename) if error.filename else folder, error) from error
+        self._cleared.add(folder.path.resolve())
 
 
-def suite_folders(suites: Sequence[tuple[str, str]], root: Path | None) -> list[Path | None]:
+def suite_folders(suites: Sequence[tuple[str, str]], root: GivenPath | None) -> list[GivenPath | None]:
     """Give each suite its folder: the root itself for one suite, a folder named after its place for several.
 
     Args:
@@ -91,7 +92,7 @@ def suite_folders(suites: Sequence[tuple[str, str]], root: Path | None) -> list[
     if root is None or len(suites) == 1:
         return [root for _ in suites]
     taken: set[str] = set()
-    folders: list[Path | None] = []
+    folders: list[GivenPath | None] = []
     for shown, file in suites:
         base = name = (shown.strip("./").replace("/", "-") or file.removesuffix(".yaml")) or "suite"
         number = 2
@@ -102,9 +103,9 @@ def suite_folders(suites: Sequence[tuple[str, str]], root: Path | None) -> list[
     return folders
 
 
-def is_inside(file: Path, folder: Path | None) -> bool:
+def is_inside(file: GivenPath, folder: GivenPath | None) -> bool:
     """Tell whether a file stands in a folder or below it."""
-    return folder is not None and file.resolve().is_relative_to(folder.resolve())
+    return folder is not None and file.path.resolve().is_relative_to(folder.path.resolve())
 
 
 def _set_aside(folder: Path, disk: Disk) -> None:
@@ -173,6 +174,5 @@ def _unlock(path: Path, handle: int) -> None:
     os.close(handle)
 
 
-def _unusable(folder: Path, error: OSError) -> FolderError:
-    place = error.filename or folder
+def _unusable(place: str | GivenPath, error: OSError) -> FolderError:
     return FolderError(f"{place}: cannot be replaced: {error.strerror}; remove it or give another --output-dir")

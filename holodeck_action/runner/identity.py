@@ -74,7 +74,7 @@ def named_modules(suite: Suite, target: AnyTarget) -> Iterator[Path]:
         module = reference.partition(":")[0].replace(".", "/")
         # Where the workers look for it; elsewhere it is an installed package.
         files = (f"{module}.py", f"{module}/__init__.py")
-        found = (folder / file for folder in (suite.folder, Path.cwd()) for file in files)
+        found = (folder / file for folder in (suite.folder, suite.checkout.cwd) for file in files)
         yield from islice(filter(Path.is_file, found), 1)
 
 

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from holodeck_action.results.adapters import adapter
 from holodeck_action.results.disk import DISK, Disk
 from holodeck_action.results.record import TrialRecord
+from holodeck_action.text.given_paths import GivenPath
 
 JOURNAL_FILE = "journal.jsonl"
 PREVIOUS_FILE = "journal.previous.jsonl"
@@ -165,7 +166,7 @@ class Resumed:
 
 
 def read_for_resume(
-    path: Path, identity: Mapping[str, Any], changed: Callable[[Mapping[str, str | None]], Sequence[str]]
+    path: GivenPath, identity: Mapping[str, Any], changed: Callable[[Mapping[str, str | None]], Sequence[str]]
 ) -> Resumed:
     """Read what an interrupted run has finished; nothing when there is no journal.
 
@@ -177,7 +178,7 @@ def read_for_resume(
     Raises:
         JournalError: the journal is another run's, or broken or unreadable as a whole, or imported files have changed.
     """
-    if not path.is_file():
+    if not path.path.is_file():
         return Resumed({}, 0, (f"there is no {path.name} to resume; everything is run",))
     try:
         found = read_journal(path, identity)
@@ -206,7 +207,7 @@ def set_aside(path: Path) -> tuple[str, ...]:
     return (f"the journal of an interrupted run was kept as {PREVIOUS_FILE}; --resume would have continued it",)
 
 
-def read_journal(path: Path, identity: Mapping[str, Any]) -> Journaled:
+def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> Journaled:
     """Read the finished trials of an interrupted run; torn, broken and edited lines are left out.
 
     Raises:
@@ -216,7 +217,7 @@ def read_journal(path: Path, identity: Mapping[str, Any]) -> Journaled:
     trials: dict[tuple[str, int], TrialRecord] = {}
     imported: dict[str, str | None] = {}
     sound = broken = 0
-    with path.open("rb") as file:
+    with open(path, "rb") as file:
         header = file.readline()
         if not header.endswith(b"\n"):
             # Killed while the header was written: nothing had run yet.
@@ -251,7 +252,7 @@ def _digests(given: Any) -> dict[str, str | None]:
     return given
 
 
-def _check_identity(path: Path, header: bytes, identity: Mapping[str, Any]) -> None:
+def _check_identity(path: GivenPath, header: bytes, identity: Mapping[str, Any]) -> None:
     try:
         found = {**json.loads(header)["journal"]}
     except (ValueError, KeyError, TypeError) as error:

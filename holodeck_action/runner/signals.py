@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from signal import Signals
 
 from holodeck_action.runner.schedule import Stop
 
 
 @contextmanager
-def stopping(stop: Stop, left_s: float | None, reason: str) -> Iterator[None]:
-    """Turn the first SIGINT, SIGTERM or SIGHUP, and a deadline, into an orderly stop.
+def stopping(stop: Stop, left_s: float | None, reason: str, signals: Sequence[Signals]) -> Iterator[None]:
+    """Turn the first signal, and a deadline, into an orderly stop.
 
     A second signal gives the run up: the task is cancelled, which still closes what it opened. A third ends the
     process as usual.
@@ -22,26 +22,23 @@ def stopping(stop: Stop, left_s: float | None, reason: str) -> Iterator[None]:
         stop: asked to stop.
         left_s: seconds until the deadline; None for no deadline.
         reason: what to say when it is reached.
+        signals: those that are caught.
     """
     loop, running = asyncio.get_running_loop(), asyncio.current_task()
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    # `nohup` has it ignored.
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
     received = itertools.count(1)
 
     def restore() -> None:
-        for number in numbers:
+        for number in signals:
             loop.remove_signal_handler(number)
 
-    def request(number: signal.Signals) -> None:
+    def request(number: Signals) -> None:
         stop.request(f"{number.name} was received")
         if next(received) > 1 and running is not None:
             # An exception that a signal throws into the loop loses what it was at, which may be waited for for ever.
             running.cancel()
             restore()
 
-    for number in numbers:
+    for number in signals:
         loop.add_signal_handler(number, request, number)
     if left_s is not None:
         loop.call_later(max(0.0, left_s), stop.request, reason)

@@ -47,21 +47,23 @@ class Checkout:
         folder: absolute; relative paths start here.
         roots: resolved folders; what lies in none of them is out of reach. None for no bounds: a user of the program
             names the files.
+        cwd: absolute working folder, in which processes that run code of the suite start.
     """
 
     folder: Path
     roots: tuple[Path, ...] | None
+    cwd: Path
 
     @classmethod
-    def of(cls, folder: Path, cwd: Path, allowed: Sequence[Path] = ()) -> Checkout:
+    def of(cls, folder: Path, cwd: Path, allowed: Sequence[os.PathLike[str]] = ()) -> Checkout:
         """Return the checkout of a suite.
 
         Its root is that of the repository the suite's folder is in, else the working folder where the suite lies in
         it, else the suite's own folder. The root of the file system is never one.
 
         Args:
-            folder: the suite's.
-            cwd: the working folder.
+            folder: the suite's, absolute.
+            cwd: the working folder, absolute.
             allowed: further folders that the workflow lets suites read.
         """
         place, working = Path(os.path.realpath(folder)), Path(os.path.realpath(cwd))
@@ -70,12 +72,13 @@ class Checkout:
         root = repository or (working if working in parents else place)
         if root == Path(root.anchor):
             root = place
-        return cls(Path(os.path.abspath(folder)), (root, *(Path(os.path.realpath(path)) for path in allowed)))
+        roots = (root, *(Path(os.path.realpath(path)) for path in allowed))
+        return cls(Path(os.path.normpath(folder)), roots, cwd)
 
     @classmethod
     def anywhere(cls, folder: Path) -> Checkout:
-        """Return what the user of the program may name: everything."""
-        return cls(Path(os.path.abspath(folder)), None)
+        """Return what the user of the program may name: everything; relative paths start in `folder`, absolute."""
+        return cls(Path(os.path.normpath(folder)), None, folder)
 
     def place(self, name: str | Path) -> Path:
         """Return where a path leads, links followed.

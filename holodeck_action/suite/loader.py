@@ -166,15 +166,15 @@ def _card_marks(sources: Sources, policy: Policy) -> tuple[SourceMark, ...]:
     return tuple(sources.policy.place(place) for place in places)
 
 
-def load_policy(path: Path, *, environ: Mapping[str, str]) -> Policy:
-    """Load a policy file on its own, for judging a record again.
+def load_policy(path: Path, shown: str, *, environ: Mapping[str, str]) -> Policy:
+    """Load a policy file on its own, which messages call `shown`, for judging a record again.
 
     Raises:
         SuiteError: with every problem of the file.
     """
     data, reason = read_bytes(Checkout.anywhere(path.parent), path.name)
     if data is None:
-        raise SuiteError([Problem(None, "", f"{path}: {reason}")])
+        raise SuiteError([Problem(None, "", f"{shown}: {reason}")])
     document = read_yaml(data, file=path.name, environ=environ)
     problems = list(document.problems)
     policy: Policy | None = Policy()

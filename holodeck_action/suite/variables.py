@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import Problem, SourceMark, SuiteError
+from holodeck_action.text.given_paths import GivenPath
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
@@ -71,7 +71,9 @@ def is_ci(environ: Mapping[str, str]) -> bool:
     return environ.get("CI", "").lower() not in ("", "0", "false")
 
 
-def environment_for(checkout: Checkout, environ: Mapping[str, str], *, env_file: Path | None = None) -> Environment:
+def environment_for(
+    checkout: Checkout, environ: Mapping[str, str], *, env_file: GivenPath | None = None
+) -> Environment:
     """Find the variables for the suite in a folder.
 
     Args:
@@ -85,7 +87,7 @@ def environment_for(checkout: Checkout, environ: Mapping[str, str], *, env_file:
     """
     name = ".env"
     if env_file is not None:
-        name, checkout = str(env_file), Checkout.anywhere(Path())
+        name, checkout = str(env_file), Checkout.anywhere(env_file.start)
     elif is_ci(environ) or not (checkout.folder / name).is_file():
         return Environment(environ)
     found = _parse(checkout, name)

@@ -305,6 +305,7 @@ def _toolkits(means: Means) -> Iterator[Toolkit]:
                 tools,
                 folder=suite.folder,
                 environ=means.environ,
+                cwd=suite.checkout.cwd,
                 clock=time.monotonic,
                 marks=suite.tool_marks,
                 imported=means.imported,

@@ -54,6 +54,7 @@ class FunctionTools:
         *,
         folder: Path,
         environ: Mapping[str, str],
+        cwd: Path,
         clock: Callable[[], float],
         imported: Imported = lambda files: None,
     ) -> None:
@@ -63,12 +64,14 @@ class FunctionTools:
             entries: the suite's entries, each with the JSON schema of its arguments.
             folder: the suite's folder.
             environ: the job's environment; the processes see it without the job's tokens.
+            cwd: the processes' working folder, absolute.
             clock: monotonic seconds.
             imported: told which files of the checkout they have imported.
         """
         self._imported = imported
         self._folder = folder
         self._environ = environ
+        self._cwd = cwd
         self._clock = clock
         self._workers: dict[str, DedicatedWorker] = {}
         self.tools = tuple(FunctionTool(entry, schema, self) for entry, schema in entries)
@@ -86,7 +89,9 @@ class FunctionTools:
             ToolError: it gave no usable result.
         """
         if session not in self._workers:
-            self._workers[session] = DedicatedWorker(self._folder, environ=self._environ, imported=self._imported)
+            self._workers[session] = DedicatedWorker(
+                self._folder, environ=self._environ, cwd=self._cwd, imported=self._imported
+            )
         reference = f"{entry.file}:{entry.function}"
         begun: list[float] = []
         try:
@@ -137,6 +142,7 @@ async def load_functions(
     *,
     folder: Path,
     environ: Mapping[str, str],
+    cwd: Path,
     clock: Callable[[], float],
     marks: Mapping[str, SourceMark] | None = None,
     imported: Imported = lambda files: None,
@@ -147,6 +153,7 @@ async def load_functions(
         tools: all tools of the suite, in its order; those that are no functions are passed over.
         folder: the suite's folder.
         environ: the job's environment; the processes see it without the job's tokens.
+        cwd: the processes' working folder, absolute.
         clock: monotonic seconds.
         marks: where the tools stand, by name.
         imported: told which files of the checkout they have imported.
@@ -156,7 +163,7 @@ async def load_functions(
     """
     entries: list[tuple[FunctionEntry, dict[str, Any]]] = []
     problems: list[Problem] = []
-    worker = DedicatedWorker(folder, environ=environ, imported=imported)
+    worker = DedicatedWorker(folder, environ=environ, cwd=cwd, imported=imported)
     try:
         for index, entry in enumerate(tools):
             if not isinstance(entry, FunctionEntry):
@@ -176,7 +183,7 @@ async def load_functions(
         await worker.close()
     if problems:
         raise SuiteError(problems)
-    return FunctionTools(entries, folder=folder, environ=environ, clock=clock, imported=imported)
+    return FunctionTools(entries, folder=folder, environ=environ, cwd=cwd, clock=clock, imported=imported)
 
 
 def _schema(entry: FunctionEntry, found: Any) -> dict[str, Any]:

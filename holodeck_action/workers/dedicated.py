@@ -20,17 +20,21 @@ class DedicatedWorker:
     when the next call needs it, which then meets freshly imported modules.
     """
 
-    def __init__(self, folder: Path, *, environ: Mapping[str, str], imported: Imported = lambda files: None) -> None:
+    def __init__(
+        self, folder: Path, *, environ: Mapping[str, str], cwd: Path, imported: Imported = lambda files: None
+    ) -> None:
         """Prepare the worker; no process is started before the first call.
 
         Args:
-            folder: the suite's folder, first on the module path; the current directory is second.
+            folder: the suite's folder, absolute, first on the module path.
             environ: the job's environment; the process sees it without the job's tokens.
+            cwd: its working folder, absolute, second on the module path.
             imported: told which files of the checkout it has imported (see `WorkerProcess`).
         """
         self._imported = imported
-        self._folder = folder.absolute()
+        self._folder = folder
         self._environ = job_environment(environ)
+        self._cwd = cwd
         self._turn = asyncio.Lock()
         self._worker: WorkerProcess | None = None
         self._closed = False
@@ -105,7 +109,7 @@ class DedicatedWorker:
             raise UserCodeError(f"{reference}: not called, because the conversation has ended", "closed")
         if self._worker is None:
             try:
-                self._worker = WorkerProcess(self._folder, self._environ, imported=self._imported)
+                self._worker = WorkerProcess(self._folder, self._environ, self._cwd, imported=self._imported)
             except OSError as error:
                 raise UserCodeError(
                     f"{reference}: no process can be started for it: {error.strerror or error}", "cannot_start"

@@ -21,4 +21,5 @@ def limited_pool(environ: Mapping[str, str], *, size: int) -> WorkerPool:
         size: most processes at once.
     """
     seen = {name: environ[name] for name in _PASSED_ON if name in environ}
-    return WorkerPool(_WORKER.parent, environ={**seen, **_ONE_THREAD}, size=size, script=_WORKER)
+    folder = _WORKER.parent
+    return WorkerPool(folder, environ={**seen, **_ONE_THREAD}, cwd=folder, size=size, script=_WORKER)

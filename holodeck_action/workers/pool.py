@@ -34,6 +34,7 @@ class WorkerPool:
         folder: Path,
         *,
         environ: Mapping[str, str],
+        cwd: Path,
         size: int,
         script: Path = WORKER,
         imported: Imported = lambda files: None,
@@ -41,14 +42,16 @@ class WorkerPool:
         """Prepare the pool; no process is started before the first call.
 
         Args:
-            folder: the suite's folder, first on the workers' module path; the current directory is second.
+            folder: the suite's folder, absolute, first on the workers' module path.
             environ: the job's environment; the workers see it without the job's tokens.
+            cwd: the workers' working folder, absolute, second on their module path.
             size: most workers at once, at least 1.
             script: what the workers run (see `WorkerProcess`).
             imported: told which files of the checkout they have imported (see `WorkerProcess`).
         """
-        self._folder = folder.absolute()
+        self._folder = folder
         self._environ = job_environment(environ)
+        self._cwd = cwd
         self._script = script
         self._imported = imported
         self._slots = asyncio.Semaphore(size)
@@ -131,7 +134,7 @@ class WorkerPool:
                 return worker
             self._end(worker)
         try:
-            worker = WorkerProcess(self._folder, self._environ, self._script, self._imported)
+            worker = WorkerProcess(self._folder, self._environ, self._cwd, self._script, self._imported)
         except OSError as error:
             raise UserCodeError(
                 f"{reference}: no process can be started for it: {error.strerror or error}", "cannot_start"

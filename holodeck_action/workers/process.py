@@ -62,6 +62,7 @@ class WorkerProcess:
         self,
         folder: Path,
         environ: Mapping[str, str],
+        cwd: Path,
         script: Path = WORKER,
         imported: Imported = lambda files: None,
     ) -> None:
@@ -70,6 +71,7 @@ class WorkerProcess:
         Args:
             folder: the suite's folder, absolute.
             environ: its whole environment.
+            cwd: its working folder, absolute.
             script: what it runs; it takes the arguments of `WORKER` and answers as that does.
             imported: told of files of the checkout that the process says it has imported, before it gives an answer.
 
@@ -79,7 +81,7 @@ class WorkerProcess:
         self._imported = imported
         self.settled = True
         self.loaded: set[str] = set()
-        self._places = Places(str(folder), os.getcwd())
+        self._places = Places(str(folder), str(cwd))
         self._loop = asyncio.get_running_loop()
         self._exit: asyncio.Future[int] = self._loop.create_future()
         self._tail = OutputTail(OUTPUT_KEPT)
@@ -90,7 +92,7 @@ class WorkerProcess:
         self.gone: asyncio.Future[None] = self._loop.create_future()
         with ExitStack() as ours, ExitStack() as theirs:
             self._output, output = open_pipe(ours, theirs)
-            self._process = ScriptProcess(script, folder, environ, output=output)
+            self._process = ScriptProcess(script, folder, environ, current=cwd, output=output)
             ours.callback(self._process.disconnect)
             self._ours = ours.pop_all()
         self._connection = self._process.connection

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from holodeck_action.action import run_step
+from holodeck_action.action import main
 from tests.action.runner import Command, Log, read_log, read_pairs
 from tests.cli.project import Project
 
@@ -27,13 +26,12 @@ ENTRYPOINT = ROOT / "entrypoint.py"
 def run_here(
     environ: Mapping[str, str], folder: Path, pause: Callable[[float], None] = time.sleep
 ) -> tuple[int, bytes, bytes]:
-    """Run the step in this process, in a folder; return its exit code, its log, and what it wrote elsewhere."""
-    output, stray = io.BytesIO(), io.StringIO()
+    """Run the step in this process, in a folder; return its exit code, its log, and its standard error."""
+    output, stderr = io.BytesIO(), io.StringIO()
     log = io.TextIOWrapper(output, encoding="utf-8", newline="")
-    with chdir(folder), redirect_stdout(stray), redirect_stderr(stray):
-        code = run_step(environ, log, pause)
+    code = main((), environ, folder, io.StringIO(), log, stderr, pause=pause)
     log.flush()
-    return code, output.getvalue(), stray.getvalue().encode()
+    return code, output.getvalue(), stderr.getvalue().encode()
 
 
 def run_process(environ: Mapping[str, str], folder: Path, *arguments: str) -> tuple[int, bytes, bytes]:

@@ -209,7 +209,7 @@ def test_a_conversion_ends_at_its_deadline(project: Project, models: FakeModels)
 def test_without_the_packages_documents_are_refused_and_texts_are_not(project: Project, models: FakeModels) -> None:
     project.write("a.pdf", PAGES)
     project.write("a.txt", "text")
-    without = "import sys; sys.modules['markitdown'] = None; from holodeck_action.cli import main; main()"
+    without = "import sys; sys.modules['markitdown'] = None; from holodeck_action.cli import start; start()"
     ended = []
     for file in ({"path": "a.pdf", "type": "pdf"}, {"path": "a.txt", "type": "text"}):
         asking(project, models, [file])

@@ -48,7 +48,7 @@ def with_tools(
     environ: Mapping[str, str] = os.environ,
 ) -> Any:
     async def bounded() -> Any:
-        functions = await load_functions(entries, folder=folder, environ=environ, clock=time.monotonic)
+        functions = await load_functions(entries, folder=folder, environ=environ, cwd=folder, clock=time.monotonic)
         try:
             return await work(functions)
         finally:
@@ -90,7 +90,9 @@ def parameters(folder: Path, source: str, function: str = "act", **fields: Any) 
 
 def refused(folder: Path, *entries: Any, marks: Mapping[str, SourceMark] | None = None) -> list[str]:
     async def work() -> None:
-        await load_functions(list(entries), folder=folder, environ=os.environ, clock=time.monotonic, marks=marks)
+        await load_functions(
+            list(entries), folder=folder, environ=os.environ, cwd=folder, clock=time.monotonic, marks=marks
+        )
 
     with pytest.raises(SuiteError) as caught:
         run(work())

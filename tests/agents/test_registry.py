@@ -41,7 +41,7 @@ def asked(suite: Suite, target: str, folder: Path) -> Reply | AgentError:
     """Build the agent of a target, ask it the suite's only case, close everything."""
 
     async def ask() -> Reply | AgentError:
-        async with WorkerPool(suite.folder, environ=os.environ, size=1) as pool:
+        async with WorkerPool(suite.folder, environ=os.environ, cwd=suite.folder, size=1) as pool:
             agent = build_agent(
                 suite,
                 parse_target(target),

@@ -10,12 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.cli import run_command
+from holodeck_action.cli import main
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.files import read_record
 from holodeck_action.results.record import Record
@@ -49,10 +48,8 @@ class Finished:
 
 def run_here(folder: Path, arguments: tuple[str, ...], environ: Mapping[str, str]) -> Finished:
     """Run the command line in this process, in a folder."""
-    stdout, stderr = io.StringIO(), io.StringIO()
-    # Click writes help, and libraries what they must not, to the streams of the process.
-    with chdir(folder), redirect_stdout(stdout), redirect_stderr(stderr):
-        code = run_command(arguments, environ, stdout, stderr)
+    stdin, stdout, stderr = io.StringIO(), io.StringIO(), io.StringIO()
+    code = main(arguments, environ, folder, stdin, stdout, stderr)
     return Finished(code, stdout.getvalue(), stderr.getvalue())
 
 

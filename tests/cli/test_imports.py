@@ -14,8 +14,8 @@ from tests.cli.project import Project
 TELL = (
     "import atexit, json, os, sys\n"
     "atexit.register(lambda: open(os.environ['MODULES'], 'w').write(json.dumps(sorted(sys.modules))))\n"
-    "from holodeck_action.cli import main\n"
-    "main()\n"
+    "from holodeck_action.cli import start\n"
+    "start()\n"
 )
 NEVER = (
     "deepeval",

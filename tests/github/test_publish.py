@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holodeck_action.action import run_step
+from holodeck_action.action import main
 from holodeck_action.commands import publish as publication
 from holodeck_action.results.decide import decide
 from holodeck_action.results.files import RecordError, read_record
@@ -679,7 +679,6 @@ def mutants(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """Publishes mutated records on a GitHub of their own, in this process, and judges what came of it."""
     folder = tmp_path_factory.mktemp("mutants")
     records = [_record(finished), _record(finished, "good")]
-    before = Path.cwd()
     with FakeGitHub() as hub:
         repository = hub.add_repository(REPOSITORY)
         repository.add_pull(7, head_sha=HEAD, head_repository="mallory/shop", branch="topic", files=FILES)
@@ -694,7 +693,7 @@ def mutants(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Iter
                 (folder / name).write_text("")
             log = io.StringIO()
             files = {"GITHUB_OUTPUT": str(folder / "output"), "GITHUB_STEP_SUMMARY": str(folder / "summary")}
-            code = run_step({**environ, **files}, log, pause=lambda _: None)
+            code = main((), {**environ, **files}, folder, io.StringIO(), log, log, pause=lambda _: None)
 
             outputs = dict(read_pairs((folder / "output").read_text(encoding="utf-8")))
             assert code in (0, 1, 2, 3, 4)
@@ -710,7 +709,6 @@ def mutants(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Iter
             assert code == 2 if judged == 2 else code in (judged, 2)
 
         yield publish
-    os.chdir(before)
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])

@@ -69,12 +69,12 @@ class FailingDisk(Disk):
         super().sync_folder(folder)
 
 
-def _run(arguments: list[str], how: str, at: int, answer: int) -> int:
-    from holodeck_action.cli import run_command
+def _run(folder: str, arguments: list[str], how: str, at: int, answer: int) -> int:
+    from holodeck_action.cli import main
 
     disk = FailingDisk(how, at)
     stderr = io.StringIO()
-    code = run_command(arguments, dict(os.environ), io.StringIO(), stderr, disk)
+    code = main(arguments, dict(os.environ), Path(folder), io.StringIO(), io.StringIO(), stderr, disk=disk)
     os.write(answer, json.dumps({"calls": disk.calls, "stderr": stderr.getvalue()[-8000:]}).encode())
     return code
 
@@ -93,8 +93,7 @@ def main() -> None:
                 os.close(reading)
                 code = 99
                 try:
-                    os.chdir(given["folder"])
-                    code = _run(task["arguments"], task["how"], task["at"], writing)
+                    code = _run(given["folder"], task["arguments"], task["how"], task["at"], writing)
                 finally:
                     os._exit(code)
             os.close(writing)

@@ -10,6 +10,7 @@ import pytest
 
 from holodeck_action.results.files import read_record
 from holodeck_action.results.folder import Claims, FolderError
+from holodeck_action.text.given_paths import GivenPath
 from tests.cli.project import Project
 
 FILES = ["junit.xml", "report.html", "report.md", "results.json", "verdict.json"]
@@ -134,7 +135,7 @@ def test_a_folder_into_which_another_run_writes_is_refused(green: Project, comma
     arguments = command.split()
     green.write("kept.json", (green.out / "results.json").read_bytes())
     with Claims() as claims:
-        claims.hold(green.out)
+        claims.hold(GivenPath(Path("out"), green.folder))
         before = {path: path.read_bytes() for path in green.out.iterdir()}
         finished = green.run(*arguments)
         assert (finished.code, finished.stdout) == (2, "")
@@ -184,13 +185,14 @@ def test_a_killed_run_keeps_no_lock(project: Project) -> None:
 
 
 def test_a_lock_is_held_once_and_given_back(tmp_path: Path) -> None:
+    folder = GivenPath(Path(), tmp_path)
     with Claims() as mine, Claims() as other:
-        mine.hold(tmp_path)
-        mine.hold(tmp_path)
+        mine.hold(folder)
+        mine.hold(folder)
         with pytest.raises(FolderError):
-            other.hold(tmp_path)
+            other.hold(folder)
     with Claims() as later:
-        later.hold(tmp_path)
+        later.hold(folder)
     assert names(tmp_path) == []
 
 
@@ -199,5 +201,5 @@ def test_the_verdict_of_a_forged_combined_one_leads_nowhere_else(tmp_path: Path)
     (tmp_path / "results.json").write_text("mine")
     (tmp_path / "out" / "verdict.json").write_text(json.dumps({"suites": [{"folder": ".."}, {"folder": "/"}, {}, 3]}))
     with Claims() as claims:
-        claims.clear(tmp_path / "out")
+        claims.clear(GivenPath(Path("out"), tmp_path))
     assert names(tmp_path) == ["out", "results.json"]

@@ -12,6 +12,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.reading import read_yaml
 from holodeck_action.suite.variables import environment_for
+from holodeck_action.text.given_paths import GivenPath
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, load
 
 SECRET = "hunter2-swordfish"
@@ -240,7 +241,7 @@ def test_env_file_syntax(tmp_path: Path) -> None:
     found = environment_for(
         at(tmp_path / "elsewhere"),
         {"TAKEN": "from process", "CI": "true"},
-        env_file=file,
+        env_file=GivenPath(file, tmp_path),
     )
     assert found.variables == {
         "PLAIN": "value",
@@ -272,7 +273,7 @@ def test_the_env_file_beside_agent_yaml_is_read_except_in_ci(tmp_path: Path) -> 
 def test_a_given_env_file_replaces_the_one_beside_agent_yaml(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("A=1\n")
     (tmp_path / "b.env").write_text("B=2\n")
-    assert environment_for(at(tmp_path), {}, env_file=tmp_path / "b.env").variables == {"B": "2"}
+    assert environment_for(at(tmp_path), {}, env_file=GivenPath(Path("b.env"), tmp_path)).variables == {"B": "2"}
 
 
 def test_broken_env_files_do_not_show_their_lines(tmp_path: Path) -> None:
@@ -285,8 +286,8 @@ def test_broken_env_files_do_not_show_their_lines(tmp_path: Path) -> None:
         ".env:3:1: is not an assignment (allowed: KEY=VALUE, export KEY=VALUE, # comment)",
     ]
     with pytest.raises(SuiteError) as raised:
-        environment_for(at(tmp_path), {}, env_file=tmp_path / "missing.env")
-    assert str(raised.value) == f"{tmp_path / 'missing.env'}: cannot be read: No such file or directory"
+        environment_for(at(tmp_path), {}, env_file=GivenPath(Path("missing.env"), tmp_path))
+    assert str(raised.value) == "missing.env: cannot be read: No such file or directory"
     file.write_bytes(b"A=\xff\n")
     with pytest.raises(SuiteError) as raised:
         environment_for(at(tmp_path), {})

@@ -39,11 +39,12 @@ def run(
     *,
     size: int = 1,
     environ: Mapping[str, str] = os.environ,
+    cwd: Path | None = None,
 ) -> Any:
     """Do some work with a pool, under a bound that only a hang can reach."""
 
     async def bounded() -> Any:
-        async with asyncio.timeout(60), WorkerPool(folder, environ=environ, size=size) as pool:
+        async with asyncio.timeout(60), WorkerPool(folder, environ=environ, cwd=cwd or folder, size=size) as pool:
             return await work(pool)
 
     return asyncio.run(bounded())

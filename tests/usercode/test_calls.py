@@ -435,7 +435,9 @@ def test_a_worker_of_ones_own_tells_what_it_has_imported(tmp_path: Path) -> None
     told: list[list[str]] = []
 
     async def work() -> None:
-        worker = DedicatedWorker(tmp_path, environ=os.environ, imported=lambda files: told.append(sorted(files)))
+        worker = DedicatedWorker(
+            tmp_path, environ=os.environ, cwd=tmp_path, imported=lambda files: told.append(sorted(files))
+        )
         await worker.describe("tools.py", "add")
         for _ in range(2):
             await worker.call("tools.py", "add", {"a": 1}, 30.0, max_bytes=100, begins=lambda: None)

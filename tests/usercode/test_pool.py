@@ -353,7 +353,7 @@ def test_modules_come_from_the_suites_folder_then_the_current_one(tmp_path: Path
             async def work(pool):
                 return [(await grade(pool, name)).value["score"] for name in ("both:check", "only_there:check")]
 
-            print(run(Path({str(suite)!r}), work))
+            print(run(Path({str(suite)!r}), work, cwd=Path.cwd()))
             """
         )
     )

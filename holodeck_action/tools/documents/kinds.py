@@ -61,7 +61,7 @@ def opened(path: str, roots: Sequence[str] | None) -> BinaryIO:
     """
     try:
         within = None if roots is None else tuple(map(Path, roots))
-        return Checkout(Path(path).parent, within).open(path, MOST_FILE)
+        return Checkout(Path(path).parent, within, Path(path).parent).open(path, MOST_FILE)
     except ReachError as error:
         raise UnreadableError(f"it {error.clause}") from None
 

@@ -275,8 +275,8 @@ def test_a_panel_of_deployments(project: Project, models: FakeModels) -> None:
 TELL = (
     "import atexit, json, os, sys\n"
     "atexit.register(lambda: open(os.environ['MODULES'], 'w').write(json.dumps(sorted(sys.modules))))\n"
-    "from holodeck_action.cli import main\n"
-    "main()\n"
+    "from holodeck_action.cli import start\n"
+    "start()\n"
 )
 
 

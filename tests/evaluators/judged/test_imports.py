@@ -168,8 +168,8 @@ import atexit, os, sys
 if "WITHOUT" in os.environ:
     sys.modules["deepeval"] = None
 atexit.register(lambda: open("imported", "w").write(str(sys.modules.get("deepeval") is not None)))
-from holodeck_action.cli import main
-main()
+from holodeck_action.cli import start
+start()
 """
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.project import Project
 
 REFUSED = "note: a run would be refused here: "
-WITHOUT = "import sys; sys.modules[{name!r}] = None; from holodeck_action.cli import main; main()"
+WITHOUT = "import sys; sys.modules[{name!r}] = None; from holodeck_action.cli import start; start()"
 NOWHERE = {"provider": "openai", "name": "x", "endpoint": "nowhere"}
 AWAY = "https://models.example.com/v1"
 """No loopback address, since that needs no key."""

@@ -1,0 +1,47 @@
+"""Who calls: everything that a command reads from or writes to the outside, as one value."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from signal import Signals
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from holodeck_action.prepare.preflight import Allowed, Surroundings
+    from holodeck_action.results.disk import Disk
+    from holodeck_action.text.given_paths import GivenPath
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The outside world of one call.
+
+    Attributes:
+        environ: the environment variables.
+        cwd: absolute folder at which relative paths start, and in which code of suites runs.
+        stdin: what is typed or piped in.
+        stdout: takes what the command is asked for.
+        stderr: takes progress, notes and errors.
+        disk: what results are written with; None for the system's.
+        pause: waits so many seconds, between calls to GitHub.
+        signals: those that end a run in an orderly way; only a process of our own may catch any.
+    """
+
+    environ: Mapping[str, str]
+    cwd: Path
+    stdin: TextIO
+    stdout: TextIO
+    stderr: TextIO
+    disk: Disk | None = None
+    pause: Callable[[float], None] = time.sleep
+    signals: Sequence[Signals] = ()
+
+    def surroundings(self, env_file: GivenPath | None, allowed: Allowed | None = None) -> Surroundings:
+        """Return what the outside world says to a suite."""
+        from holodeck_action.prepare.preflight import NOTHING_MORE, Surroundings
+
+        home = self.environ.get("HOME")
+        return Surroundings(self.environ, Path(home) if home else None, self.cwd, env_file, allowed or NOTHING_MORE)
