@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,11 @@ from holodeck_action.suite.errors import Problem, SourceMark, SuiteError, quoted
 from holodeck_action.suite.tools import FunctionTool as FunctionEntry
 from holodeck_action.suite.tools import ToolModel
 from holodeck_action.text.plain import cut, storable
-from holodeck_action.tools.toolbox import ArgumentSchema, ToolError, ToolResult, parameters_schema
+from holodeck_action.tools.schemas import JsonSchema
+from holodeck_action.tools.toolbox import ToolError, Toolkit, ToolResult, parameters_schema, plain_result
 from holodeck_action.workers.dedicated import DedicatedWorker
 from holodeck_action.workers.errors import UserCodeError
 from holodeck_action.workers.failures import CallError
-from holodeck_action.workers.plain import Plain
 from holodeck_action.workers.process import Imported
 
 _ATTRIBUTE_CODES = ("missing_attribute", "not_callable")
@@ -39,40 +41,20 @@ _PLAIN_WORDS = {
 _MOST_BYTES = 2**53
 """Largest size: the whole numbers that every JSON reader keeps exact."""
 
-_COUNTED = 4
-"""Most by which the count of a value's content exceeds the size of its text (`0.5` counts as four bytes)."""
 
-
-class FunctionTools:
+class FunctionTools(Toolkit):
     """The functions of a suite; made by `load_functions`."""
-
-    notices: tuple[str, ...] = ()
 
     def __init__(
         self,
         entries: Sequence[tuple[FunctionEntry, dict[str, Any]]],
         *,
-        folder: Path,
-        environ: Mapping[str, str],
-        cwd: Path,
         clock: Callable[[], float],
-        imported: Imported = lambda files: None,
+        new_worker: Callable[[], DedicatedWorker],
     ) -> None:
-        """Prepare the tools; a conversation's process starts with its first call.
-
-        Args:
-            entries: the suite's entries, each with the JSON schema of its arguments.
-            folder: the suite's folder.
-            environ: the job's environment; the processes see it without the job's tokens.
-            cwd: the processes' working folder, absolute.
-            clock: monotonic seconds.
-            imported: told which files of the checkout they have imported.
-        """
-        self._imported = imported
-        self._folder = folder
-        self._environ = environ
-        self._cwd = cwd
+        """Prepare the tools, each with the JSON schema of its arguments; a conversation's process starts later."""
         self._clock = clock
+        self._new_worker = new_worker
         self._workers: dict[str, DedicatedWorker] = {}
         self.tools = tuple(FunctionTool(entry, schema, self) for entry, schema in entries)
 
@@ -89,9 +71,7 @@ class FunctionTools:
             ToolError: it gave no usable result.
         """
         if session not in self._workers:
-            self._workers[session] = DedicatedWorker(
-                self._folder, environ=self._environ, cwd=self._cwd, imported=self._imported
-            )
+            self._workers[session] = self._new_worker()
         reference = f"{entry.file}:{entry.function}"
         begun: list[float] = []
         try:
@@ -123,18 +103,27 @@ class FunctionTools:
         await asyncio.gather(*(self.end(session) for session in list(self._workers)))
 
 
+@dataclass(frozen=True)
 class FunctionTool:
     """One function as a tool."""
 
-    def __init__(self, entry: FunctionEntry, schema: dict[str, Any], functions: FunctionTools) -> None:
-        self.definition = ToolDefinition(entry.name, entry.description, schema)
-        self.is_retrieval = entry.is_retrieval
-        self._entry = entry
-        self._functions = functions
+    entry: FunctionEntry
+    schema: dict[str, Any]
+    functions: FunctionTools
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """How the model sees it."""
+        return ToolDefinition(self.entry.name, self.entry.description, self.schema)
+
+    @property
+    def is_retrieval(self) -> bool:
+        """Whether its results are retrieval context."""
+        return self.entry.is_retrieval
 
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
         """Call the function (see `Tool.call`)."""
-        return await self._functions.call(self._entry, args, session, max_bytes=max_bytes, timeout_s=timeout_s)
+        return await self.functions.call(self.entry, args, session, max_bytes=max_bytes, timeout_s=timeout_s)
 
 
 async def load_functions(
@@ -163,7 +152,8 @@ async def load_functions(
     """
     entries: list[tuple[FunctionEntry, dict[str, Any]]] = []
     problems: list[Problem] = []
-    worker = DedicatedWorker(folder, environ=environ, cwd=cwd, imported=imported)
+    new_worker = partial(DedicatedWorker, folder, environ=environ, cwd=cwd, imported=imported)
+    worker = new_worker()
     try:
         for index, entry in enumerate(tools):
             if not isinstance(entry, FunctionEntry):
@@ -183,7 +173,7 @@ async def load_functions(
         await worker.close()
     if problems:
         raise SuiteError(problems)
-    return FunctionTools(entries, folder=folder, environ=environ, cwd=cwd, clock=clock, imported=imported)
+    return FunctionTools(entries, clock=clock, new_worker=new_worker)
 
 
 def _schema(entry: FunctionEntry, found: Any) -> dict[str, Any]:
@@ -211,7 +201,7 @@ def _schema(entry: FunctionEntry, found: Any) -> dict[str, Any]:
                 "add it, or give the parameter a default"
             )
     stored: dict[str, Any] = storable(schema)
-    ArgumentSchema(stored)
+    JsonSchema(stored)
     return stored
 
 
@@ -220,7 +210,7 @@ def _result(answer: Any, max_bytes: int, duration_ms: float) -> ToolResult | Non
     match answer:
         case {"value": value, "bytes": int() as size, "cut": bool() as cut} if 0 <= size <= _MOST_BYTES:
             try:
-                plain = storable(Plain(_COUNTED * max_bytes + _COUNTED).convert(value, "the result"))
+                plain = plain_result(value, max_bytes)
             except CallError:
                 return None
             return ToolResult(plain, size, cut and isinstance(plain, str), duration_ms)

@@ -143,16 +143,15 @@ class McpServer:
                 raise ServerError("it was ended, because the run ended", "closed")
             if connection is not None and self._starts == MOST_STARTS:
                 raise ServerError(
-                    f"it broke down {MOST_STARTS} times in a row and is not started again "
-                    f"({self._clause(connection, connection.trouble)})",
+                    f"it broke down {MOST_STARTS} times in a row and is not started again ({self._clause(connection)})",
                     "crashed",
                 )
             self._starts += 1
             connection = self._connection = _Connection(self.plan)
-        try:
-            return connection, await connection.ready()
-        except _NotReadyError:
-            raise self._trouble(connection, connection.trouble) from None
+        session = await connection.ready()
+        if session is None:
+            raise self._trouble(connection)
+        return connection, session
 
     async def _bounded(self, work: Coroutine[Any, Any, T], limit: float, what: str) -> T:
         """Do some work, and leave it alone at its limit: a server that hangs may hang its cancellation, too.
@@ -188,7 +187,7 @@ class McpServer:
             if error.code == CONNECTION_CLOSED:
                 await connection.wait(_ENDED_S)
                 if connection.ended:
-                    raise self._trouble(connection, connection.trouble) from None
+                    raise self._trouble(connection) from None
                 raise ServerError(f"it broke off its answer: {excerpt(error.message)}", "disconnected") from None
             if error.message == _SESSION_GONE:
                 await connection.close()
@@ -200,7 +199,8 @@ class McpServer:
             # Texts of validation repeat what was sent.
             raise ServerError(f"it sent what no answer can be ({type(error).__name__})", "bad_answer") from None
 
-    def _trouble(self, connection: _Connection, error: BaseException | None) -> ServerError:
+    def _trouble(self, connection: _Connection) -> ServerError:
+        error = connection.trouble
         code = {"too_large": "too_large", "crashed": "crashed", "timeout": "timeout"}.get(
             error.code if isinstance(error, AgentError) else "", "disconnected"
         )
@@ -208,13 +208,13 @@ class McpServer:
             code = "cannot_start"
         if isinstance(error, TimeoutError):
             code = "timeout"
-        return ServerError(self._clause(connection, error), code)
+        return ServerError(self._clause(connection), code)
 
-    def _clause(self, connection: _Connection, error: BaseException | None) -> str:
+    def _clause(self, connection: _Connection) -> str:
         """Say why a connection ended or did not come about."""
         from mcp.shared.exceptions import MCPError
 
-        heard = connection.heard
+        heard, error = connection.heard, connection.trouble
         match error:
             case AgentError(code="too_large"):
                 return f"it sent a message of more than {MAX_MESSAGE} bytes; the connection was ended"
@@ -252,10 +252,6 @@ class McpServer:
             task.exception()
 
 
-class _NotReadyError(Exception):
-    """A connection ended before it was ready."""
-
-
 class _Connection:
     """One connection, held by a task of its own: the SDK's contexts must be left by the task that entered them.
 
@@ -277,17 +273,11 @@ class _Connection:
         """Whether nothing can come of it any more."""
         return self._task.done() or self._stop.is_set()
 
-    async def ready(self) -> ClientSession:
-        """Return the session once it is ready.
-
-        Raises:
-            _NotReadyError: the connection ended before; `trouble` says why.
-        """
+    async def ready(self) -> ClientSession | None:
+        """Return the session once it is ready; None when the connection ended before, and `trouble` says why."""
         waited: set[asyncio.Future[Any]] = {self._task, self._ready}
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-        if self._task.done() or not self._ready.done():
-            raise _NotReadyError
-        return self._ready.result()
+        return None if self._task.done() or not self._ready.done() else self._ready.result()
 
     async def wait(self, seconds: float) -> None:
         """Wait for its end."""

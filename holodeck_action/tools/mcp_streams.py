@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
@@ -22,7 +22,7 @@ from holodeck_action.tools.mcp_settings import HttpServer, StdioServer
 from holodeck_action.workers.lines import LineProcess
 
 if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectSendStream
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
 
 Streams = tuple[Any, Any]
@@ -60,8 +60,6 @@ async def stdio_streams(server: StdioServer, heard: Heard) -> AsyncIterator[Stre
         OSError: it cannot be started.
         AgentError: it ended (`crashed`), or wrote a message above the limit (`too_large`); as part of a group.
     """
-    import anyio
-
     starting = asyncio.ensure_future(
         LineProcess.start(server.command, folder=server.folder, environ=server.environ, max_line=MAX_MESSAGE)
     )
@@ -72,10 +70,8 @@ async def stdio_streams(server: StdioServer, heard: Heard) -> AsyncIterator[Stre
         await (await starting).close()
         raise
     heard.process = process
-    received, incoming = anyio.create_memory_object_stream[Any](0)
-    outgoing, sent = anyio.create_memory_object_stream[Any](0)
 
-    async def read() -> None:
+    async def read(received: MemoryObjectSendStream[Any]) -> None:
         try:
             while True:
                 line = (await process.read_line()).decode(server.encoding, "replace")
@@ -85,16 +81,13 @@ async def stdio_streams(server: StdioServer, heard: Heard) -> AsyncIterator[Stre
             await process.stop()
             raise
 
-    async def write() -> None:
+    async def write(sent: MemoryObjectReceiveStream[Any]) -> None:
         async for message in sent:
             process.write_line(_written(message).encode("ascii"))
 
     try:
-        async with received, incoming, outgoing, sent, anyio.create_task_group() as tasks:
-            tasks.start_soon(read)
-            tasks.start_soon(write)
-            yield incoming, outgoing
-            tasks.cancel_scope.cancel()
+        async with _exchange(read, write) as streams:
+            yield streams
     finally:
         await process.close()
 
@@ -109,8 +102,6 @@ async def sse_streams(server: HttpServer, heard: Heard) -> AsyncIterator[Streams
         httpx2.HTTPError: it cannot be reached, or broke off; as part of a group.
         AgentError: it ended the stream, or names an address elsewhere; as part of a group.
     """
-    import anyio
-
     async with (
         _client(server, heard) as client,
         client.stream(
@@ -118,11 +109,9 @@ async def sse_streams(server: HttpServer, heard: Heard) -> AsyncIterator[Streams
         ) as stream,
     ):
         stream.raise_for_status()
-        received, incoming = anyio.create_memory_object_stream[Any](0)
-        outgoing, sent = anyio.create_memory_object_stream[Any](0)
         address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-        async def read() -> None:
+        async def read(received: MemoryObjectSendStream[Any]) -> None:
             async for event in httpx2.EventSource(stream, max_event_size=MAX_MESSAGE):
                 if event.event == "endpoint" and not address.done():
                     address.set_result(_endpoint(server.url, event.data))
@@ -130,7 +119,7 @@ async def sse_streams(server: HttpServer, heard: Heard) -> AsyncIterator[Streams
                     await _pass_on(event.data, received, heard)
             raise AgentError("it ended the stream of its messages", "disconnected")
 
-        async def write() -> None:
+        async def write(sent: MemoryObjectReceiveStream[Any]) -> None:
             target = await address
             async for message in sent:
                 response = await client.post(
@@ -141,11 +130,25 @@ async def sse_streams(server: HttpServer, heard: Heard) -> AsyncIterator[Streams
                 )
                 response.raise_for_status()
 
-        async with received, incoming, outgoing, sent, anyio.create_task_group() as tasks:
-            tasks.start_soon(read)
-            tasks.start_soon(write)
-            yield incoming, outgoing
-            tasks.cancel_scope.cancel()
+        async with _exchange(read, write) as streams:
+            yield streams
+
+
+@asynccontextmanager
+async def _exchange(
+    read: Callable[[MemoryObjectSendStream[Any]], Coroutine[Any, Any, None]],
+    write: Callable[[MemoryObjectReceiveStream[Any]], Coroutine[Any, Any, None]],
+) -> AsyncIterator[Streams]:
+    """Give a session its streams, while `read` fills the one and `write` empties the other."""
+    import anyio
+
+    received, incoming = anyio.create_memory_object_stream[Any](0)
+    outgoing, sent = anyio.create_memory_object_stream[Any](0)
+    async with received, incoming, outgoing, sent, anyio.create_task_group() as tasks:
+        tasks.start_soon(read, received)
+        tasks.start_soon(write, sent)
+        yield incoming, outgoing
+        tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager

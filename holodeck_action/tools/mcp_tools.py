@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.llm.chat import ToolDefinition
@@ -19,7 +20,8 @@ from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.plain import cut, excerpt, storable, storable_text
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tools.mcp_settings import entry_notices, read_entry
-from holodeck_action.tools.toolbox import ArgumentSchema, Tool, ToolError, ToolResult
+from holodeck_action.tools.schemas import JsonSchema
+from holodeck_action.tools.toolbox import Tool, ToolError, Toolkit, ToolResult, plain_result, text_result
 from holodeck_action.workers.failures import CallError
 from holodeck_action.workers.plain import Plain
 
@@ -33,8 +35,8 @@ _LARGEST_SCHEMA = 1_000_000
 """Bytes of a tool's schema and description."""
 
 
-class McpServers:
-    """The MCP servers of a suite (a `Toolkit`)."""
+class McpServers(Toolkit):
+    """The MCP servers of a suite."""
 
     def __init__(
         self, tools: Sequence[ToolModel], *, checkout: Checkout, environ: Mapping[str, str], redactor: Redactor
@@ -52,7 +54,7 @@ class McpServers:
         """
         entries = [tool for tool in tools if isinstance(tool, MCPTool)]
         self._plans = [read_entry(entry, checkout, environ) for entry in entries if entry.load_tools]
-        self._notices = [notice for entry in entries for notice in entry_notices(entry)]
+        self.notices = tuple(notice for entry in entries for notice in entry_notices(entry))
         self._taken = {
             f"{tool.name}_search" if isinstance(tool, VectorstoreTool | HierarchicalDocumentTool) else tool.name
             for tool in tools
@@ -60,11 +62,6 @@ class McpServers:
         }
         self._redactor = redactor
         self._servers: list[McpServer] = []
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """Fields without effect; once the servers are open, the tools that are seen by another name."""
-        return tuple(self._notices)
 
     async def open(self) -> Sequence[Tool]:
         """Start all servers, and list their tools in the suite's order.
@@ -82,9 +79,6 @@ class McpServers:
         except AgentError:
             await self.close()
             raise
-
-    async def end(self, session: str) -> None:
-        """Conversations hold nothing: they share the servers."""
 
     async def close(self) -> None:
         """End all servers, with every process they have started."""
@@ -108,30 +102,39 @@ class McpServers:
             except AgentError as error:
                 troubles.append(error)
             if name != listed.name:
-                self._notices.append(
+                notice = (
                     f"tools.{server.plan.name}: the model sees the tool {quoted(listed.name)} as {name}, "
                     "because of its characters or because another tool has its name"
                 )
+                self.notices = (*self.notices, notice)
         if troubles:
             context = {key: value for error in troubles for key, value in error.context.items()}
             raise AgentError(cut("; ".join(error.message for error in troubles), 2000), "tool_unavailable", context)
         return tools
 
 
+@dataclass(frozen=True)
 class McpTool:
-    """One tool of a server."""
+    """One tool of a server; `name` is what the server calls it."""
 
-    def __init__(self, server: McpServer, name: str, definition: ToolDefinition) -> None:
-        self.definition = definition
-        self.is_retrieval = server.plan.is_retrieval
-        self.other_names = (f"mcp__{server.plan.name}", f"mcp__{server.plan.name}__{name}")
-        self._server = server
-        self._name = name
+    server: McpServer
+    name: str
+    definition: ToolDefinition
+
+    @property
+    def is_retrieval(self) -> bool:
+        """Whether its results are retrieval context."""
+        return self.server.plan.is_retrieval
+
+    @property
+    def other_names(self) -> tuple[str, ...]:
+        """Names by which HoloDeck's Claude runner knows it."""
+        return (f"mcp__{self.server.plan.name}", f"mcp__{self.server.plan.name}__{self.name}")
 
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
         """Call it (see `Tool.call`); `request_timeout` bounds it, too."""
-        result = await self._server.call(self._name, args, timeout_s)
-        place = f"tools.{self._server.plan.name}.{excerpt(self._name, 80)}"
+        result = await self.server.call(self.name, args, timeout_s)
+        place = f"tools.{self.server.plan.name}.{excerpt(self.name, 80)}"
         return read_result(result, place, max_bytes, is_retrieval=self.is_retrieval)
 
 
@@ -144,7 +147,7 @@ def _selected(server: McpServer, listing: Sequence[ListedTool]) -> list[ListedTo
     place, allowed = f"tools.{server.plan.name}", server.plan.allowed
     listed = {tool.name: tool for tool in listing}
     shown = excerpt(", ".join(listed)) or "none"
-    missing = _missing(allowed or (), listed)
+    missing = [name for name in allowed or () if name not in listed]
     if missing:
         raise AgentError(
             f"{place}.config.allowed_tools: the server has no tool {quoted(missing[0])} (it has: {shown})",
@@ -155,10 +158,6 @@ def _selected(server: McpServer, listing: Sequence[ListedTool]) -> list[ListedTo
             f"{place}: the server lists no tools; with `load_tools: false` it is not started", "tool_unavailable"
         )
     return [tool for name, tool in listed.items() if allowed is None or name in allowed]
-
-
-def _missing(allowed: Collection[str], listed: Collection[str]) -> list[str]:
-    return [name for name in allowed if name not in listed]
 
 
 def _definition(server: McpServer, listed: ListedTool, name: str) -> ToolDefinition:
@@ -173,7 +172,7 @@ def _definition(server: McpServer, listed: ListedTool, name: str) -> ToolDefinit
         if schema.setdefault("type", "object") != "object":
             raise ValueError("it must be of type object")
         schema.setdefault("properties", {})
-        ArgumentSchema(schema)
+        JsonSchema(schema)
     except (CallError, ValueError) as error:
         reason = error.message if isinstance(error, CallError) else str(error)
         raise AgentError(
@@ -193,8 +192,6 @@ _LONGEST_ERROR = 2000
 """Characters of an error that the model reads."""
 _SHORTEST_ERROR = 500
 """Characters of an error that the record keeps in its sentence."""
-_COUNTED = 4
-"""Most by which the count of a value's content exceeds the size of its text (`0.5` counts as four bytes)."""
 
 
 def visible_names(found: Sequence[tuple[str, str]], taken: Collection[str]) -> list[str]:
@@ -258,13 +255,13 @@ def read_result(result: CallToolResult, place: str, max_bytes: int, *, is_retrie
 def _limited(value: Any, place: str, max_bytes: int) -> ToolResult:
     try:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, allow_nan=False)
-        data = storable_text(text).encode()
-        if len(data) > max_bytes:
-            return ToolResult(data[:max_bytes].decode("utf-8", "ignore"), len(data), True)
-        plain = storable(Plain(_COUNTED * max_bytes + _COUNTED).convert(value, "the result"))
+        whole = text_result(storable_text(text), max_bytes)
+        if whole.cut:
+            return whole
+        plain = plain_result(value, max_bytes)
     except (CallError, ValueError, RecursionError):
         raise ToolError(f"{place}: the server sent what no result can be", "bad_answer") from None
-    return ToolResult(plain, len(data))
+    return ToolResult(plain, whole.bytes)
 
 
 def _chunks(parts: Sequence[str], structured: Any) -> Any:

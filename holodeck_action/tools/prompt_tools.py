@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from holodeck_action.llm.chat import ChatAnswer, ChatModel, ToolDefinition
 from holodeck_action.llm.clients import Clients
@@ -18,8 +18,9 @@ from holodeck_action.suite.tools import PromptTool as PromptEntry
 from holodeck_action.suite.tools import ToolModel
 from holodeck_action.text.plain import storable, storable_text
 from holodeck_action.tools.computing import Computing
+from holodeck_action.tools.schemas import JsonSchema
 from holodeck_action.tools.templates import PromptTemplate
-from holodeck_action.tools.toolbox import ArgumentSchema, ToolError, ToolResult, parameters_schema
+from holodeck_action.tools.toolbox import ToolError, Toolkit, ToolResult, parameters_schema, text_result
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _CUT_OFF = "\n[The answer stops here, at max_tokens.]"
 
 
-class PromptTools:
+class PromptTools(Toolkit):
     """The prompts of a suite. Each call is a model call of the conversation: it is recorded and counted with it."""
 
     def __init__(
@@ -55,7 +56,7 @@ class PromptTools:
         """
         self._clients = clients
         self._computing = Computing(environ)
-        self._found: list[tuple[PromptEntry, _Template, dict[str, Any], ModelPlan]] = []
+        self._found: list[tuple[PromptEntry, str, dict[str, Any], ModelPlan]] = []
         notices: list[str] = []
         for entry in tools:
             if not isinstance(entry, PromptEntry):
@@ -63,11 +64,10 @@ class PromptTools:
             mark = (marks or {}).get(entry.name)
             where = f"{mark}: tools.{entry.name}" if mark else f"tools.{entry.name}"
             schema = _schema(entry, where)
-            names = [*schema.get("properties", {})]
             text = template_text(entry, checkout)
-            template = _template(entry, text, names, where)
+            template = _template(entry, text, [*schema.get("properties", {})], where)
             own = plan if entry.model is None else _plan(entry, environ, where)
-            self._found.append((entry, _Template(text, names, self._computing), schema, own))
+            self._found.append((entry, text, schema, own))
             notices += [
                 f"tools.{entry.name}: its template does not use the parameter {name}" for name in template.unused
             ]
@@ -85,63 +85,43 @@ class PromptTools:
         try:
             return [
                 PromptTool(
-                    ToolDefinition(entry.name, entry.description, schema), template, ChatModel(plan, self._clients)
+                    ToolDefinition(entry.name, entry.description, schema),
+                    text,
+                    ChatModel(plan, self._clients),
+                    self._computing,
                 )
-                for entry, template, schema, plan in self._found
+                for entry, text, schema, plan in self._found
             ]
         except ModelConfigError as error:
             raise AgentError(str(error), "tool_unavailable") from error
-
-    async def end(self, session: str) -> None:
-        """Nothing is kept for a conversation."""
 
     async def close(self) -> None:
         """End the processes that fill in templates; connections belong to the wire."""
         await self._computing.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _Template:
-    """A template that is filled in elsewhere: its text and the names that it may use."""
-
-    text: str
-    names: Sequence[str]
-    computing: Computing
-
-    async def render(self, values: Mapping[str, Any]) -> str:
-        """Fill in values.
-
-        Raises:
-            AgentError: an expression has no value, or takes more time or memory than it may.
-        """
-        args = {"template": self.text, "parameters": [*self.names], "values": values}
-        text: str = await self.computing.call("prompt", args, what="the template", code="bad_arguments")
-        return text
-
-
+@dataclass(frozen=True)
 class PromptTool:
     """One prompt as a tool."""
 
-    is_retrieval = False
-
-    def __init__(self, definition: ToolDefinition, template: _Template, model: ChatModel) -> None:
-        self.definition = definition
-        self._template = template
-        self._model = model
+    definition: ToolDefinition
+    template: str
+    model: ChatModel
+    computing: Computing
+    is_retrieval: ClassVar[bool] = False
 
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
         """Fill in the template and ask the model (see `Tool.call`)."""
+        names = [*self.definition.parameters.get("properties", {})]
+        given = {"template": self.template, "parameters": names, "values": args}
         try:
-            asked = await self._template.render(args)
+            asked = await self.computing.call("prompt", given, what="the template", code="bad_arguments")
         except AgentError as error:
             raise ToolError(f"the template cannot be filled in: {error.message}", "bad_arguments") from None
         if len(asked.encode("utf-8", "replace")) > max_bytes:
             raise ToolError(f"the prompt holds more than {max_bytes} bytes", "too_large")
         answer = await self._ask(asked, timeout_s)
-        text = storable_text(answer.text) + (_CUT_OFF if answer.truncated else "")
-        encoded = text.encode()
-        cut = len(encoded) > max_bytes
-        return ToolResult(encoded[:max_bytes].decode("utf-8", "ignore") if cut else text, len(encoded), cut)
+        return text_result(storable_text(answer.text) + (_CUT_OFF if answer.truncated else ""), max_bytes)
 
     async def _ask(self, text: str, timeout_s: float | None) -> ChatAnswer:
         from pydantic_ai.messages import ModelRequest, UserPromptPart
@@ -149,7 +129,7 @@ class PromptTool:
         asked: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(text)])]
         try:
             async with TimeLimit(timeout_s):
-                return await self._model.ask(asked)
+                return await self.model.ask(asked)
         except TimeoutError:
             raise ToolError(f"its model did not answer within {timeout_s:g} s", "timeout") from None
         except ModelCallError as error:
@@ -183,7 +163,7 @@ def _template(entry: PromptEntry, text: str, names: Sequence[str], where: str) -
 def _schema(entry: PromptEntry, where: str) -> dict[str, Any]:
     try:
         schema: dict[str, Any] = storable(parameters_schema(entry.parameters))
-        ArgumentSchema(schema)
+        JsonSchema(schema)
     except ValueError as error:
         raise TargetError(f"{where}.parameters: {error}") from None
     return schema

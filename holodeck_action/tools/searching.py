@@ -64,8 +64,6 @@ class PlannedCalls:
 class DocumentTools(Toolkit):
     """The tools of one type that search documents, with what reads and embeds the documents."""
 
-    notices: tuple[str, ...] = ()
-
     def __init__(self, suite: Suite, environ: Mapping[str, str]) -> None:
         """Prepare what all of them need; nothing is read or started.
 

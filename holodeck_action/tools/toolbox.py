@@ -88,12 +88,13 @@ class Tool(Protocol):
 
 
 class Toolkit(Protocol):
-    """All tools of one kind that a suite has, with what they hold: processes, connections, indexes."""
+    """All tools of one kind that a suite has, with what they hold: processes, connections, indexes.
 
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """What the reader should know about them, each one sentence; known once they are built."""
-        return ()
+    Attributes:
+        notices: what the reader should know about them, each one sentence; known once they are built.
+    """
+
+    notices: tuple[str, ...] = ()
 
     async def open(self) -> Sequence[Tool]:
         """Start what the tools need; called once, in the loop in which they are used, before the first turn.
@@ -157,30 +158,16 @@ _MOST_PROBLEMS = 5
 """Problems named in one message: a model repairs all of them at once, but need not read a thousand."""
 
 
-class ArgumentSchema:
-    """The schema of a tool's arguments, compiled once; references to other documents are not followed."""
+def check_arguments(schema: JsonSchema, args: Mapping[str, Any]) -> None:
+    """Hold arguments to the schema of a tool.
 
-    def __init__(self, schema: Mapping[str, Any]) -> None:
-        """Compile the schema.
-
-        Args:
-            schema: JSON schema (draft 2020-12) of the arguments as one object.
-
-        Raises:
-            ValueError: it is no JSON schema; one clause says where and why.
-        """
-        self._schema = JsonSchema(schema)
-
-    def check(self, args: Mapping[str, Any]) -> None:
-        """Hold arguments to the schema.
-
-        Raises:
-            ToolError: `bad_arguments`, naming up to five problems.
-        """
-        found = self._schema.misfits(args, whole="the arguments", most=_MOST_PROBLEMS)
-        if found:
-            shown = "; ".join(misfit.problem for misfit in found)
-            raise ToolError(f"the arguments do not fit: {shown}", "bad_arguments")
+    Raises:
+        ToolError: `bad_arguments`, naming up to five problems.
+    """
+    found = schema.misfits(args, whole="the arguments", most=_MOST_PROBLEMS)
+    if found:
+        shown = "; ".join(misfit.problem for misfit in found)
+        raise ToolError(f"the arguments do not fit: {shown}", "bad_arguments")
 
 
 def parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,6 +187,23 @@ def parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "required": list(parameters),
         "additionalProperties": False,
     }
+
+
+def text_result(text: str, max_bytes: int) -> ToolResult:
+    """Return a text as a result, cut where it holds more than `max_bytes` of UTF-8."""
+    data = text.encode()
+    is_cut = len(data) > max_bytes
+    return ToolResult(data[:max_bytes].decode("utf-8", "ignore") if is_cut else text, len(data), is_cut)
+
+
+def plain_result(value: Any, max_bytes: int) -> Any:
+    """Return what a tool gave as plain JSON values that a record can hold.
+
+    Raises:
+        CallError: it is far larger than `max_bytes`, nested too deeply, or holds what JSON cannot.
+    """
+    # A value's content counts at most four times the size of its text (`0.5` counts as four bytes).
+    return storable(Plain(4 * max_bytes + 4).convert(value, "the result"))
 
 
 def read_arguments(given: str | Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
@@ -286,7 +290,7 @@ class ToolBox:
 
     def __init__(
         self,
-        tools: ToolSet | Sequence[Tool],
+        tools: ToolSet,
         *,
         max_bytes: int,
         timeout_s: float | None,
@@ -296,24 +300,18 @@ class ToolBox:
         """Prepare the box.
 
         Args:
-            tools: the tools; as a `ToolSet` their schemas are compiled once for all conversations.
             max_bytes: most bytes of arguments, and of a result, that one call may hold; longer results are cut.
             timeout_s: seconds one call may work; None for no limit.
             clock: monotonic seconds.
             session: which conversation this is; unique among those under way.
         """
-        self._set = tools if isinstance(tools, ToolSet) else ToolSet(tools)
+        self._set = tools
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
         self._clock = clock
         self._session = session
         self._invocations: list[ToolInvocation] = []
         self._chunks: list[tuple[RetrievedChunk, ...]] = []
-
-    @property
-    def definitions(self) -> tuple[ToolDefinition, ...]:
-        """What the model may call, in the suite's order."""
-        return self._set.definitions
 
     async def call(self, name: str, args: str | Mapping[str, Any]) -> str:
         """Call a tool; fails by cancellation, or where a model that the tool needs cannot be asked (`ModelCallError`).
@@ -376,16 +374,16 @@ class ToolBox:
         if tool is None:
             known = unknown_key(name, tuple(self._set.tools)).removeprefix("unknown key ")
             raise ToolError(f"there is no tool {known}", "unknown_tool")
-        self._set.schemas[name].check(args)
+        check_arguments(self._set.schemas[name], args)
         return tool
 
     def _duration(self, measured_ms: float | None, started: float) -> float:
         return (self._clock() - started) * 1000.0 if measured_ms is None else measured_ms
 
 
-def _compiled(definition: ToolDefinition) -> ArgumentSchema:
+def _compiled(definition: ToolDefinition) -> JsonSchema:
     try:
-        return ArgumentSchema(definition.parameters)
+        return JsonSchema(definition.parameters)
     except ValueError as error:
         raise ValueError(f"the parameters of the tool {definition.name} are no JSON schema: {error}") from None
 

@@ -23,7 +23,8 @@ from holodeck_action.suite.errors import SourceMark, SuiteError
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.tools import FunctionTool
 from holodeck_action.tools.functions import FunctionTools, load_functions
-from holodeck_action.tools.toolbox import ArgumentSchema, ToolBox, ToolError, ToolResult, ToolSet
+from holodeck_action.tools.schemas import JsonSchema
+from holodeck_action.tools.toolbox import ToolBox, ToolError, ToolResult, ToolSet, check_arguments
 from tests.agents.conversations import run
 from tests.usercode.support import running, wait_until, write
 
@@ -58,7 +59,9 @@ def with_tools(
 
 
 def box(functions: FunctionTools, session: str = "one", timeout_s: float | None = 20.0) -> ToolBox:
-    return ToolBox(functions.tools, max_bytes=MAX_BYTES, timeout_s=timeout_s, clock=time.monotonic, session=session)
+    return ToolBox(
+        ToolSet(functions.tools), max_bytes=MAX_BYTES, timeout_s=timeout_s, clock=time.monotonic, session=session
+    )
 
 
 def once(
@@ -600,19 +603,19 @@ def test_other_results_are_not() -> None:
 
 
 def test_a_pattern_cannot_hold_up_the_run() -> None:
-    schema = ArgumentSchema({"type": "object", "properties": {"a": {"pattern": "^(a|aa)+$"}}})
+    schema = JsonSchema({"type": "object", "properties": {"a": {"pattern": "^(a|aa)+$"}}})
     began = time.monotonic()
     with pytest.raises(ToolError, match="too long or too repetitive"):
-        schema.check({"a": "a" * 60 + "b"})
+        check_arguments(schema, {"a": "a" * 60 + "b"})
     assert time.monotonic() - began < 10
 
 
 def test_a_schema_reads_nothing_from_elsewhere() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.0)
-        schema = ArgumentSchema({"$ref": f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"})
+        schema = JsonSchema({"$ref": f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"})
         with pytest.raises(ToolError, match="refers to what it does not hold"):
-            schema.check({})
+            check_arguments(schema, {})
         with pytest.raises(BlockingIOError):
             server.accept()
 
@@ -636,5 +639,5 @@ def test_what_fits_the_schema_is_what_jsonschema_says(args: dict[str, Any]) -> N
     }
     fits = Draft202012Validator(schema).is_valid(args)
     with nullcontext() if fits else pytest.raises(ToolError) as caught:
-        ArgumentSchema(schema).check(args)
+        check_arguments(JsonSchema(schema), args)
     assert fits or (caught is not None and caught.value.message.isprintable())
