@@ -1,4 +1,4 @@
-"""Five hundred cases of each provider with trouble in nearly a third of the requests: each ends as its trouble says.
+"""Hundreds of cases of each provider with trouble in nearly a third of the requests: each ends as its trouble says.
 
 Which case meets what is drawn before the run, so what every case, every request and every token must come to is known.
 """
@@ -16,13 +16,13 @@ import pytest
 from tests.cli.project import Project
 from tests.llm.models import Answer, FakeModels, Fault, Reply, Request
 
-CASES = 500
+CASES = 250
 SHARE = 0.3
 MOST_PASSING = 2
 """Passing faults of one case: the waits for further tries must end before the turn's deadline."""
 SLOW_CASES = 3
 """Cases that get no answer in time; each takes the whole time of a turn."""
-TURN_S = 8.0
+TURN_S = 5.0
 CONCURRENCY = 32
 KEY = "sk-planted-0815-secret"
 PROVIDERS = ("openai", "azure_openai", "anthropic", "ollama")

@@ -7,9 +7,9 @@ import pytest
 from tests.cli.project import Project
 from tests.github.fake import FakeGitHub
 from tests.github.life import whole_life
-from tests.github.workflow import process
+from tests.github.workflow import InProcess
 
 
 @pytest.mark.timeout(300)
 def test_a_pull_request_lives(hub: FakeGitHub, project: Project) -> None:
-    whole_life(hub, project, process)
+    whole_life(hub, project, InProcess())

@@ -15,7 +15,7 @@ from holodeck_action.results.files import read_record
 from holodeck_action.runner.journal import sealed_line
 from tests.cli.project import Project
 
-CASES = 1000
+CASES = 300
 
 # Each answer is logged: a journaled trial must not be asked again.
 AGENT = """
@@ -42,7 +42,7 @@ def asked(path: Path) -> list[str]:
 
 
 @pytest.fixture
-def thousand(project: Project) -> Project:
+def hundreds(project: Project) -> Project:
     project.numbered(CASES)
     project.policy(target="python:agent:answer")
     project.write("agent.py", AGENT)
@@ -51,18 +51,18 @@ def thousand(project: Project) -> Project:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [7, 8])
-def test_kill_at_random_moments_then_resume_gives_the_undisturbed_record(thousand: Project, seed: int) -> None:
-    log = thousand.folder / "asked"
-    assert thousand.run("run", "-o", "whole", ASKED=str(log)).code == 1
-    undisturbed = canonical_json(read_record(thousand.folder / "whole" / "results.json"))
-    journal = thousand.out / "journal.jsonl"
+def test_kill_at_random_moments_then_resume_gives_the_undisturbed_record(hundreds: Project, seed: int) -> None:
+    log = hundreds.folder / "asked"
+    assert hundreds.run("run", "-o", "whole", ASKED=str(log)).code == 1
+    undisturbed = canonical_json(read_record(hundreds.folder / "whole" / "results.json"))
+    journal = hundreds.out / "journal.jsonl"
     chance = random.Random(seed)
     killed_midway = 0
-    for _ in range(10):
+    for _ in range(4):
         log.unlink(missing_ok=True)
-        for file in thousand.out.glob("*") if thousand.out.exists() else []:
+        for file in hundreds.out.glob("*") if hundreds.out.exists() else []:
             file.unlink()
-        process = thousand.start("run", "-o", "out", "--concurrency", "4", ASKED=str(log))
+        process = hundreds.start("run", "-o", "out", "--concurrency", "4", ASKED=str(log))
         # Moments between the first answers and the last: the run itself says how far it is.
         wanted = chance.randrange(1, CASES)
         limit = time.monotonic() + 60
@@ -73,10 +73,10 @@ def test_kill_at_random_moments_then_resume_gives_the_undisturbed_record(thousan
         finished = journaled(journal)
         killed_midway += 0 < len(finished) < CASES
         log.unlink(missing_ok=True)
-        resumed = thousand.run("run", "-o", "out", "--resume", ASKED=str(log))
+        resumed = hundreds.run("run", "-o", "out", "--resume", ASKED=str(log))
         assert resumed.code == 1
         assert not set(asked(log)) & set(finished)
-        assert canonical_json(read_record(thousand.out / "results.json")) == undisturbed
+        assert canonical_json(read_record(hundreds.out / "results.json")) == undisturbed
         assert not journal.exists()
     assert killed_midway
 

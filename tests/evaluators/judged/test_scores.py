@@ -27,7 +27,7 @@ from tests.llm.models import FakeModels
 from tests.llm.wiring import opened
 
 KEY = "sk-judge"
-TRUTHS = some_truths(50)
+TRUTHS = some_truths(20)
 
 
 @pytest.fixture(scope="module")
