@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint audit bench image-test fields requirements setup clean
+.PHONY: demo check test lint audit bench image-test fields requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -19,6 +19,10 @@ demo: $(VENV)/.installed
 	status=$$?; \
 	echo "exit code $$status (0 all gates pass, 1 a gate is violated); the record is in holodeck-results/demo"; \
 	test $$status -eq 1
+
+# For work in progress: one test of each file.
+check: lint
+	$(BIN)/pytest --quick
 
 test: lint
 	$(BIN)/pytest

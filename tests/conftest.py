@@ -28,6 +28,20 @@ if MEMORY.is_dir() and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC and shutil.d
 os.environ["DEEPEVAL_TELEMETRY_OPT_OUT"] = "1"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="of each file, run the first test that is not slow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        first: dict[Path, pytest.Item] = {}
+        for item in items:
+            if item.get_closest_marker("slow") is None:
+                first.setdefault(item.path, item)
+        config.hook.pytest_deselected(items=[item for item in items if first.get(item.path) is not item])
+        items[:] = first.values()
+
+
 @pytest.fixture
 def project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Project]:
     """An empty project folder; nothing may be written past the streams that the program was given."""

@@ -85,6 +85,7 @@ def asked(request: Request) -> list[tuple[str, int]]:
 
 @pytest.mark.proves("FileInput: type description pages sheet range")
 @pytest.mark.parametrize(("provider", "variable", "more"), PROVIDERS)
+@pytest.mark.slow
 def test_texts_and_images_of_files_are_asked_with_the_input(
     project: Project, models: FakeModels, provider: str, variable: str, more: dict[str, str]
 ) -> None:

@@ -16,6 +16,8 @@ import pytest
 from tests.cli.project import Project
 from tests.llm.models import Answer, FakeModels, Fault, Reply, Request
 
+pytestmark = pytest.mark.slow
+
 CASES = 250
 SHARE = 0.3
 MOST_PASSING = 2

@@ -11,5 +11,6 @@ from tests.github.workflow import InProcess
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_a_pull_request_lives(hub: FakeGitHub, project: Project) -> None:
     whole_life(hub, project, InProcess())

@@ -18,6 +18,8 @@ from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.files import read_results
 from tests.cli.project import Project
 
+pytestmark = pytest.mark.slow
+
 TIMES = int(os.environ.get("CHAOS_TIMES", "1"))
 """So many times the faults of an ordinary run of the tests."""
 THIRDS, RACES = 18, 2

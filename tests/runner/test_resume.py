@@ -51,6 +51,7 @@ def hundreds(project: Project) -> Project:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [7, 8])
+@pytest.mark.slow
 def test_kill_at_random_moments_then_resume_gives_the_undisturbed_record(hundreds: Project, seed: int) -> None:
     log = hundreds.folder / "asked"
     assert hundreds.run("run", "-o", "whole", ASKED=str(log)).code == 1

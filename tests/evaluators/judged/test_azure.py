@@ -65,6 +65,7 @@ def asked(requests: list[Request]) -> list[str]:
     return sorted(shown)
 
 
+@pytest.mark.slow
 def test_requests_and_scores_are_the_librarys_own(
     models: FakeModels, native: tuple[dict[str, list[float]], list[Request]]
 ) -> None:

@@ -19,6 +19,8 @@ from tests.evaluators.judged.preset_judge import PresetJudge, Truth
 from tests.llm.models import Answer, FakeModels, Reply, Request
 
 ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.slow
+
 KEY = "sk-planted-import-2"
 GEVAL = {"type": "geval", "name": "Tone", "criteria": "polite", "evaluation_steps": ["Look."], "threshold": 0.5}
 RAG = {"type": "rag", "metric_type": "answer_relevancy"}

@@ -19,6 +19,8 @@ from tests.llm.models import FakeModels, Request
 from tests.llm.models.values import Reply
 
 ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.slow
+
 KEY = "sk-isolated"
 METRICS: list[dict[str, Any]] = [
     {"type": "geval", "name": "Tone", "criteria": "polite"},

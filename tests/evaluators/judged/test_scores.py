@@ -26,6 +26,8 @@ from tests.llm.judging import Judge, Truth, some_truths
 from tests.llm.models import FakeModels
 from tests.llm.wiring import opened
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-judge"
 TRUTHS = some_truths(20)
 
