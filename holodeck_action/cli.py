@@ -55,23 +55,21 @@ def cli() -> None:
 @RESULTS_FOLDER
 @click.option(
     "--target",
-    help="Who answers: recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model for the suite's own.",
+    help="What answers: recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model (the suite's own).",
 )
-@click.option("--concurrency", type=AT_LEAST_ONE, help="Conversations at a time [default: 10].")
-@click.option("--turn-timeout", type=SECONDS, help="Seconds the agent may take for a turn [default: 60].")
-@click.option("--case-timeout", type=SECONDS, help="Seconds the agent may take for a case [default: 600].")
-@click.option("--run-timeout", type=SECONDS, help="Seconds the whole run may take [default: no limit].")
-@click.option("--max-response-bytes", type=AT_LEAST_ONE, help="Largest answer of a turn [default: 1000000].")
-@click.option(
-    "--max-cost-usd", type=DOLLARS, help="US dollars the model calls of the run may cost [default: no limit]."
-)
-@click.option("--max-tokens", type=COUNT, help="Tokens the model calls of the run may take [default: no limit].")
+@click.option("--concurrency", type=AT_LEAST_ONE, help="Number of conversations at the same time [default: 10].")
+@click.option("--turn-timeout", type=SECONDS, help="Seconds that the agent may take for a turn [default: 60].")
+@click.option("--case-timeout", type=SECONDS, help="Seconds that the agent may take for a case [default: 600].")
+@click.option("--run-timeout", type=SECONDS, help="Seconds that the whole run may take [default: no limit].")
+@click.option("--max-response-bytes", type=AT_LEAST_ONE, help="Size limit of one answer, in bytes [default: 1000000].")
+@click.option("--max-cost-usd", type=DOLLARS, help="US dollars that the model calls may cost [default: no limit].")
+@click.option("--max-tokens", type=COUNT, help="Tokens that the model calls may use [default: no limit].")
 @click.option("--repeat", type=AT_LEAST_ONE, help="Trials of each case.")
 @click.option("--min-pass", type=AT_LEAST_ONE, help="Trials of each case that must pass.")
 @gate_options
 @click.option("--case", "case_globs", multiple=True, metavar="GLOB", help="Run only cases whose id or name matches.")
 @click.option("--tag", "tags", multiple=True, help="Run only cases with this tag.")
-@click.option("--limit", type=AT_LEAST_ONE, help="Run only the first N of the chosen cases.")
+@click.option("--limit", type=AT_LEAST_ONE, help="Run only the first N of the selected cases.")
 @click.option(
     "--failed-from",
     type=PATH,
@@ -80,7 +78,7 @@ def cli() -> None:
 )
 @click.option("--resume", is_flag=True, help="Continue an interrupted run from the journal in the output directory.")
 @click.option("--allow-empty", is_flag=True, help="Accept a suite without cases.")
-@call_options(cached="answers of models", planned="what would be asked and what it may cost")
+@call_options(cached="model answers", planned="the planned calls and their price")
 @report_options
 @click.pass_obj
 def run(caller: Caller, /, suites: tuple[str, ...], **options: Any) -> int:
@@ -191,18 +189,18 @@ def decide(
 @click.argument("results", type=PATH)
 @click.argument("suite", default="agent.yaml", metavar="[SUITE]")
 @RESULTS_FOLDER
-@click.option("--concurrency", type=AT_LEAST_ONE, help="Conversations judged at a time [default: 10].")
-@click.option("--run-timeout", type=SECONDS, help="Seconds it may take [default: no limit].")
+@click.option("--concurrency", type=AT_LEAST_ONE, help="Number of conversations judged at the same time [default: 10].")
+@click.option("--run-timeout", type=SECONDS, help="Seconds that it may take [default: no limit].")
 @judge_limits
 @gate_options
-@click.option("--resume", is_flag=True, help="Continue where an interrupted call left the output directory.")
-@call_options(cached="verdicts of judges", planned="what judges would be asked")
+@click.option("--resume", is_flag=True, help="Continue an interrupted call from the journal in the output directory.")
+@call_options(cached="verdicts of judges", planned="the planned calls of judges")
 @report_options
 @click.pass_obj
 def rejudge(caller: Caller, /, results: GivenPath, suite: str, **options: Any) -> int:
     """Grade the stored answers of RESULTS (a results.json) again, by the current metrics and judges of SUITE.
 
-    The agent is not run. Every case of RESULTS must ask in SUITE what it asked then.
+    The agent is not run. Every case of RESULTS must have the same question and expectation in SUITE.
 
     \b
     Examples:
@@ -242,23 +240,25 @@ def rejudge(caller: Caller, /, results: GivenPath, suite: str, **options: Any) -
 @click.argument("labels", type=PATH, metavar="LABELS.csv")
 @click.argument("suite", required=False, metavar="[SUITE]")
 @click.option("--metric", help="Name of the metric that the labels are about [default: the only one with a judge].")
-@click.option("--results", type=PATH, help="Take answers and verdicts from this results.json; ask nobody.")
-@click.option("--threshold", type=RATE, help="Score that decides, for humans and judge [default: the metric's].")
+@click.option("--results", type=PATH, help="Take answers and verdicts from this results.json; call no model.")
+@click.option("--threshold", type=RATE, help="Passing score for people and judge [default: the metric's].")
 @click.option(
     "--format", "form", type=click.Choice(["console", "markdown", "json"]), default="console", show_default=True
 )
 @click.option("-o", "--output-dir", type=PATH, help="Write judge-card.json here.")
-@click.option("--min-agreement-lower-bound", type=RATE, help="Lower end of the agreement's 95 % interval to reach.")
-@click.option("--min-kappa-lower-bound", type=RATE, help="Lower end of the 95 % interval of Cohen's κ to reach.")
-@click.option("--concurrency", type=AT_LEAST_ONE, help="Answers judged at a time [default: 10].")
+@click.option(
+    "--min-agreement-lower-bound", type=RATE, help="Lowest accepted lower end of the agreement's 95 % interval."
+)
+@click.option("--min-kappa-lower-bound", type=RATE, help="Lowest accepted lower end of κ's 95 % interval.")
+@click.option("--concurrency", type=AT_LEAST_ONE, help="Number of answers judged at the same time [default: 10].")
 @judge_limits
-@call_options(cached="verdicts of judges", planned="what judges would be asked")
+@call_options(cached="verdicts of judges", planned="the planned calls of judges")
 @click.pass_obj
 def calibrate(caller: Caller, /, **options: Any) -> int:
-    """Compare a judge with the labels of humans in LABELS.csv, and write what its verdicts are worth.
+    """Compare a judge with the labels of people in LABELS.csv, and report how well they agree.
 
-    Judged are the labelled answers, by a metric of SUITE (default: agent.yaml); with --results the verdicts of a record
-    count, and nobody is asked.
+    A metric of SUITE (default: agent.yaml) judges the labelled answers. With --results the verdicts come from a record,
+    and no model is called.
 
     \b
     Examples:
@@ -280,9 +280,9 @@ def calibrate(caller: Caller, /, **options: Any) -> int:
     default="console",
     show_default=True,
 )
-@click.option("--canonical", is_flag=True, help="Leave out what differs between runs: the same record, the same bytes.")
+@click.option("--canonical", is_flag=True, help="Omit values that differ between runs: equal records give equal bytes.")
 @click.option("-o", "--output", "file", type=PATH, metavar="FILE", help="Write the report here.")
-@click.option("--template", type=PATH, help="Make the Markdown report with this Jinja template.")
+@click.option("--template", type=PATH, help="Render the Markdown report with this Jinja template.")
 @click.pass_obj
 def report(caller: Caller, /, results: GivenPath, **showing: Any) -> int:
     """Show RESULTS (a results.json) in a format, without running anything.
@@ -298,9 +298,9 @@ def report(caller: Caller, /, results: GivenPath, **showing: Any) -> int:
 @click.argument("results", nargs=-1, required=True, type=PATH)
 @click.pass_obj
 def verify(caller: Caller, results: tuple[GivenPath, ...]) -> int:
-    """Compute the text scores of RESULTS (results.json files, or folders of them) again, by the reference libraries.
+    """Recompute the text scores of RESULTS (results.json files, or folders of them) with the reference libraries.
 
-    BLEU by sacreBLEU, ROUGE by rouge-score, METEOR by NLTK. A score that differs by more than 1e-12 is named.
+    BLEU with sacreBLEU, ROUGE with rouge-score, METEOR with NLTK. Each score that differs by more than 1e-12 is listed.
 
     Exit code 0: all are equal; 1: one differs, or none could be computed again; 2: RESULTS cannot be used.
     """
@@ -319,19 +319,19 @@ def verify(caller: Caller, results: tuple[GivenPath, ...]) -> int:
     type=click.Choice(["always", "changes", "failures", "off"]),
     help="When to write the comment [default: always].",
 )
-@click.option("--comment-id", help="Tells this comment from others on the same pull request.")
-@click.option("--check/--no-check", default=None, help="Write a check run [default: yes]; no personal token can.")
+@click.option("--comment-id", help="Distinguishes this comment from others on the same pull request.")
+@click.option("--check/--no-check", default=None, help="Write a check run [default: yes]; a personal token cannot.")
 @click.option("--check-name", help="Name of the check run.")
 @click.option(
     "--check-fail-on",
     type=click.Choice(["violation", "never"]),
-    help="When the check run fails: violation, for every verdict but passed [default], or never.",
+    help="When the check run fails: violation, for every verdict except passed [default], or never.",
 )
 @click.option(
     "--review", type=click.Choice(["off", "failures"]), help="Review comments on changed lines [default: off]."
 )
 @click.option("--require-publish", is_flag=True, help="End with exit code 5 when something could not be published.")
-@click.option("--template", type=PATH, help="Make the comment with this Jinja template.")
+@click.option("--template", type=PATH, help="Render the comment with this Jinja template.")
 @click.option(
     "--fail-on",
     type=click.Choice(["violation", "never"]),
@@ -367,9 +367,9 @@ def publish(caller: Caller, /, results: tuple[str, ...], **options: Any) -> int:
 @click.argument("folder", type=PATH, default=".", metavar="[DIR]")
 @click.pass_obj
 def init(caller: Caller, folder: GivenPath) -> int:
-    """Write what DIR (default: here) lacks: a suite that runs with a stand-in agent, its policy file, a workflow.
+    """Write the files that DIR (default: here) lacks: a suite with a small agent, its policy file, a workflow.
 
-    No file that exists is touched. A suite that is there gets a policy file and a workflow.
+    Existing files are not changed. An existing suite gets a policy file and a workflow.
     """
     from holodeck_action.commands.init import initialise
 

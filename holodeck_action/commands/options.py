@@ -124,9 +124,11 @@ reach_options = options_added(
         multiple=True,
         type=PATH,
         metavar="DIR",
-        help="Let suites read files below this folder, too.",
+        help="Let suites also read files below this folder.",
     ),
-    click.option("--allow-plain-http", is_flag=True, help="Let keys go to other machines over http://, unencrypted."),
+    click.option(
+        "--allow-plain-http", is_flag=True, help="Allow keys to be sent to other machines over http://, unencrypted."
+    ),
 )
 """The options by which suites may do more than what lies in their checkout."""
 
@@ -139,25 +141,27 @@ RESULTS_FOLDER = click.option(
 
 gate_options = options_added(
     click.option("--min-pass-rate", type=RATE, help="Share of cases that must pass [default: 1.0]."),
-    click.option("--min-pass-rate-lower-bound", type=RATE, help="Lower end of the pass rate's 95 % interval to reach."),
-    click.option("--min-completeness", type=RATE, help="Share of evaluations that must happen [default: 1.0]."),
+    click.option(
+        "--min-pass-rate-lower-bound", type=RATE, help="Lowest accepted lower end of the pass rate's 95 % interval."
+    ),
+    click.option("--min-completeness", type=RATE, help="Share of planned evaluations that must happen [default: 1.0]."),
     click.option("--max-errors", type=COUNT, help="Cases that may end in error."),
-    click.option("--max-flaky", type=COUNT, help="Cases that may both pass and fail over their trials."),
+    click.option("--max-flaky", type=COUNT, help="Cases that may have both passing and failing trials."),
 )
 """The options that set gates."""
 
 judge_limits = options_added(
-    click.option("--max-cost-usd", type=DOLLARS, help="US dollars the judges may cost [default: no limit]."),
-    click.option("--max-tokens", type=COUNT, help="Tokens the judges may take [default: no limit]."),
+    click.option("--max-cost-usd", type=DOLLARS, help="US dollars that the judges may cost [default: no limit]."),
+    click.option("--max-tokens", type=COUNT, help="Tokens that the judges may use [default: no limit]."),
 )
 """The options that limit what judges may take where nobody else is asked."""
 
 report_options = options_added(
-    click.option("--template", type=PATH, help="Make report.md with this Jinja template."),
+    click.option("--template", type=PATH, help="Render report.md with this Jinja template."),
     click.option(
         "--fail-on",
         type=click.Choice(["violation", "never"]),
-        help="When to end with an exit code: violation, for every verdict but passed [default], or never.",
+        help="When to end with an exit code: violation, for every verdict except passed [default], or never.",
     ),
 )
 """The options of a run's report and exit code."""
@@ -173,7 +177,7 @@ def call_options(*, cached: str, planned: str) -> Callable[[Command], Command]:
     return options_added(
         ENV_FILE,
         reach_options,
-        click.option("--record", type=PATH, metavar="DIR", help="Keep every model call here."),
+        click.option("--record", type=PATH, metavar="DIR", help="Record every model call here."),
         click.option(
             "--replay",
             type=PATH,
