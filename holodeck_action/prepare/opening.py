@@ -241,10 +241,18 @@ def model_environment(item: Prepared) -> Mapping[str, str]:
 def _own_agent(
     item: Prepared, redactor: Redactor, wire: Wire, files: CaseFiles | None, imported: ImportedFiles
 ) -> OwnAgent:
-    from holodeck_action.targets.own import Limits, build_own
+    from holodeck_action.targets.own import build_own
 
-    limits = Limits(item.settings.turn_timeout_s, item.settings.max_response_bytes)
-    return build_own(item.suite, model_environment(item), limits, wire, redactor, files, imported)
+    return build_own(
+        item.suite,
+        model_environment(item),
+        wire,
+        redactor,
+        turn_s=item.settings.turn_timeout_s,
+        max_bytes=item.settings.max_response_bytes,
+        files=files,
+        imported=imported,
+    )
 
 
 def _judges(item: Prepared, wire: Wire) -> Judges:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import Conversation, Reply, Session
+from holodeck_action.targets.protocol import Agent, Conversation, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
 from holodeck_action.text.plain import excerpt
@@ -18,16 +18,13 @@ from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.lines import LineProcess
 
 
-class CommandAgent:
+class CommandAgent(Agent):
     """Asks a command that reads one JSON line per turn and answers each with one JSON line.
 
     The request is `{case, name, trial, turn, input, messages, files, turn_config}` (see `Conversation.request`), the
     answer is the reply mapping or a JSON text. The process starts in the suite's folder without a shell; its end of
     input is the end of the conversation.
     """
-
-    notices: tuple[str, ...] = ()
-    silent_on_tools: str | None = None
 
     def __init__(self, command: str, folder: Path, environ: Mapping[str, str], max_bytes: int) -> None:
         """Check that the command can be started.
@@ -68,9 +65,6 @@ class CommandAgent:
                 f"the command {excerpt(self._arguments[0])} cannot be started: {reason}", "cannot_start"
             ) from None
         return CommandSession(process, Conversation(case, trial), self._max_bytes)
-
-    async def close(self) -> None:
-        """Conversations share nothing."""
 
     def _check_program(self, program: str) -> None:
         if "/" in program:

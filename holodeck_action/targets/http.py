@@ -277,9 +277,6 @@ class HttpSession(Session):
         self._conversation.add(turn, reply.response)
         return reply
 
-    async def close(self) -> None:
-        """Connections belong to the agent."""
-
 
 def _secrets(url: str, headers: Mapping[str, str]) -> set[str]:
     """What a service may repeat and no message may: header values, user and password, query values."""

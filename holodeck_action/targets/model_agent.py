@@ -21,7 +21,7 @@ from holodeck_action.results.record import Usage
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.answer_format import AnswerFormat
 from holodeck_action.targets.case_files import CaseFiles, message_with_files
-from holodeck_action.targets.protocol import Attempt, Reply, Session
+from holodeck_action.targets.protocol import Agent, Attempt, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.targets.runner_block import RunnerSettings
 from holodeck_action.tools.toolbox import ToolBox, ToolSet
@@ -55,13 +55,15 @@ class Spending:
         return over
 
 
-class ModelAgent:
+class ModelAgent(Agent):
     """Asks the suite's model, and gives it the results of the tools it calls until it answers.
 
     Every turn sends the instructions, the conversation so far and the turn's input; a turn that failed leaves nothing
     in the conversation. An empty answer and a refusal are answers, and so is one cut off at `max_tokens`, unless an
     answer must fit a schema.
     """
+
+    notices: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -109,9 +111,7 @@ class ModelAgent:
         self._settings = settings or RunnerSettings()
         of_fallback = () if self._fallback is None else self._fallback.notices
         plans = (plan,) if fallback is None else (plan, fallback)
-        self.notices: tuple[str, ...] = tuple(
-            dict.fromkeys((*self._model.notices, *of_fallback, *_unlimited(self._settings, plans)))
-        )
+        self.notices = tuple(dict.fromkeys((*self._model.notices, *of_fallback, *_unlimited(self._settings, plans))))
         self._answers = answers
         self._max_tokens: int | None = plan.settings.get("max_tokens")
         self._instructions = instructions
@@ -119,8 +119,7 @@ class ModelAgent:
         self._turn_s = turn_s
         self._monotonic = monotonic
         self._tools = tools
-        self._ended = ended
-        self.silent_on_tools: str | None = None
+        self.ended = ended
         self._files = files
         self._opened = count(1)
 
@@ -138,14 +137,6 @@ class ModelAgent:
             tool_s = None if self._turn_s is None else _TOOL_SHARE * self._turn_s
             box = ToolBox(self._tools, max_bytes=self._max_bytes, timeout_s=tool_s, clock=self._monotonic, session=name)
         return ModelSession(self, trial, name, box)
-
-    async def close(self) -> None:
-        """Connections belong to the wire."""
-
-    async def end(self, session: str) -> None:
-        """End what a conversation held."""
-        if self._ended is not None:
-            await self._ended(session)
 
     async def answer(
         self, history: list[ModelMessage], turn: Turn, trial: int, tools: ToolBox | None, spending: Spending
@@ -288,4 +279,5 @@ class ModelSession(Session):
 
     async def close(self) -> None:
         """End the processes of the tools; connections belong to the wire."""
-        await self._agent.end(self._name)
+        if self._agent.ended is not None:
+            await self._agent.ended(self._name)

@@ -8,7 +8,8 @@ import importlib.util
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.pauses import apart, uncharged
@@ -33,29 +34,6 @@ from holodeck_action.tools.toolbox import Tool, Toolkit, ToolSet
 from holodeck_action.workers.process import Imported
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one answer may take: seconds of a turn, and bytes of a reply."""
-
-    turn_s: float
-    max_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What tools are built from: the suite, its model, the wire, the job's environment and what masks its secrets.
-
-    `imported` is told which files of the checkout the tools' processes have imported.
-    """
-
-    suite: Suite
-    plan: ModelPlan
-    wire: Wire
-    environ: Mapping[str, str]
-    redactor: Redactor
-    imported: Imported
-
-
 class OwnAgent:
     """The model agent with the tools that it holds.
 
@@ -65,13 +43,11 @@ class OwnAgent:
 
     silent_on_tools: str | None = None
 
-    def __init__(
-        self, build: Callable[[ToolSet | None], ModelAgent], toolkits: Sequence[Toolkit], settings: RunnerSettings
-    ) -> None:
+    def __init__(self, build: Callable[..., ModelAgent], toolkits: Sequence[Toolkit], settings: RunnerSettings) -> None:
         """Prepare; nothing is started yet.
 
         Args:
-            build: builds the model agent for its tools, None for no tools.
+            build: builds the model agent for `tools`, and for who is told that a conversation has `ended`.
             toolkits: the suite's tools, by kind.
             settings: say which tools the model is given.
         """
@@ -140,7 +116,7 @@ class OwnAgent:
                 task.cancel()
         permitted = self._settings.permitted(tools)
         try:
-            agent = self._build(ToolSet(permitted) if permitted else None)
+            agent = self._build(tools=ToolSet(permitted) if permitted else None, ended=self.end)
         except (TargetError, ValueError) as error:
             raise AgentError(str(error), "tool_unavailable") from error
         self._model_notices = (*self._settings.notices(tools), *agent.notices)
@@ -185,9 +161,11 @@ def instructions_of(suite: Suite) -> str:
 def build_own(
     suite: Suite,
     environ: Mapping[str, str],
-    limits: Limits,
     wire: Wire,
     redactor: Redactor,
+    *,
+    turn_s: float,
+    max_bytes: int,
     files: CaseFiles | None = None,
     imported: Imported = lambda files: None,
 ) -> OwnAgent:
@@ -197,9 +175,10 @@ def build_own(
         suite: the suite.
         environ: the job's environment: keys and addresses (see `environment_of`); tools see it without the job's
             tokens.
-        limits: what one answer may take.
         wire: carries the model calls; closed by who made it.
         redactor: masks secrets in what is recorded.
+        turn_s: seconds that a turn may take.
+        max_bytes: most bytes of one reply.
         files: reads the files of cases; closed by who made it. None where no case has any.
         imported: told which files of the checkout its functions have imported.
 
@@ -218,30 +197,26 @@ def build_own(
         plan, fallback = _plans(suite, settings, environ)
         if wire.limits_cost:
             check_price(plan)
-        toolkits = list(_toolkits(Means(suite, plan, wire, environ, redactor, imported)))
+        toolkits = list(_toolkits(suite, plan, wire, environ, redactor, imported))
     except ModelConfigError as error:
         raise TargetError(str(error)) from error
     except SuiteError as error:
         raise TargetError("; ".join(str(problem) for problem in error.problems)) from error
 
-    def build(tools: ToolSet | None) -> ModelAgent:
-        return ModelAgent(
-            plan,
-            wire,
-            instructions,
-            max_bytes=limits.max_bytes,
-            turn_s=limits.turn_s,
-            monotonic=time.monotonic,
-            tools=tools,
-            ended=agent.end,
-            settings=settings,
-            answers=answers,
-            fallback=fallback,
-            files=files,
-        )
-
-    agent = OwnAgent(build, toolkits, settings)
-    return agent
+    build = partial(
+        ModelAgent,
+        plan,
+        wire,
+        instructions,
+        max_bytes=max_bytes,
+        turn_s=turn_s,
+        monotonic=time.monotonic,
+        settings=settings,
+        answers=answers,
+        fallback=fallback,
+        files=files,
+    )
+    return OwnAgent(build, toolkits, settings)
 
 
 def check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -269,7 +244,7 @@ def check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
         await agent.close()
         await wire.close()
 
-    asyncio.run(close(build_own(suite, Keyless(environ), Limits(1.0, 1), wire, redactor)))
+    asyncio.run(close(build_own(suite, Keyless(environ), wire, redactor, turn_s=1.0, max_bytes=1)))
     return missing
 
 
@@ -291,45 +266,46 @@ def _prompts(suite: Suite) -> Iterator[PromptTool]:
     return (tool for tool in suite.agent.tools or () if isinstance(tool, PromptTool))
 
 
-def _toolkits(means: Means) -> Iterator[Toolkit]:
+def _toolkits(
+    suite: Suite, plan: ModelPlan, wire: Wire, environ: Mapping[str, str], redactor: Redactor, imported: Imported
+) -> Iterator[Toolkit]:
     """Yield the suite's tools by kind; each kind's module is imported only where it is used.
 
     Raises:
         SuiteError, TargetError, ModelConfigError: tools that cannot be used.
     """
-    suite = means.suite
     tools = suite.agent.tools or ()
     if any(isinstance(tool, FunctionTool) for tool in tools):
         yield asyncio.run(
             load_functions(
                 tools,
                 folder=suite.folder,
-                environ=means.environ,
+                environ=environ,
                 cwd=suite.checkout.cwd,
                 clock=time.monotonic,
                 marks=suite.tool_marks,
-                imported=means.imported,
+                imported=imported,
             )
         )
     if any(isinstance(tool, MCPTool) for tool in tools):
         from holodeck_action.tools.mcp_tools import McpServers
 
-        yield McpServers(tools, checkout=suite.checkout, environ=means.environ, redactor=means.redactor)
+        yield McpServers(tools, checkout=suite.checkout, environ=environ, redactor=redactor)
     if any(isinstance(tool, VectorstoreTool) for tool in tools):
         from holodeck_action.tools.vectorstore import VectorStores
 
-        yield VectorStores(suite, means.environ, means.wire)
+        yield VectorStores(suite, environ, wire)
     if any(isinstance(tool, HierarchicalDocumentTool) for tool in tools):
         from holodeck_action.tools.hierarchical import HierarchicalDocuments
 
-        yield HierarchicalDocuments(suite, means.plan, means.environ, means.wire)
+        yield HierarchicalDocuments(suite, plan, environ, wire)
     if any(_prompts(suite)):
         yield PromptTools(
             tools,
             checkout=suite.checkout,
-            plan=means.plan,
-            environ=means.environ,
-            clients=means.wire,
+            plan=plan,
+            environ=environ,
+            clients=wire,
             marks=suite.tool_marks,
         )
 

@@ -65,8 +65,8 @@ class Session(Protocol):
         return Attempt()
 
     async def close(self) -> None:
-        """Release everything the conversation holds; safe after a failed or cancelled `send`."""
-        ...
+        """Release everything the conversation holds; safe after a failed or cancelled `send`. Most hold nothing."""
+        return
 
 
 class Agent(Protocol):
@@ -75,12 +75,12 @@ class Agent(Protocol):
     @property
     def notices(self) -> tuple[str, ...]:
         """What the reader should know about the target itself, each one sentence; known once the agent is built."""
-        ...
+        return ()
 
     @property
     def silent_on_tools(self) -> str | None:
         """Why no reply of the target can say anything of tool calls; None where replies may. Known once it is built."""
-        ...
+        return None
 
     async def open(self, case: Case, trial: int) -> Session:
         """Start a conversation for one trial of one case.
@@ -91,8 +91,8 @@ class Agent(Protocol):
         ...
 
     async def close(self) -> None:
-        """Release what all conversations share."""
-        ...
+        """Release what all conversations share. Most share nothing."""
+        return
 
 
 class Conversation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import Conversation, Reply, Session
+from holodeck_action.targets.protocol import Agent, Conversation, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.text.plain import cut_before
 from holodeck_action.workers.errors import UserCodeError
@@ -14,16 +14,13 @@ _OUTPUT_SHOWN = 4096
 """Characters of what a failed call printed that its error keeps: the last ones."""
 
 
-class PythonAgent:
+class PythonAgent(Agent):
     """Asks `module.path:callable`, sync or async.
 
     The callable gets the conversation, `[{role: user|assistant, content: text}]`, whose last message is the turn's
     input, and returns a text or the reply mapping. Turns of one conversation may run in different processes: what has
     been said is all a turn can rely on.
     """
-
-    notices: tuple[str, ...] = ()
-    silent_on_tools: str | None = None
 
     def __init__(self, reference: str, pool: WorkerPool, max_bytes: int) -> None:
         """Prepare the agent; the callable is imported when a turn is about to be asked.
@@ -40,9 +37,6 @@ class PythonAgent:
     async def open(self, case: Case, trial: int) -> PythonSession:
         """Start a conversation."""
         return PythonSession(self._reference, self._pool, Conversation(case, trial), self._max_bytes)
-
-    async def close(self) -> None:
-        """Conversations share nothing but the pool."""
 
 
 class PythonSession(Session):
@@ -79,9 +73,6 @@ class PythonSession(Session):
             ) from None
         self._conversation.add(turn, reply.response)
         return reply
-
-    async def close(self) -> None:
-        """Nothing is held between turns."""
 
 
 def _agent_error(error: UserCodeError) -> AgentError:

@@ -118,9 +118,6 @@ class RecordedSession(Session):
         """Look up the answer to one turn."""
         return self._agent.answer(self._case, self._trial, turn.index)
 
-    async def close(self) -> None:
-        """A conversation holds nothing of its own."""
-
 
 class _Index:
     """Which row answers which turn of which trial, and what is wrong with the others."""
