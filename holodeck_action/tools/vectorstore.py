@@ -21,7 +21,7 @@ from holodeck_action.suite.values import Suite
 from holodeck_action.tools.documents.reader import DocumentReader
 from holodeck_action.tools.knowledge.chunking import CHUNK_OVERLAP, CHUNK_SIZE, chunk_text
 from holodeck_action.tools.knowledge.ranking import VectorIndex
-from holodeck_action.tools.knowledge.records import RecordError, RecordLayout, read_records, shown_fields
+from holodeck_action.tools.knowledge.records import RecordError, delimiter_of, read_records, shown_fields
 from holodeck_action.tools.knowledge.source_files import SourceFile, source_text
 from holodeck_action.tools.searching import (
     EMBEDDINGS,
@@ -161,13 +161,16 @@ class VectorStores(DocumentTools):
             texts = await asyncio.gather(*(source_text(file, reader) for file in files))
         except AgentError as error:
             raise AgentError(f"tools.{entry.name}.source: {error.message}", error.code, error.context) from error
-        layout = _layout(entry)
         alone = (self._suite.folder / entry.source).is_file()
         passages: list[Passage] = []
         for file, text in zip(files, texts, strict=True):
             try:
-                found = _of_text(file, text, entry) if layout is None else _of_records(file, text, layout, alone)
-                if file.name in self._ambiguous and not (alone and layout is not None):
+                found = (
+                    _of_records(file, text, entry, alone)
+                    if entry.vector_field is not None
+                    else _of_text(file, text, entry)
+                )
+                if file.name in self._ambiguous and not (alone and entry.vector_field is not None):
                     found = (replace(passage, id=told_apart(entry, passage.id)) for passage in found)
                 passages += await asyncio.to_thread(list, found)
             except RecordError as error:
@@ -225,8 +228,8 @@ def _check(entry: VectorstoreTool, suite: Suite) -> None:
     if entry.chunk_overlap is not None and entry.chunk_overlap >= size:
         message = f"{entry.chunk_overlap} is not less than chunk_size ({size}): a chunk must go on where the last ended"
         raise at_tool(suite, entry.name, "chunk_overlap", message)
-    delimiter = _delimiter("," if entry.delimiter is None else entry.delimiter)
-    if len(delimiter) != 1 or delimiter in '"\r\n':
+    delimiter = delimiter_of(entry)
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise at_tool(suite, entry.name, "delimiter", "must be one character, and neither a quote nor a line break")
     check_name(entry, suite)
 
@@ -241,26 +244,6 @@ def _notices(entry: VectorstoreTool, suite: Suite, others: Sequence[str]) -> Ite
         yield f"tools.{entry.name}: {', '.join(written)} {verb} not used {reason}"
 
 
-def _delimiter(written: str) -> str:
-    return "\t" if written == "\\t" else written
-
-
-def _layout(entry: VectorstoreTool) -> RecordLayout | None:
-    fields = entry.vector_field
-    if fields is None or entry.id_field is None:
-        return None
-    return RecordLayout(
-        (fields,) if isinstance(fields, str) else tuple(fields),
-        entry.id_field,
-        None if entry.meta_fields is None else tuple(entry.meta_fields),
-        entry.record_path,
-        entry.record_prefix or "",
-        entry.meta_prefix or "",
-        entry.field_separator,
-        None if entry.delimiter is None else _delimiter(entry.delimiter),
-    )
-
-
 def _of_text(file: SourceFile, text: str, entry: VectorstoreTool) -> Iterator[Passage]:
     size = CHUNK_SIZE if entry.chunk_size is None else entry.chunk_size
     overlap = min(CHUNK_OVERLAP, size - 1) if entry.chunk_overlap is None else entry.chunk_overlap
@@ -268,9 +251,9 @@ def _of_text(file: SourceFile, text: str, entry: VectorstoreTool) -> Iterator[Pa
         yield Passage(f"{file.name}#{number}", file.name, piece, piece, {})
 
 
-def _of_records(file: SourceFile, text: str, layout: RecordLayout, alone: bool) -> Iterator[Passage]:
+def _of_records(file: SourceFile, text: str, entry: VectorstoreTool, alone: bool) -> Iterator[Passage]:
     """Yield the records of a file; those of a source that is one file (`alone`) keep their own ids."""
-    for record in read_records(text, file.suffix, layout):
+    for record in read_records(text, file.suffix, entry):
         further = shown_fields(record.metadata)
         shown = f"{record.text}\n{further}" if further else record.text
         name = record.id if alone else f"{file.name}#{record.id}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holodeck_action.suite.errors import quoted
+from holodeck_action.suite.tools import VectorstoreTool
 from holodeck_action.text.json_values import kind_of, parse_json
 from holodeck_action.text.plain import excerpt
 
@@ -21,32 +22,6 @@ _DELIMITERS = ",;\t|"
 
 class RecordError(ValueError):
     """A file of records that cannot be used; the message names the record."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordLayout:
-    """Where the parts of a record are. Names of fields may lead into nested objects: `details.title`.
-
-    Attributes:
-        vector_fields: fields whose texts are joined and embedded.
-        id_field: field with the record's id.
-        meta_fields: fields that are shown after the text, of the record or of an object around it; None for all other
-            fields of the record.
-        record_path: keys that lead to the list of records in JSON, joined by dots; None where the file is that list.
-        record_prefix: put before the names of the record's own fields where they are shown.
-        meta_prefix: put before the names of fields of an object around the record.
-        separator: put between the texts of several vector fields.
-        delimiter: between the cells of CSV; None to find it in the first line. TSV has tabs.
-    """
-
-    vector_fields: tuple[str, ...]
-    id_field: str
-    meta_fields: tuple[str, ...] | None = None
-    record_path: str | None = None
-    record_prefix: str = ""
-    meta_prefix: str = ""
-    separator: str = "\n"
-    delimiter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +39,27 @@ class Record:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_records(text: str, suffix: str, layout: RecordLayout) -> list[Record]:
+def read_records(text: str, suffix: str, entry: VectorstoreTool) -> list[Record]:
     """Read the records of a file.
+
+    Names of fields may lead into nested objects: `details.title`. Without `meta_fields` all other fields of a record
+    are its metadata; without `record_path` a JSON file is the list of records; without `delimiter` it is found in the
+    first line of CSV, and TSV has tabs.
 
     Args:
         text: what the file holds.
         suffix: the end of its name in lower case, one of `KINDS`.
-        layout: where their parts are.
+        entry: a tool with `vector_field`, which says where their parts are.
 
     Raises:
         RecordError: the file is not of its kind, a record lacks an id or a text, or no record has one of `meta_fields`.
     """
     try:
-        rows = list(_rows(text, suffix, layout))
+        rows = list(_rows(text, suffix, entry))
     except RecursionError:
         raise RecordError("it is nested too deeply") from None
-    records = [_record(number, row, around, layout) for number, (row, around) in enumerate(rows, 1)]
-    for name in layout.meta_fields or ():
+    records = [_record(number, row, around, entry) for number, (row, around) in enumerate(rows, 1)]
+    for name in entry.meta_fields or ():
         if records and not any(_found(name, (row, *around)) for row, around in rows):
             raise RecordError(f"no record has the field {quoted(name)} of meta_fields{_fields(rows[0][0])}")
     return records
@@ -90,12 +69,12 @@ _Row = tuple[Mapping[str, Any], tuple[Mapping[str, Any], ...]]
 """A record and the objects around it, the nearest first."""
 
 
-def _rows(text: str, suffix: str, layout: RecordLayout) -> Iterator[_Row]:
+def _rows(text: str, suffix: str, entry: VectorstoreTool) -> Iterator[_Row]:
     if suffix in (".csv", ".tsv"):
-        for row in _table(text, "\t" if suffix == ".tsv" else layout.delimiter):
+        for row in _table(text, "\t" if suffix == ".tsv" else delimiter_of(entry)):
             yield row, ()
         return
-    path = layout.record_path.split(".") if layout.record_path else []
+    path = entry.record_path.split(".") if entry.record_path else []
     if suffix == ".json":
         try:
             yield from _objects(parse_json(text), path, ())
@@ -125,6 +104,16 @@ def _objects(value: Any, path: Sequence[str], around: tuple[Mapping[str, Any], .
         yield from _objects(value[path[0]], path[1:], (value, *around))
 
 
+def delimiter_of(entry: VectorstoreTool) -> str | None:
+    """Return what stands between the cells of CSV; None to find it."""
+    return "\t" if entry.delimiter == "\\t" else entry.delimiter
+
+
+def _vector_fields(entry: VectorstoreTool) -> list[str]:
+    fields = entry.vector_field or []
+    return [fields] if isinstance(fields, str) else fields
+
+
 def _table(text: str, delimiter: str | None) -> Iterator[dict[str, str]]:
     if delimiter is None:
         first = text.lstrip("\r\n").partition("\n")[0]
@@ -147,17 +136,21 @@ def _table(text: str, delimiter: str | None) -> Iterator[dict[str, str]]:
         raise RecordError(f"line {reader.line_num}: {error}") from None
 
 
-def _record(number: int, row: Mapping[str, Any], around: tuple[Mapping[str, Any], ...], layout: RecordLayout) -> Record:
+def _record(
+    number: int, row: Mapping[str, Any], around: tuple[Mapping[str, Any], ...], entry: VectorstoreTool
+) -> Record:
     texts = []
-    for name in layout.vector_fields:
+    for name in _vector_fields(entry):
         found = _found(name, (row,))
         if found is None:
             raise RecordError(f"record {number} has no field {quoted(name)} (vector_field){_fields(row)}")
         if shown := _shown(found[0]).strip():
             texts.append(shown)
     if not texts:
-        raise RecordError(f"record {number} has no text in {' and '.join(map(quoted, layout.vector_fields))}")
-    return Record(_identity(number, row, layout.id_field), layout.separator.join(texts), _metadata(row, around, layout))
+        raise RecordError(f"record {number} has no text in {' and '.join(map(quoted, _vector_fields(entry)))}")
+    return Record(
+        _identity(number, row, str(entry.id_field)), entry.field_separator.join(texts), _metadata(row, around, entry)
+    )
 
 
 def _identity(number: int, row: Mapping[str, Any], name: str) -> str:
@@ -170,16 +163,16 @@ def _identity(number: int, row: Mapping[str, Any], name: str) -> str:
     return str(value).strip()
 
 
-def _metadata(row: Mapping[str, Any], around: tuple[Mapping[str, Any], ...], layout: RecordLayout) -> dict[str, Any]:
-    if layout.meta_fields is None:
-        taken = {*layout.vector_fields, layout.id_field}
-        return {f"{layout.record_prefix}{name}": row[name] for name in row if name not in taken}
+def _metadata(row: Mapping[str, Any], around: tuple[Mapping[str, Any], ...], entry: VectorstoreTool) -> dict[str, Any]:
+    if entry.meta_fields is None:
+        taken = {*_vector_fields(entry), str(entry.id_field)}
+        return {f"{entry.record_prefix or ''}{name}": row[name] for name in row if name not in taken}
     metadata = {}
-    for name in layout.meta_fields:
+    for name in entry.meta_fields:
         if own := _found(name, (row,)):
-            metadata[f"{layout.record_prefix}{name}"] = own[0]
+            metadata[f"{entry.record_prefix or ''}{name}"] = own[0]
         elif outer := _found(name, around):
-            metadata[f"{layout.meta_prefix}{name}"] = outer[0]
+            metadata[f"{entry.meta_prefix or ''}{name}"] = outer[0]
     return metadata
 
 

@@ -10,11 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.tools.knowledge.records import Record, RecordError, RecordLayout, read_records, shown_fields
+from holodeck_action.suite.tools import VectorstoreTool
+from holodeck_action.tools.knowledge.records import Record, RecordError, read_records, shown_fields
 
 
-def layout(*fields: str, **more: Any) -> RecordLayout:
-    return RecordLayout(fields or ("text",), more.pop("id_field", "id"), **more)
+def layout(*fields: str, id_field: str = "id", **more: Any) -> VectorstoreTool:
+    names = {"name": "shop", "type": "vectorstore", "description": "Products", "source": "products"}
+    return VectorstoreTool.model_validate(
+        {**names, "vector_field": [*(fields or ("text",))], "id_field": id_field, **more}
+    )
 
 
 def read(value: Any, suffix: str = ".json", **more: Any) -> list[Record]:
@@ -42,7 +46,7 @@ def test_an_object_alone_is_a_record() -> None:
 
 def test_several_fields_are_joined_and_blank_ones_left_out() -> None:
     rows = [{"id": "a", "q": "Why?", "a": "So.", "n": None, "v": 3, "b": True, "l": [1, "ü"]}]
-    fields = layout("q", "n", "a", "v", "b", "l", separator=" / ", meta_fields=())
+    fields = layout("q", "n", "a", "v", "b", "l", field_separator=" / ", meta_fields=())
     assert read(rows, layout=fields) == [Record("a", 'Why? / So. / 3 / true / [1, "ü"]')]
 
 
