@@ -19,23 +19,31 @@ from holodeck_action.commands.failures import EXIT_INTERNAL, explained
 from holodeck_action.commands.process import collect_rarely, current_folder, hide_tokens, leave
 from holodeck_action.commands.publish import read_runs
 from holodeck_action.commands.run import Done, Output, plan_suites, run_suites, set_aside_earlier
+from holodeck_action.github.action_inputs import InputError, anchored, output_dir_of, read_action_inputs
+from holodeck_action.github.annotations import annotate_problems
 from holodeck_action.github.channels import Channel, lines, table
-from holodeck_action.github.checkout import unplaced
-from holodeck_action.github.commands import annotation_commands, commands_stopped, error_command, mask_commands
-from holodeck_action.github.files import ChannelError, append_outputs, append_summary, summary_room
-from holodeck_action.github.inputs import InputError, anchored, output_dir_of, read_action_inputs
-from holodeck_action.github.opening import open_publisher
-from holodeck_action.github.outputs import SuiteResult, step_outputs
-from holodeck_action.github.problems import annotate_problems
-from holodeck_action.github.publisher import Findings, Publication, Publisher
+from holodeck_action.github.placement import unplaced
+from holodeck_action.github.publisher import Findings, Publication, Publisher, open_publisher
+from holodeck_action.github.runner import (
+    ChannelError,
+    SuiteResult,
+    annotation_commands,
+    append_outputs,
+    append_summary,
+    commands_stopped,
+    error_command,
+    mask_commands,
+    step_outputs,
+    summary_room,
+)
 from holodeck_action.github.surfaces import Surfaces, surfaces_from
 from holodeck_action.prepare.preflight import Loaded, Surroundings, find_suites, load_all, prepare, template_of
 from holodeck_action.prepare.request import Request, request_from
-from holodeck_action.reports.budget import Budget
 from holodeck_action.reports.custom import CustomTemplate
-from holodeck_action.reports.files import REPORT_FILE, readable
-from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE
+from holodeck_action.reports.formats import REPORT_FILE, readable
+from holodeck_action.reports.size_limit import SizeLimit
 from holodeck_action.results.folder import Claims
+from holodeck_action.results.result_files import RESULTS_FILE, VERDICT_FILE
 from holodeck_action.results.verdict import EXIT_PASSED
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located
@@ -392,7 +400,7 @@ def _summary(asked: _Asked | _Ended, ended: _Ended, channels: Sequence[Channel],
     for left, suite in zip(range(len(ended.done.suites), 0, -1), ended.done.suites, strict=True):
         share = room // left - 1
         # What is wrong with the template is in the log since report.md was made.
-        text = readable(suite.report, asked.template, lambda _: None, Budget(share, share))
+        text = readable(suite.report, asked.template, lambda _: None, SizeLimit(share, share))
         texts.append(text + "\n")
         room -= len(texts[-1].encode())
     return "".join(texts) + where

@@ -100,7 +100,7 @@ def run(caller: Caller, /, suites: tuple[str, ...], **options: Any) -> int:
 
 def _run(caller: Caller, given: dict[str, Any], claims: Claims) -> int:
     from holodeck_action.commands.run import Output, plan_suites, run_suites, set_aside_earlier
-    from holodeck_action.github.inputs import InputError, anchored, output_dir_of, read_inputs
+    from holodeck_action.github.action_inputs import InputError, anchored, output_dir_of, read_inputs
     from holodeck_action.prepare.preflight import find_suites, load_all, prepare, template_of
     from holodeck_action.prepare.request import request_from
     from holodeck_action.results.disk import DISK
@@ -349,7 +349,7 @@ def publish(caller: Caller, /, results: tuple[str, ...], **options: Any) -> int:
       holodeck-action publish results.json --repository octo/shop --pull-request 7 --no-check
     """
     from holodeck_action.commands.publish import publish_runs
-    from holodeck_action.github.inputs import InputError, anchored, read_inputs
+    from holodeck_action.github.action_inputs import InputError, anchored, read_inputs
     from holodeck_action.suite.configuration_errors import ConfigurationError
 
     try:
@@ -385,7 +385,7 @@ def schema(caller: Caller, document: str) -> int:
     """Print the JSON Schema of a DOCUMENT: agent.yaml, the policy file, or a file that a command writes."""
     import json
 
-    from holodeck_action.results.schema import result_schema
+    from holodeck_action.results.result_files import result_schema
     from holodeck_action.suite.schema import suite_schema
 
     made = suite_schema(document) if document in ("agent", "policy") else result_schema(document)
@@ -464,8 +464,8 @@ def _report(error: BaseException, environ: Mapping[str, str], stderr: TextIO) ->
 
 def _annotate(error: BaseException, environ: Mapping[str, str], stderr: TextIO) -> None:
     """Annotate the lines that a configuration error is about: a step of a workflow may run the program itself."""
-    from holodeck_action.github.commands import annotation_commands
-    from holodeck_action.github.problems import annotate_problems
+    from holodeck_action.github.annotations import annotate_problems
+    from holodeck_action.github.runner import annotation_commands
     from holodeck_action.suite.configuration_errors import ConfigurationError
 
     if isinstance(error, ConfigurationError):

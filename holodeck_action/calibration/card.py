@@ -8,32 +8,33 @@ from dataclasses import dataclass, replace
 from holodeck_action import __version__
 from holodeck_action.calibration.labels import LabelError, Labels
 from holodeck_action.calibration.matching import Compared, Matched, judges_of
-from holodeck_action.results.agreement import krippendorff_alpha
-from holodeck_action.results.estimates import Confusion, Estimate
+from holodeck_action.results.agreement import (
+    alpha_of_pairs,
+    cohen_kappa,
+    confusion_of,
+    corrected_rate,
+    krippendorff_alpha,
+    mean_absolute_error,
+    pearson,
+    spearman,
+    wilson,
+)
+from holodeck_action.results.case_verdicts import judge_evaluation
 from holodeck_action.results.evaluation import Criteria, Evaluation
 from holodeck_action.results.judge_card import (
     CARD_VERSION,
     Agreement,
     Configuration,
+    Confusion,
     Disagreement,
+    Estimate,
     Humans,
     JudgeCard,
     Missing,
     PassRates,
     Scores,
 )
-from holodeck_action.results.reliability import (
-    alpha_of_pairs,
-    cohen_kappa,
-    confusion_of,
-    corrected_rate,
-    mean_absolute_error,
-    pearson,
-    spearman,
-    wilson,
-)
 from holodeck_action.results.statistics import MANY_ENOUGH
-from holodeck_action.results.verdicts import judge_evaluation
 
 NO_THRESHOLD = "has no threshold that makes a verdict of a score; give one with --threshold"
 

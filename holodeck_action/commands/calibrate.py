@@ -15,10 +15,10 @@ from holodeck_action.calibration.showing import console_lines, markdown_lines
 from holodeck_action.prepare.preflight import Loaded, Surroundings, writable_folder
 from holodeck_action.prepare.settings import Flags
 from holodeck_action.results.canonical import record_digest
+from holodeck_action.results.cards import card_json
 from holodeck_action.results.disk import write_atomically
-from holodeck_action.results.estimates import Estimate
-from holodeck_action.results.files import RecordError, read_record
-from holodeck_action.results.judge_card import CARD_FILE, JudgeCard, card_json
+from holodeck_action.results.judge_card import CARD_FILE, Estimate, JudgeCard
+from holodeck_action.results.result_files import RecordError, read_record
 from holodeck_action.results.verdict import EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_VIOLATED
 from holodeck_action.runner.trial import Clock
 from holodeck_action.suite.configuration_errors import ConfigurationError

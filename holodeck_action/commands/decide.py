@@ -7,12 +7,12 @@ from typing import TextIO
 
 from holodeck_action.prepare.preflight import writable_folder
 from holodeck_action.prepare.settings import Flags, merge_gates
-from holodeck_action.reports.terminal import show
-from holodeck_action.results.decide import decide, minimized_in
-from holodeck_action.results.files import VERDICT_FILE, RecordError, Results, read_results, write_verdict
+from holodeck_action.reports.console import show
+from holodeck_action.results.decision import decide, minimized_in
 from holodeck_action.results.folder import Claims
 from holodeck_action.results.record import Record
-from holodeck_action.results.report import build_report
+from holodeck_action.results.report_building import build_report
+from holodeck_action.results.result_files import VERDICT_FILE, RecordError, Results, read_results, write_verdict
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import GatedCases, Gates, unable_to_fail
@@ -75,13 +75,7 @@ def _check_gates(record: Record, gates: Gates, results: GivenPath) -> None:
 
 def _check_names(record: Record, gates: Gates, results: GivenPath) -> None:
     """Refuse gates on metrics that the record does not know: they could never be reached."""
-    known = {
-        evaluation.evaluator_name
-        for case in record.cases
-        for trial in case.trials
-        for turn in trial.turns
-        for evaluation in turn.evaluations
-    }
+    known = {evaluation.evaluator_name for evaluation in record.evaluations}
     asked = {*gates.metrics, *((gates.summary.weights if gates.summary else None) or {})}
     minimized = minimized_in(record)
     wrong = [

@@ -13,20 +13,19 @@ from stat import S_ISREG
 from typing import Any, TextIO
 
 from holodeck_action.commands.caller import Caller
-from holodeck_action.commands.run import Done, SuiteDone, combined_exit_code
+from holodeck_action.commands.run import Done, SuiteDone
 from holodeck_action.github.channels import lines
-from holodeck_action.github.opening import given_target, open_publisher
+from holodeck_action.github.event import Target, given_target
 from holodeck_action.github.payload import is_hash, is_repository
-from holodeck_action.github.publisher import Findings
+from holodeck_action.github.publisher import Findings, open_publisher
 from holodeck_action.github.surfaces import surfaces_from
-from holodeck_action.github.target import Target
 from holodeck_action.prepare.preflight import template_of
 from holodeck_action.prepare.request import request_from
-from holodeck_action.results.decide import decide
-from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
+from holodeck_action.results.decision import decide
 from holodeck_action.results.folder import PREVIOUS_FOLDER
-from holodeck_action.results.report import build_report
-from holodeck_action.results.verdict import EXIT_STOPPED, SuiteVerdict
+from holodeck_action.results.report_building import build_report
+from holodeck_action.results.result_files import RESULTS_FILE, RecordError, read_record
+from holodeck_action.results.verdict import EXIT_STOPPED, SuiteVerdict, worst_exit_code
 from holodeck_action.runner.journal import JOURNAL_FILE
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -140,7 +139,7 @@ def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Done:
         raise ConfigurationError(problems)
     not_run = tuple(one_line(redactor.text(os.path.relpath(file.parent, start)), _SHOWN) for file in journals)
     codes = [suite.verdict.exit_code for suite in suites] + [EXIT_STOPPED for _ in not_run]
-    return Done(combined_exit_code(codes), tuple(suites), not_run)
+    return Done(worst_exit_code(codes), tuple(suites), not_run)
 
 
 def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:

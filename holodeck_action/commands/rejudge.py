@@ -15,7 +15,7 @@ from holodeck_action.prepare.preflight import (
     suite_place,
 )
 from holodeck_action.prepare.settings import Flags, SettingsError, check_reachable, merge
-from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
+from holodeck_action.results.result_files import RESULTS_FILE, RecordError, read_record
 from holodeck_action.runner.stored import StoredError, stored_run
 from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.checkout import Checkout

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from holodeck_action.prepare.preflight import template_of
-from holodeck_action.reports.files import readable
-from holodeck_action.reports.formats import render
-from holodeck_action.reports.terminal import show
-from holodeck_action.results.decide import decide
+from holodeck_action.reports.console import show
+from holodeck_action.reports.formats import readable, render
+from holodeck_action.results.decision import decide
 from holodeck_action.results.disk import write_atomically
-from holodeck_action.results.files import RecordError, read_record
-from holodeck_action.results.report import build_report
-from holodeck_action.results.views import canonical_report
+from holodeck_action.results.report_building import build_report
+from holodeck_action.results.report_views import canonical_report
+from holodeck_action.results.result_files import RecordError, read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 

@@ -14,30 +14,36 @@ from pathlib import Path
 from signal import Signals
 from typing import TextIO
 
-from holodeck_action.github.checkout import placed
+from holodeck_action.github.placement import placed
 from holodeck_action.prepare.opening import Opened, budget_of, close_all, open_all
 from holodeck_action.prepare.preflight import Prepared, shown_folder, writable_folder
 from holodeck_action.prepare.settings import Flags, filters_of
+from holodeck_action.reports.console import show
 from holodeck_action.reports.custom import CustomTemplate
-from holodeck_action.reports.files import write_reports
-from holodeck_action.reports.progress import progress_for
-from holodeck_action.reports.terminal import show
-from holodeck_action.results.decide import decide
+from holodeck_action.reports.formats import write_reports
+from holodeck_action.reports.progress import progress
+from holodeck_action.results.decision import decide
 from holodeck_action.results.disk import DISK, Disk
-from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE, write_combined, write_results, write_verdict
 from holodeck_action.results.folder import Claims, suite_folders
 from holodeck_action.results.record import Record
-from holodeck_action.results.report import build_report
+from holodeck_action.results.report_building import build_report
+from holodeck_action.results.report_views import Report
+from holodeck_action.results.result_files import (
+    RESULTS_FILE,
+    VERDICT_FILE,
+    write_combined,
+    write_results,
+    write_verdict,
+)
 from holodeck_action.results.verdict import (
     EXIT_INCOMPLETE,
     EXIT_PASSED,
     EXIT_STOPPED,
-    EXIT_VIOLATED,
     CombinedVerdict,
     SuiteVerdict,
     Verdict,
+    worst_exit_code,
 )
-from holodeck_action.results.views import Report
 from holodeck_action.runner.journal import JOURNAL_FILE, Journal, set_aside
 from holodeck_action.runner.run import RunPlan, resumable, run_suite
 from holodeck_action.runner.schedule import Stop, Trials
@@ -176,11 +182,6 @@ def plan_suites(prepared: Sequence[Prepared], flags: Flags, stream: TextIO) -> N
         asyncio.run(close_all(suites))
 
 
-def combined_exit_code(codes: Sequence[int]) -> int:
-    """Return the one exit code for several: a violation before a stop before incompleteness (DESIGN §4)."""
-    return next((code for code in (EXIT_VIOLATED, EXIT_STOPPED, EXIT_INCOMPLETE) if code in codes), EXIT_PASSED)
-
-
 def _announce(suites: Sequence[Opened], flags: Flags, output: Output) -> None:
     """Say what will be asked and what it may cost, where a model is asked over the network."""
     if any(ready.wire is not None and ready.item.settings.calls.mode != "replay" for ready in suites):
@@ -238,7 +239,7 @@ def _conclude(ready: Opened, journal: Journal | None, record: Record, output: Ou
         write_reports(folder, report, output.template, lambda sentence: _note(sentence, output), output.disk)
     if not written:
         # Results nobody can read are infrastructure trouble: never a pass.
-        code = combined_exit_code([code, EXIT_INCOMPLETE])
+        code = worst_exit_code([code, EXIT_INCOMPLETE])
     suite_verdict = SuiteVerdict(
         suite=record.suite.name,
         folder=None if folder is None or folder == output.folder else folder.name,
@@ -253,7 +254,7 @@ def _combine(verdicts: Sequence[SuiteVerdict], not_run: Sequence[str], output: O
     """Report several suites together; return the exit code of all."""
     if len(verdicts) + len(not_run) == 1:
         return verdicts[0].exit_code
-    code = combined_exit_code([verdict.exit_code for verdict in verdicts] + ([EXIT_STOPPED] if not_run else []))
+    code = worst_exit_code([verdict.exit_code for verdict in verdicts] + ([EXIT_STOPPED] if not_run else []))
     for verdict in verdicts:
         output.stdout.write(f"{verdict.outcome}: {one_line(verdict.suite)} ({one_line(verdict.reason, 1000)})\n")
     if not_run:
@@ -266,7 +267,7 @@ def _combine(verdicts: Sequence[SuiteVerdict], not_run: Sequence[str], output: O
             )
         except OSError as error:
             output.stderr.write(f"error: {output.folder / VERDICT_FILE}: could not be written: {error.strerror}\n")
-            return combined_exit_code([code, EXIT_INCOMPLETE])
+            return worst_exit_code([code, EXIT_INCOMPLETE])
     return code
 
 
@@ -317,7 +318,7 @@ async def _evaluate(
             stopped=stored.stopped,
             notices=stored.notices,
         )
-    progress = progress_for(output.stderr, len(item.cases), stop_when_decided=settings.stop_when_decided)
+    showing = progress(output.stderr, len(item.cases), stop_when_decided=settings.stop_when_decided)
     with ExitStack() as scope:
         left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
         scope.enter_context(
@@ -326,9 +327,9 @@ async def _evaluate(
         for budget in ready.budgets:
             scope.enter_context(budget.telling(stop.drain))
         try:
-            with progress:
+            with showing as on_case:
                 record = await run_suite(
-                    suite, plan, trials, stop=stop, journal=journal, resumed=resumed, on_case=progress.case
+                    suite, plan, trials, stop=stop, journal=journal, resumed=resumed, on_case=on_case
                 )
             record = await with_custom_summary(record, pool, ready.redactor)
         finally:

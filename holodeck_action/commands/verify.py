@@ -9,9 +9,9 @@ from typing import Any, TextIO
 
 from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.files import RESULTS_FILE, RecordError, read_record
 from holodeck_action.results.folder import PREVIOUS_FOLDER
 from holodeck_action.results.record import Record, TurnRecord
+from holodeck_action.results.result_files import RESULTS_FILE, RecordError, read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line

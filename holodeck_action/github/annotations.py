@@ -8,20 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-import posixpath
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from holodeck_action.github.positions import OwnMetrics
-from holodeck_action.reports.wording import call_text
-from holodeck_action.results.positions import repository_path, usable
-from holodeck_action.results.verdict import MetricVerdict, TrialVerdict, TurnVerdict
-from holodeck_action.results.views import CaseView, Report, TurnView
-from holodeck_action.suite.errors import SourceMark
-from holodeck_action.text.plain import lines_of, one_line
+from holodeck_action.github.placement import placed
+from holodeck_action.reports.wording import repository_path, usable
+from holodeck_action.suite.configuration_errors import Located
+from holodeck_action.text.plain import one_line
 
 Level = Literal["failure", "warning", "notice"]
 
@@ -34,11 +28,6 @@ MESSAGE_LIMIT = 4000
 """Characters of a message: below the 4,096 that a runner keeps, at most 16 KB of the 64 KB that a check run takes."""
 DETAILS_LIMIT = 16_000
 """Bytes of details: a quarter of the 64 KB that a check run takes, so that 50 of them are one small request."""
-
-_RANKS = {"failed": 0, "error": 1, "skipped": 2, "quarantined": 3}
-_LEVELS: Mapping[str, Level] = {"failed": "failure", "error": "warning", "skipped": "warning", "quarantined": "notice"}
-_WORDS = {"failed": "FAILED", "error": "IN ERROR", "skipped": "NOT RUN", "quarantined": "QUARANTINED"}
-_SHOWN_PROBLEMS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,54 +55,32 @@ class Annotation:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Finding:
-    """What an annotation is made of; `metrics` are those with a verdict that it is about, `others` further problems."""
-
-    report: Report
-    case: CaseView
-    turn: TurnView | None
-    outcome: str
-    source: SourceMark
-    path: str
-    metrics: tuple[MetricVerdict, ...]
-    others: tuple[str, ...]
-    key: str
-    cases: int = 1
-
-
-def annotate(reports: Sequence[Report]) -> tuple[Annotation, ...]:
-    """Return what is wrong in the suites: worst first.
-
-    Failed comes before in error, not run and quarantined; of the same outcome what is furthest from its threshold, then
-    the order of the suites. A turn has one annotation, and one for each failing metric that its case itself lists.
-    Cases that were not run have one per suite; quarantined cases that hold have none.
+def annotate_problems(problems: Iterable[Located], environ: Mapping[str, str]) -> tuple[Annotation, ...]:
+    """Return an annotation for each problem whose line the repository of a workflow has, in their order.
 
     Args:
-        reports: the suites' reports; those outside of a repository have no annotations.
+        problems: of the suites' files.
+        environ: the environment of the step.
     """
-    findings = [finding for report in reports for finding in _findings(report)]
-    findings.sort(key=lambda finding: (_RANKS[finding.outcome], -_distance(finding)))
-    return tuple(_annotation(finding, detailed=number < MOST) for number, finding in enumerate(findings))
+    known = {problem: placed(problem.folder, environ).folder for problem in problems}
+    paths = ((problem, repository_path(folder, problem.mark)) for problem, folder in known.items())
+    return tuple(_of_problem(problem, path) for problem, path in paths if path is not None)
 
 
-def passing_keys(reports: Sequence[Report]) -> frozenset[str]:
-    """Return the keys of the turns and metrics that hold, for what was annotated in an earlier run.
-
-    A turn that is in error, not run or quarantined is not among them: nobody knows that it holds.
-    """
-    keys: set[str] = set()
-    for report in reports:
-        own = OwnMetrics(report)
-        for case in report.passing:
-            keys.add(_key(report, case, None))
-            for turn in (turn for trial in case.trials for turn in trial.turns):
-                keys.add(_key(report, case, turn.index))
-                keys.update(_key(report, case, turn.index, metric.name, number) for metric, number in _numbered(turn))
-        for case in report.attention:
-            if case.outcome == "failed":
-                keys.update(_holding(report, case, own))
-    return frozenset(keys)
+def _of_problem(problem: Located, path: str) -> Annotation:
+    field = one_line(problem.field, 150)
+    title = f"NOT VALID · {field}" if field else "NOT VALID"
+    named = json.dumps([path, problem.mark.line, problem.mark.column, problem.field, problem.message])
+    return Annotation(
+        path=path,
+        line=problem.mark.line,
+        column=problem.mark.column if usable(problem.mark.column) else None,
+        level="failure",
+        title=fitting(title, TITLE_LIMIT, TITLE_LIMIT),
+        message=fitting(one_line(problem.message, MESSAGE_LIMIT), MESSAGE_LIMIT, 4 * MESSAGE_LIMIT),
+        details="",
+        key=hashlib.sha256(named.encode()).hexdigest()[:16],
+    )
 
 
 def as_check(annotation: Annotation) -> dict[str, Any]:
@@ -131,261 +98,6 @@ def as_check(annotation: Annotation) -> dict[str, Any]:
     if annotation.details:
         made["raw_details"] = annotation.details
     return made
-
-
-def _findings(report: Report) -> Iterator[_Finding]:
-    own = OwnMetrics(report)
-    skipped = [case for case in report.attention if case.outcome == "skipped"]
-    for case in report.attention:
-        if case.outcome in ("failed", "error") or (
-            case.outcome == "quarantined" and case.judged in ("failed", "error")
-        ):
-            yield from _of_case(report, case, own)
-    for case in skipped:
-        path = repository_path(report.provenance.folder, case.source)
-        if path is not None:
-            key = _key(report, case, None)
-            yield _Finding(report, case, None, "skipped", case.source, path, (), (case.reason,), key, len(skipped))
-            return
-
-
-def _of_case(report: Report, case: CaseView, own: OwnMetrics) -> Iterator[_Finding]:
-    verdicts = {turn.index: turn for turn in _telling_turns(case)}
-    broken = [turn for turn in case.turns if turn.outcome in ("failed", "error") and turn.index in verdicts]
-    place = repository_path(report.provenance.folder, case.source)
-    if not broken and place is not None:
-        key = _key(report, case, None)
-        outcome = _outcome(case, case.judged)
-        yield _Finding(report, case, None, outcome, case.source, place, (), (case.reason,), key)
-    for turn in broken:
-        source, path = turn.source, repository_path(report.provenance.folder, turn.source)
-        if path is None:
-            source, path = case.source, place
-        yield from _of_turn(report, case, turn, verdicts[turn.index], own, source, path)
-
-
-def _of_turn(
-    report: Report,
-    case: CaseView,
-    turn: TurnView,
-    verdict: TurnVerdict,
-    own: OwnMetrics,
-    source: SourceMark,
-    path: str | None,
-) -> Iterator[_Finding]:
-    parts = _parts(report, case, turn, verdict, own)
-    for metric, number, at, metric_path in parts.apart:
-        key = _key(report, case, turn.index, metric.name, number)
-        yield _Finding(report, case, turn, _outcome(case, "failed"), at, metric_path, (metric,), (), key)
-    if path is None or parts.nothing_left:
-        return
-    # What failed has its own annotation already: what is left could only not be evaluated.
-    soft = parts.apart and not parts.others and all(metric.outcome == "error" for metric in parts.rest)
-    outcome = _outcome(case, "error" if soft else turn.outcome)
-    others = parts.others if parts.others or parts.rest else (verdict.reason,)
-    yield _Finding(report, case, turn, outcome, source, path, parts.rest, others, _key(report, case, turn.index))
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """A turn's problems: metrics that have an annotation each, with their place, and what shares the turn's one."""
-
-    apart: tuple[tuple[MetricVerdict, int, SourceMark, str], ...]
-    rest: tuple[MetricVerdict, ...]
-    others: tuple[str, ...]
-
-    @property
-    def nothing_left(self) -> bool:
-        """Whether the turn needs no annotation of its own."""
-        return bool(self.apart) and not self.rest and not self.others
-
-
-def _parts(report: Report, case: CaseView, turn: TurnView, verdict: TurnVerdict, own: OwnMetrics) -> _Parts:
-    named = [(metric, number) for metric, number in _numbered(verdict) if metric.outcome in ("failed", "error")]
-    problems = tuple(f"{metric.name} {_how(metric)}: {metric.reason}" for metric, _ in named)
-    # The view lists metrics last, and none of a turn that was not answered.
-    if not problems or turn.problems[-len(problems) :] != problems:
-        return _Parts((), (), turn.problems)
-    apart: list[tuple[MetricVerdict, int, SourceMark, str]] = []
-    rest: list[MetricVerdict] = []
-    for metric, number in named:
-        at = metric.source
-        path = None if at is None or not own.holds(case, at) else repository_path(report.provenance.folder, at)
-        if metric.outcome != "failed" or at is None or path is None:
-            rest.append(metric)
-        else:
-            apart.append((metric, number, at, path))
-    return _Parts(tuple(apart), tuple(rest), turn.problems[: -len(problems)])
-
-
-def _outcome(case: CaseView, outcome: str) -> str:
-    return "quarantined" if case.outcome == "quarantined" else outcome
-
-
-def _telling_turns(case: CaseView) -> tuple[TurnVerdict, ...]:
-    """Return the turns of the trial that explains the outcome: the one whose turns the view shows."""
-    trial: TrialVerdict | None = next(iter(case.trials), None)
-    for outcome in ("failed", "error", "skipped"):
-        found = next((trial for trial in case.trials if trial.outcome == outcome), None)
-        if found is not None:
-            trial = found
-            break
-    return () if trial is None else trial.turns
-
-
-def _numbered(turn: TurnVerdict) -> Iterator[tuple[MetricVerdict, int]]:
-    """Yield the metrics with how many of the same name came before."""
-    seen: dict[str, int] = {}
-    for metric in turn.metrics:
-        yield metric, seen.setdefault(metric.name, 0)
-        seen[metric.name] += 1
-
-
-def _holding(report: Report, case: CaseView, own: OwnMetrics) -> Iterator[str]:
-    """Yield the keys of what holds in a case that failed."""
-    shown = {turn.index: turn for turn in case.turns}
-    for turn in _telling_turns(case):
-        for metric, number in _numbered(turn):
-            if metric.outcome == "passed":
-                yield _key(report, case, turn.index, metric.name, number)
-        view = shown.get(turn.index)
-        split = turn.outcome == "failed" and view is not None and _parts(report, case, view, turn, own).nothing_left
-        if turn.outcome == "passed" or split:
-            yield _key(report, case, turn.index)
-
-
-def _key(report: Report, case: CaseView, turn: int | None, metric: str = "", number: int = 0) -> str:
-    file = posixpath.join(report.provenance.folder or "", report.file)
-    named = json.dumps([file, case.id, turn, metric, number])
-    return hashlib.sha256(named.encode()).hexdigest()[:16]
-
-
-def _distance(finding: _Finding) -> float:
-    """Return how far the worst metric is from its threshold; what fails without a number fails by the whole scale."""
-    known = [_below(metric) for metric in finding.metrics if metric.outcome == "failed"]
-    return max((*known, 1.0) if finding.others or not known else known)
-
-
-def _below(metric: MetricVerdict) -> float:
-    if metric.score is None or metric.threshold is None:
-        return 1.0
-    below = metric.threshold - metric.score
-    return max(0.0, -below if metric.polarity == "minimize" else below) if math.isfinite(below) else 1.0
-
-
-def _annotation(finding: _Finding, *, detailed: bool) -> Annotation:
-    return Annotation(
-        path=finding.path,
-        line=finding.source.line,
-        column=finding.source.column if usable(finding.source.column) else None,
-        level=_LEVELS[finding.outcome],
-        title=fitting(_title(finding), TITLE_LIMIT, TITLE_LIMIT),
-        message=fitting("\n".join(_message(finding)), MESSAGE_LIMIT, 4 * MESSAGE_LIMIT),
-        details=fitting("\n".join(_details(finding)), DETAILS_LIMIT, DETAILS_LIMIT) if detailed else "",
-        key=finding.key,
-    )
-
-
-def _title(finding: _Finding) -> str:
-    word = _WORDS[finding.outcome]
-    if finding.outcome == "skipped":
-        cases = "1 case" if finding.cases == 1 else f"{finding.cases:,} cases"
-        return f"{word} {cases} of {one_line(finding.report.suite, 120)}"
-    turn = f" turn {finding.turn.index}" if finding.turn is not None and len(finding.case.turns) > 1 else ""
-    failed = sorted((metric for metric in finding.metrics if metric.outcome == "failed"), key=_below, reverse=True)
-    causes = [_short(metric) for metric in (*failed, *(m for m in finding.metrics if m.outcome != "failed"))]
-    if finding.others:
-        causes.insert(0, one_line(finding.others[0], 100))
-    more = f" (+{len(causes) - 1} more)" if len(causes) > 1 else ""
-    return f"{word} {one_line(finding.case.title, 100)}{turn} · {causes[0]}{more}"
-
-
-def _short(metric: MetricVerdict) -> str:
-    name = one_line(metric.name, 60)
-    if metric.outcome == "error":
-        return f"{name} not evaluated"
-    if metric.category is not None:
-        return f"{name} {one_line(metric.category, 30)}"
-    if metric.score is None or metric.threshold is None:
-        return f"{name} failed"
-    sign = ">" if metric.polarity == "minimize" else "<"
-    if _below(metric) <= 0:
-        return f"{name} {metric.score:.4g} failed"
-    score, threshold = f"{metric.score:.4g}", f"{metric.threshold:.4g}"
-    if score == threshold:
-        score, threshold = repr(metric.score), repr(metric.threshold)
-    return f"{name} {score} {sign} {threshold}"
-
-
-def _how(metric: MetricVerdict) -> str:
-    return "failed" if metric.outcome == "failed" else "not evaluated"
-
-
-def _message(finding: _Finding) -> Iterator[str]:
-    problems = [*(one_line(problem, 400) for problem in finding.others), *map(_problem, finding.metrics)]
-    yield from problems[:_SHOWN_PROBLEMS]
-    if len(problems) > _SHOWN_PROBLEMS:
-        yield f"… and {len(problems) - _SHOWN_PROBLEMS} more"
-    if finding.outcome == "skipped":
-        return
-    if finding.outcome == "quarantined":
-        yield one_line(finding.case.reason, 200)
-    if finding.case.repeats:
-        yield f"trials: {one_line(finding.case.repeats)}{', flaky' if finding.case.flaky else ''}"
-    turn = finding.turn
-    if turn is not None and turn.response is not None:
-        yield _labelled("answer", turn.response, 400)
-    if turn is not None and turn.ground_truth is not None:
-        yield _labelled("expected", turn.ground_truth, 200)
-    yield from _suggestions(finding)
-
-
-def _problem(metric: MetricVerdict) -> str:
-    numbers = ""
-    if metric.outcome == "failed" and metric.score is not None:
-        against = "" if metric.threshold is None else f", threshold {metric.threshold:.4g}"
-        # A verdict by the threshold says the numbers itself.
-        if not metric.reason.startswith(f"{metric.score:.4g} is "):
-            numbers = f" (score {metric.score:.4g}{against})"
-    return f"{one_line(metric.name, 60)} {_how(metric)}{numbers}: {one_line(metric.reason, 400)}"
-
-
-def _labelled(label: str, text: str, limit: int) -> str:
-    shown = lines_of(text, limit).strip("\n") or "(empty)"
-    return f"{label}: {shown}" if "\n" not in shown else f"{label}:\n{shown}"
-
-
-def _suggestions(finding: _Finding) -> Iterator[str]:
-    file = posixpath.join(finding.report.provenance.folder or "", finding.report.file)
-    case = finding.case.id
-    # What would not be shown as it is cannot be typed either.
-    if one_line(file, 200) == file and one_line(case, 200) == case and not file.startswith("-"):
-        yield f"run it alone: holodeck-action run {shlex.quote(file)} --case={shlex.quote(case)}"
-    for metric in finding.metrics[:_SHOWN_PROBLEMS]:
-        path = None if metric.source is None else repository_path(finding.report.provenance.folder, metric.source)
-        if metric.outcome == "failed" and metric.threshold is not None and path is not None:
-            assert metric.source is not None
-            where = f"{one_line(path, 200)}:{metric.source.line}"
-            yield f"the threshold {metric.threshold:.4g} of {one_line(metric.name, 60)} is set at {where}"
-
-
-def _details(finding: _Finding) -> Iterator[str]:
-    turn = finding.turn
-    if turn is None:
-        return
-    yield _labelled("input", turn.input, 3000)
-    if turn.response is not None:
-        yield _labelled("answer", turn.response, 6000)
-    if turn.ground_truth is not None:
-        yield _labelled("expected", turn.ground_truth, 2000)
-    for number, call in enumerate(turn.tool_calls[:20], start=1):
-        yield f"tool call {number}: {one_line(call_text(call, 600), 600)}"
-        if call.error is not None:
-            yield f"  error: {one_line(call.error, 300)}"
-        elif call.result is not None:
-            yield f"  result: {one_line(call.result, 300)}"
-    if len(turn.tool_calls) > 20:
-        yield f"… and {len(turn.tool_calls) - 20} more tool calls"
 
 
 def fitting(text: str, characters: int, size: int) -> str:

@@ -1,32 +1,31 @@
-"""The calls of `remote.Remote`, made to GitHub's REST and GraphQL APIs."""
+"""The calls to GitHub's REST and GraphQL APIs that publishing needs."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
 
-from holodeck_action.github import values
-from holodeck_action.github.remote import (
+from holodeck_action.github import objects
+from holodeck_action.github.objects import (
     ApiError,
     ChangedFile,
     CheckRun,
     CheckState,
     Comment,
-    ErrorKind,
     InlineComment,
     Ownership,
     Pull,
-    Review,
 )
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from holodeck_action.github.transport import Transport
+    from holodeck_action.github.client import Client
 
 TIMEOUT_S = 15.0
 """Seconds for a connection, and for each piece of an answer."""
@@ -37,13 +36,6 @@ MOST_NODES = 100
 _T = TypeVar("_T")
 _REPOSITORY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+")
 _TOKEN = re.compile(r"[!-~]+")
-_GRAPHQL_KINDS: dict[str, ErrorKind] = {
-    "FORBIDDEN": "denied",
-    "INSUFFICIENT_SCOPES": "denied",
-    "RATE_LIMITED": "rate_limited",
-    "RATE_LIMIT": "rate_limited",
-    "NOT_FOUND": "not_found",
-}
 
 
 def connect(
@@ -74,24 +66,28 @@ def connect(
         raise ApiError("GITHUB_API_URL is not the address of an API, such as https://api.github.com", "invalid", None)
     if not _REPOSITORY.fullmatch(repository) or repository.split("/")[1] in (".", ".."):
         raise ApiError("the repository is not given as owner/name", "invalid", None)
-    from holodeck_action.github.transport import Transport
+    from holodeck_action.github.client import Client
 
-    return Api(Transport(token, api_url, pause=pause, clock=clock, timeout_s=timeout_s), repository)
+    return Api(Client(token, api_url, pause=pause, clock=clock, timeout_s=timeout_s), repository)
 
 
 class Api:
-    """The calls to one repository, as `remote.Remote` describes them; close it when done.
+    """The calls to one repository; close it when done. Each raises `ApiError`.
 
     Lists are complete when they are returned. Anything that is not GitHub's described answer is an `ApiError`.
+
+    What can be repeated without harm (reads, edits of a comment) was repeated before an error comes out. What creates
+    or appends is only repeated where GitHub refused it for its rate; else `ApiError.accepted` says that it may have
+    been done.
     """
 
-    def __init__(self, transport: Transport, repository: str) -> None:
-        self._transport = transport
+    def __init__(self, client: Client, repository: str) -> None:
+        self._client = client
         self._root = f"/repos/{repository}"
 
     def close(self) -> None:
         """Close the connections."""
-        self._transport.close()
+        self._client.close()
 
     def __enter__(self) -> Self:
         return self
@@ -103,125 +99,91 @@ class Api:
 
     def pull(self, number: int) -> Pull:
         """Return a pull request."""
-        return self._one("GET", f"/pulls/{number:d}", values.pull)
+        return self._one("GET", f"/pulls/{number:d}", objects.pull)
 
     def pulls_of_commit(self, sha: str) -> Sequence[Pull]:
         """Return the pull requests, of any state, that a commit belongs to."""
-        return self._all(f"/commits/{_part(sha)}/pulls", values.pull)
+        return self._all(f"/commits/{_part(sha)}/pulls", objects.pull)
 
     def pulls_of_head(self, owner: str, branch: str) -> Sequence[Pull]:
         """Return the open pull requests from a branch of `owner`, perhaps a fork's."""
-        return self._all("/pulls", values.pull, {"head": f"{owner}:{branch}", "state": "open"})
+        return self._all("/pulls", objects.pull, {"head": f"{owner}:{branch}", "state": "open"})
 
     def comments(self, number: int) -> Sequence[Comment]:
         """Return the comments on a pull request, oldest first."""
-        return self._all(f"/issues/{number:d}/comments", values.comment)
+        return self._all(f"/issues/{number:d}/comments", objects.comment)
 
     def ownership(self, node_ids: Sequence[str]) -> Mapping[str, Ownership]:
-        """Tell of each comment or review whether it is ours and hidden; ids that are not known are left out."""
+        """Tell of each comment or review whether it is ours and hidden; ids that are not known are left out.
+
+        A GitHub without GraphQL, or one that refuses the token, raises ApiError: the caller goes by the author's type.
+        """
         known: dict[str, Ownership] = {}
-        asked = tuple(dict.fromkeys(node_ids))
-        for start in range(0, len(asked), MOST_NODES):
-            known |= self._ownership(asked[start : start + MOST_NODES])
+        ids = list(dict.fromkeys(node_ids))
+        for start in range(0, len(ids), MOST_NODES):
+            some = ids[start : start + MOST_NODES]
+            known |= self._client.query(objects.OWNERSHIP, {"ids": some}, partial(objects.ownerships, asked=some))
         return known
 
     def create_comment(self, number: int, body: str) -> Comment:
         """Comment on a pull request."""
-        return self._one("POST", f"/issues/{number:d}/comments", values.comment, {"body": body})
+        return self._one("POST", f"/issues/{number:d}/comments", objects.comment, {"body": body})
 
     def update_comment(self, comment_id: int, body: str) -> Comment:
         """Replace a comment's text."""
-        return self._one("PATCH", f"/issues/comments/{comment_id:d}", values.comment, {"body": body})
+        return self._one("PATCH", f"/issues/comments/{comment_id:d}", objects.comment, {"body": body})
 
     def create_check(self, sha: str, name: str, external_id: str, state: CheckState) -> CheckRun:
         """Make a check run on a commit."""
-        body = {"name": name, "head_sha": sha, "external_id": external_id, **values.check_body(state, name=name)}
-        return self._one("POST", "/check-runs", values.check_run, body)
+        body = {"name": name, "head_sha": sha, "external_id": external_id, **objects.check_body(state, name=name)}
+        return self._one("POST", "/check-runs", objects.check_run, body)
 
     def update_check(self, check_id: int, state: CheckState) -> CheckRun:
         """Change a check run; its annotations are added to those it has."""
-        return self._one("PATCH", f"/check-runs/{check_id:d}", values.check_run, values.check_body(state))
+        return self._one("PATCH", f"/check-runs/{check_id:d}", objects.check_run, objects.check_body(state))
 
     def check(self, check_id: int) -> CheckRun:
         """Return a check run."""
-        return self._one("GET", f"/check-runs/{check_id:d}", values.check_run)
+        return self._one("GET", f"/check-runs/{check_id:d}", objects.check_run)
 
     def checks(self, sha: str, name: str) -> Sequence[CheckRun]:
         """Return the check runs of a name on a commit, also those that newer ones replaced."""
         parameters = {"check_name": name, "filter": "all"}
-        return self._all(f"/commits/{_part(sha)}/check-runs", values.check_run, parameters, key="check_runs")
+        return self._all(f"/commits/{_part(sha)}/check-runs", objects.check_run, parameters, key="check_runs")
 
     def files(self, number: int) -> Sequence[ChangedFile]:
         """Return the files of a pull request's diff, the first 3,000 as GitHub gives them."""
-        return self._all(f"/pulls/{number:d}/files", values.changed_file)
+        return self._all(f"/pulls/{number:d}/files", objects.changed_file)
 
-    def reviews(self, number: int) -> Sequence[Review]:
+    def reviews(self, number: int) -> Sequence[Comment]:
         """Return the reviews of a pull request, oldest first."""
-        return self._all(f"/pulls/{number:d}/reviews", values.review)
+        return self._all(f"/pulls/{number:d}/reviews", objects.comment)
 
     def review_comments(self, number: int) -> Sequence[Comment]:
         """Return the inline comments of a pull request's reviews."""
-        return self._all(f"/pulls/{number:d}/comments", values.inline_comment)
+        return self._all(f"/pulls/{number:d}/comments", objects.comment)
 
-    def create_review(self, number: int, sha: str, body: str, comments: Sequence[InlineComment]) -> Review:
+    def create_review(self, number: int, sha: str, body: str, comments: Sequence[InlineComment]) -> Comment:
         """Make a review with event COMMENT."""
-        return self._one("POST", f"/pulls/{number:d}/reviews", values.review, values.review_body(sha, body, comments))
+        return self._one(
+            "POST", f"/pulls/{number:d}/reviews", objects.comment, objects.review_body(sha, body, comments)
+        )
 
-    def update_review(self, number: int, review_id: int, body: str) -> Review:
+    def update_review(self, number: int, review_id: int, body: str) -> Comment:
         """Replace a review's text."""
-        return self._one("PUT", f"/pulls/{number:d}/reviews/{review_id:d}", values.review, {"body": body})
+        return self._one("PUT", f"/pulls/{number:d}/reviews/{review_id:d}", objects.comment, {"body": body})
 
     def update_review_comment(self, comment_id: int, body: str) -> Comment:
         """Replace an inline comment's text."""
-        return self._one("PATCH", f"/pulls/comments/{comment_id:d}", values.inline_comment, {"body": body})
+        return self._one("PATCH", f"/pulls/comments/{comment_id:d}", objects.comment, {"body": body})
 
     def _one(self, method: str, path: str, read: Callable[[Any], _T], body: Mapping[str, Any] | None = None) -> _T:
-        return self._transport.call(method, self._root + path, read, body=body)
+        return self._client.call(method, self._root + path, read, body=body)
 
     def _all(
         self, path: str, read: Callable[[Any], _T], parameters: Mapping[str, Any] | None = None, key: str | None = None
     ) -> tuple[_T, ...]:
-        path = self._root + path
-        found: dict[_T, None] = {}
-        for answer in self._transport.pages(path, parameters or {}, lambda data: values.listed(data, read, key)):
-            page = dict.fromkeys(answer.value)
-            if page and page.keys() <= found.keys() and answer.more:
-                raise self._transport.unusable("GET", path, answer.status, "it repeats a page")
-            # What moved to the next page while we read stands there again.
-            found |= page
-        return tuple(found)
-
-    def _ownership(self, asked: Sequence[str]) -> dict[str, Ownership]:
-        def read(data: Any) -> _Refusal | dict[str, Ownership]:
-            return _graphql_refusal(data) or values.ownerships(data.get("data"), asked)
-
-        answer = self._transport.query(values.OWNERSHIP, {"ids": list(asked)}, read)
-        if isinstance(answer.value, _Refusal):
-            kind, message = answer.value
-            raise self._transport.refusal("POST", "/graphql", answer.status, kind, message)
-        return answer.value
-
-
-class _Refusal(NamedTuple):
-    """Why GraphQL did not answer; the message is hostile."""
-
-    kind: ErrorKind
-    message: str
-
-
-def _graphql_refusal(data: Any) -> _Refusal | None:
-    if not isinstance(data, dict):
-        raise values.ShapeError("it is no object")
-    errors = data.get("errors")
-    for error in errors if isinstance(errors, list) else []:
-        kind = error.get("type") if isinstance(error, dict) else None
-        # An id that is gone is told of as an error, and as a null among the nodes.
-        if kind == "NOT_FOUND" and data.get("data"):
-            continue
-        message = error.get("message") if isinstance(error, dict) else None
-        shown = message if isinstance(message, str) else "no reason given"
-        return _Refusal(_GRAPHQL_KINDS.get(kind, "invalid") if isinstance(kind, str) else "invalid", shown)
-    return None
+        return self._client.pages(self._root + path, parameters or {}, lambda data: objects.listed(data, read, key))
 
 
 def _part(text: str) -> str:

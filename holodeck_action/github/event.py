@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from holodeck_action.github.objects import Pull
 from holodeck_action.github.payload import EventError, Payload, is_hash, is_number, is_repository, read_event
-from holodeck_action.github.remote import Pull
-from holodeck_action.github.target import ByCommit, ByHead, ByNumber, Lookup, NoPull, Target
 from holodeck_action.text.plain import one_line
 
-__all__ = ["EventError", "is_fork", "read_event", "refusal", "refusal_of_fork", "resolve"]
-
-_FORKS = "docs/github.md#pull-requests-from-forks"
+FORKS = "docs/github.md#pull-requests-from-forks"
 _DEPENDABOT = "dependabot[bot]"
 _DEPENDABOT_READS = frozenset(
     {"create", "deployment", "deployment_status", "pull_request", "pull_request_review", "pull_request_review_comment"}
@@ -29,6 +26,110 @@ _DEPENDABOT_READS = frozenset(
 
 _QUEUE = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-([0-9]{1,18})-[0-9a-f]{40,64}", re.DOTALL)
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+_PRIVILEGED = frozenset(("pull_request_target", "workflow_run", "issue_comment", "workflow_dispatch"))
+"""Events that have secrets and a token that can write although they may be about anybody's code."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByNumber:
+    """The event names the pull request."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ByCommit:
+    """Open pull requests of this repository whose head is the commit; there may be none or several."""
+
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class ByHead:
+    """Open pull requests from a branch, perhaps of a fork, whose head is the commit."""
+
+    owner: str
+    branch: str
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoPull:
+    """There is none; `reason` is one sentence."""
+
+    reason: str
+
+
+Lookup = ByNumber | ByCommit | ByHead | NoPull
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What an event is about; what is not given is as for a commit of this repository that is simply checked out.
+
+    Attributes:
+        event: its name.
+        repository: `owner/name` of the repository that the workflow runs in; empty when it is not known.
+        sha: the commit that the check run belongs to; None where only the pull request tells it.
+        lookup: how the pull requests are found.
+        comments: whether the comment is to be written: a merge queue leaves the pull request's own comment alone.
+        standing_for: commits other than `sha` whose checkout is an evaluation of it, such as the test merge commit.
+        checks_out_head: whether the checkout that a workflow makes without further ado is that of `sha`. Where it is
+            not, a run of the default branch must not be published as one of the pull request.
+        why: one sentence on why the token cannot write, where that is to be expected, with the way out; else empty.
+            It is tried all the same.
+        fork: whether the code at `sha` is a fork's; None where only the pull request tells it.
+        privileged: whether secrets and a token that can write are at hand although `sha` may be anybody's code.
+        pull: the pull request as the event describes it; None where GitHub has to be asked.
+    """
+
+    event: str
+    repository: str
+    sha: str | None
+    lookup: Lookup
+    comments: bool = True
+    standing_for: frozenset[str] = frozenset()
+    checks_out_head: bool = True
+    why: str = ""
+    fork: bool | None = False
+    privileged: bool = False
+    pull: Pull | None = None
+
+
+def event_target(environ: Mapping[str, str]) -> Target:
+    """Return what the event of a step is about; of one that cannot be read nothing is known, and nothing is trusted."""
+    try:
+        return resolve(*read_event(environ), environ)
+    except EventError as error:
+        name = environ.get("GITHUB_EVENT_NAME", "").strip()
+        return Target(
+            name,
+            environ.get("GITHUB_REPOSITORY", ""),
+            None,
+            NoPull(str(error)),
+            comments=False,
+            checks_out_head=name not in _PRIVILEGED,
+            fork=None,
+            privileged=name in _PRIVILEGED,
+        )
+
+
+def given_target(repository: str, pull: int | None, sha: str | None) -> Target:
+    """Return a target that somebody names, instead of an event.
+
+    Args:
+        repository: `owner/name`.
+        pull: number of the pull request; None where the commit finds it.
+        sha: the commit that was evaluated; None for the head of the pull request, which the record is then held to.
+    """
+    lookup: Lookup = NoPull("no pull request and no commit was given")
+    if pull is not None:
+        lookup = ByNumber(pull)
+    elif sha is not None:
+        lookup = ByCommit(sha)
+    # Who names the commit, vouches for it.
+    return Target("", repository, sha, lookup, checks_out_head=sha is not None)
 
 
 def resolve(event_name: str, payload: Mapping[str, Any], environ: Mapping[str, str]) -> Target:
@@ -46,28 +147,6 @@ def resolve(event_name: str, payload: Mapping[str, Any], environ: Mapping[str, s
     """
     event = _Event(event_name, Payload(event_name, payload), environ)
     return _RESOLVERS.get(event_name, _of_commit)(event)
-
-
-def refusal(target: Target, *, allowed: bool) -> str | None:
-    """Tell why a fork's code must not be evaluated here, as far as the event tells; None where it may be.
-
-    An agent.yaml is code: its tools run, and its prompts can lead a model to give keys away. `lookup.refusal` tells the
-    same once the pull request is known. Publishing a record evaluates nothing and asks neither.
-
-    Args:
-        target: what the event is about.
-        allowed: whether the workflow's author has taken the responsibility (input `allow-unsafe-forks`).
-    """
-    return refusal_of_fork(target) if target.privileged and target.fork and not allowed else None
-
-
-def refusal_of_fork(target: Target) -> str:
-    """Return the sentence that refuses to evaluate a fork's code, with the two ways out."""
-    return (
-        f"{target.event} would give a fork's code the secrets and a token that can write, so nothing was evaluated: "
-        f"evaluate on pull_request and publish in a second workflow ({_FORKS}), or read docs/security.md and set the "
-        "input `allow-unsafe-forks: true`"
-    )
 
 
 def is_fork(pull: Pull) -> bool:
@@ -103,37 +182,11 @@ class _Event:
             return ""
         return (
             f"the token of a {self.name} run that Dependabot caused can only read: publish from a second workflow, "
-            f"as for forks ({_FORKS})"
+            f"as for forks ({FORKS})"
         )
 
-    def target(
-        self,
-        sha: str | None,
-        lookup: Lookup,
-        *,
-        comments: bool = True,
-        standing_for: tuple[str | None, ...] = (),
-        checks_out_head: bool = True,
-        why: str = "",
-        fork: bool | None = False,
-        privileged: bool = False,
-        pull: Pull | None = None,
-    ) -> Target:
-        """Return a target; what is not given is as for a commit of this repository that is simply checked out."""
-        return Target(
-            event=self.name,
-            repository=self.repository,
-            sha=sha,
-            lookup=lookup,
-            comments=comments,
-            standing_for=frozenset(commit for commit in standing_for if commit is not None and commit != sha),
-            checks_out_head=checks_out_head,
-            write=not why,
-            why=why,
-            fork=fork,
-            privileged=privileged,
-            pull=pull,
-        )
+    def target(self, sha: str | None, lookup: Lookup, why: str = "") -> Target:
+        return Target(self.name, self.repository, sha, lookup, why=why)
 
 
 def _of_pull_request(event: _Event) -> Target:
@@ -156,14 +209,12 @@ def _of_pull_request(event: _Event) -> Target:
     target_event = event.name == "pull_request_target"
     why = event.reads_only
     if fork and not target_event:
-        why = f"the token of a {event.name} run for a fork can only read: publish from a second workflow ({_FORKS})"
-    return event.target(
-        sha,
-        ByNumber(number),
-        standing_for=(merge_sha,),
+        why = f"the token of a {event.name} run for a fork can only read: publish from a second workflow ({FORKS})"
+    return replace(
+        event.target(sha, ByNumber(number), why),
+        standing_for=frozenset({merge_sha} if merge_sha is not None and merge_sha != sha else ()),
         # A run for a merged pull request checks out the base branch, which may have moved on.
         checks_out_head=not target_event and not merged,
-        why=why,
         fork=fork,
         privileged=target_event,
         pull=pull,
@@ -177,12 +228,12 @@ def _of_push(event: _Event) -> Target:
     why = event.reads_only
     if payload.get("deleted") is True:
         # The run is one of the default branch then.
-        return event.target(event.sha, NoPull(f"the push deleted {shown}: there is no pull request of it"), why=why)
+        return event.target(event.sha, NoPull(f"the push deleted {shown}: there is no pull request of it"), why)
     # The commit that an annotated tag names is not `after`, which is the tag itself.
     sha = event.sha or (payload.hash("head_commit.id") if payload.optional("head_commit") else payload.hash("after"))
     if isinstance(ref, str) and ref.startswith("refs/tags/"):
-        return event.target(sha, NoPull(f"{shown} is a tag, which belongs to no pull request"), why=why)
-    return event.target(sha, ByCommit(sha), why=why)
+        return event.target(sha, NoPull(f"{shown} is a tag, which belongs to no pull request"), why)
+    return event.target(sha, ByCommit(sha), why)
 
 
 def _of_merge_group(event: _Event) -> Target:
@@ -193,7 +244,7 @@ def _of_merge_group(event: _Event) -> Target:
         if found is not None and int(found[1]) > 0
         else NoPull("the merge queue's branch names no pull request")
     )
-    return event.target(event.payload.hash("merge_group.head_sha"), lookup, comments=False)
+    return replace(event.target(event.payload.hash("merge_group.head_sha"), lookup), comments=False)
 
 
 def _of_workflow_run(event: _Event) -> Target:
@@ -216,8 +267,8 @@ def _of_workflow_run(event: _Event) -> Target:
     return _of_another_run(event, sha, lookup, fork=head.casefold() != here.casefold())
 
 
-def _of_another_run(event: _Event, sha: str, lookup: Lookup, *, fork: bool) -> Target:
-    return event.target(sha, lookup, checks_out_head=False, fork=fork, privileged=True)
+def _of_another_run(event: _Event, sha: str | None, lookup: Lookup, *, fork: bool | None) -> Target:
+    return replace(event.target(sha, lookup), checks_out_head=False, fork=fork, privileged=True)
 
 
 def _listed_pulls(payload: Payload, sha: str) -> tuple[int, ...]:
@@ -265,12 +316,12 @@ def _chosen(value: object) -> int | None:
 
 def _of_chosen_pull(event: _Event, number: int) -> Target:
     """Return the target for a pull request that somebody named, in a run that belongs to the default branch."""
-    return event.target(None, ByNumber(number), checks_out_head=False, fork=None, privileged=True)
+    return _of_another_run(event, None, ByNumber(number), fork=None)
 
 
 def _of_commit(event: _Event) -> Target:
     reason = f"{one_line(event.name, 60)} belongs to no pull request" if event.name else "this is no workflow run"
-    return event.target(event.sha, NoPull(reason), why=event.reads_only)
+    return event.target(event.sha, NoPull(reason), event.reads_only)
 
 
 _RESOLVERS: Mapping[str, Callable[[_Event], Target]] = {

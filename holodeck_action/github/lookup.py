@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from holodeck_action.github import event
-from holodeck_action.github.remote import Pull, Remote
-from holodeck_action.github.target import ByCommit, ByHead, ByNumber, NoPull, Target
+from holodeck_action.github.api import Api
+from holodeck_action.github.event import FORKS, ByCommit, ByHead, ByNumber, NoPull, Target, is_fork
+from holodeck_action.github.objects import Pull
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Found:
     reason: str
 
 
-def find(target: Target, remote: Remote) -> Found:
+def find(target: Target, api: Api) -> Found:
     """Find the pull requests of a target, with one call at most and none where the event tells it all.
 
     Only those whose head is the commit that was evaluated are written to: one with a newer head has a run of its own.
@@ -41,31 +41,40 @@ def find(target: Target, remote: Remote) -> Found:
         return Found(target.pull.head_sha, (target.pull,), "")
     match target.lookup:
         case ByNumber(number):
-            pull = remote.pull(number)
+            pull = api.pull(number)
             return _at_head((pull,), target.sha or pull.head_sha)
         case ByCommit(sha):
-            return _at_head(_open(remote.pulls_of_commit(sha), target.repository), sha)
+            return _at_head(_open(api.pulls_of_commit(sha), target.repository), sha)
         case ByHead(owner, branch, sha):
-            return _at_head(_open(remote.pulls_of_head(owner, branch), target.repository), sha)
+            return _at_head(_open(api.pulls_of_head(owner, branch), target.repository), sha)
 
 
 def refusal(target: Target, found: Found | None, *, allowed: bool) -> str | None:
     """Tell why a pull request's code must not be evaluated here; None where it may.
+
+    An agent.yaml is code: its tools run, and its prompts can lead a model to give keys away. Publishing a record
+    evaluates nothing and does not ask.
 
     Args:
         target: what the event is about.
         found: its pull requests; None when GitHub could not be asked, which is refused where it could be a fork's.
         allowed: whether the workflow's author has taken the responsibility (input `allow-unsafe-forks`).
     """
-    if allowed or not target.privileged or target.fork is not None:
-        return event.refusal(target, allowed=allowed)
-    if found is None or not found.pulls:
+    if allowed or not target.privileged or target.fork is False:
+        return None
+    if target.fork is None and (found is None or not found.pulls):
         return (
             f"{target.event} has the secrets and a token that can write, and it cannot be told whether the pull "
             "request is a fork's, so nothing was evaluated: run it again with `permissions: pull-requests: read`, or "
             "read docs/security.md and set the input `allow-unsafe-forks: true`"
         )
-    return event.refusal_of_fork(target) if any(map(event.is_fork, found.pulls)) else None
+    if not target.fork and not (found is not None and any(map(is_fork, found.pulls))):
+        return None
+    return (
+        f"{target.event} would give a fork's code the secrets and a token that can write, so nothing was evaluated: "
+        f"evaluate on pull_request and publish in a second workflow ({FORKS}), or read docs/security.md and set the "
+        "input `allow-unsafe-forks: true`"
+    )
 
 
 def check_evaluated(target: Target, found: Found, commit: str | None) -> str | None:

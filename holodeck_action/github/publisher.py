@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from holodeck_action.github import check as check_run
-from holodeck_action.github.annotations import MOST, Annotation, annotate, as_check
-from holodeck_action.github.channels import Channel, Failed, Outcome, Published, Skipped
-from holodeck_action.github.comment import Wanted, marker, publish_comment
+from holodeck_action.github import check_run
+from holodeck_action.github.annotations import MOST, Annotation, as_check
+from holodeck_action.github.api import connect
+from holodeck_action.github.case_annotations import annotate
+from holodeck_action.github.channels import Access, Channel, Failed, Outcome, Published, Skipped
+from holodeck_action.github.event import Target, event_target
 from holodeck_action.github.lookup import Found, check_evaluated, find, refusal
-from holodeck_action.github.remote import ApiError, CheckRun, Pull, Remote
+from holodeck_action.github.objects import ApiError, CheckRun, Pull
+from holodeck_action.github.payload import EventError, read_event
 from holodeck_action.github.review import publish_review
+from holodeck_action.github.sticky_comment import Wanted, marker, publish_comment
 from holodeck_action.github.surfaces import Surfaces
-from holodeck_action.github.target import Target
-from holodeck_action.github.writing import refused
 from holodeck_action.reports.changes import State, clash, same_result, state_of, worse
-from holodeck_action.reports.comment import Place, render_check, render_comment, render_problem
 from holodeck_action.reports.custom import CustomTemplate
+from holodeck_action.reports.pull_request import Place, render_check, render_comment, render_problem
+from holodeck_action.results.report_views import Report
 from holodeck_action.results.verdict import EXIT_PASSED
-from holodeck_action.results.views import Report
 
 T = TypeVar("T")
 
@@ -66,18 +68,14 @@ class Connection:
     """GitHub, as far as it can be reached.
 
     Attributes:
-        remote: makes the calls; None where nothing can be published.
-        unavailable: one sentence that says why there is no `remote`.
+        access: None where nothing can be published.
+        unavailable: one sentence that says why there is no `access`.
         no_check: one sentence that says why the token can write no check run; None where it is to be tried.
-        app: whether the token is the job's own or a GitHub App's.
-        pause: waits so many seconds.
     """
 
-    remote: Remote | None
-    unavailable: str
-    no_check: str | None
-    app: bool
-    pause: Callable[[float], None]
+    access: Access | None
+    unavailable: str = ""
+    no_check: str | None = None
 
 
 class Publisher:
@@ -110,9 +108,9 @@ class Publisher:
     def refusal(self) -> str | None:
         """Return why code of the event must not run here, in one sentence; None where it may."""
         found = None
-        if self._target.privileged and self._target.fork is None and self._connection.remote is not None:
+        if self._target.privileged and self._target.fork is None and self._connection.access is not None:
             try:
-                found = self._look(self._connection.remote)
+                found = self._look(self._connection.access)
             except ApiError:
                 found = None
         return refusal(self._target, found, allowed=self._surfaces.allow_unsafe_forks)
@@ -130,37 +128,36 @@ class Publisher:
             self._check = self._guarded(self._begin)
 
     def finish(self, findings: Findings) -> Publication:
-        """Publish what was found."""
+        """Publish what was found, and close the connection."""
+        try:
+            return self._finish(findings)
+        finally:
+            if self._connection.access is not None:
+                self._connection.access.api.close()
+
+    def _finish(self, findings: Findings) -> Publication:
         marks = findings.marks + annotate(findings.reports)
         check = self._conclude(self._begun(), findings, marks)
         channels = [Channel("check", check)]
-        for outcome in self._each_pull("comment", lambda remote, pull: self._comment(remote, pull, findings)):
+        for outcome in self._each_pull("comment", lambda github, pull: self._comment(github, pull, findings)):
             channels.append(Channel("comment", outcome))
-        for outcome in self._each_pull("review", lambda remote, pull: self._review(remote, pull, findings, marks)):
+        for outcome in self._each_pull("review", lambda github, pull: self._review(github, pull, findings, marks)):
             channels.append(Channel("review", outcome))
         channels += [Channel("annotations", Skipped(reason, asked=False)) for reason in _unplaced(findings)]
         return Publication(tuple(channels), findings.marks if isinstance(check, Published) else marks)
 
-    def _begin(self, remote: Remote) -> CheckRun | Outcome:
-        foreign = self._foreign(remote)
+    def _begin(self, github: Access) -> CheckRun | Outcome:
+        foreign = self._foreign(github)
         if foreign is not None:
             return Skipped(foreign, asked=True)
         if self._connection.no_check is not None:
             return Skipped(self._connection.no_check, asked=True)
-        sha = self._target.sha or self._look(remote).sha
+        sha = self._target.sha or self._look(github).sha
         if sha is None:
-            return Skipped(self._look(remote).reason, asked=False)
+            return Skipped(self._look(github).reason, asked=False)
         external_id = f"{self._run}/{secrets.token_hex(8)}"
         self._starting = sha, external_id
-        begun = check_run.start(
-            remote,
-            sha,
-            self._surfaces.check_name,
-            external_id,
-            self._place.run_url,
-            why=self._target.why,
-            pause=self._connection.pause,
-        )
+        begun = check_run.start(github, sha, self._surfaces.check_name, external_id, self._place.run_url)
         self._starting = None
         return begun
 
@@ -169,15 +166,14 @@ class Publisher:
         if self._starting is None:
             return self._check
         sha, external_id = self._starting
-        name, pause = self._surfaces.check_name, self._connection.pause
-        return self._guarded(lambda remote: check_run.found(remote, sha, name, external_id, pause))
+        return self._guarded(lambda github: check_run.found(github, sha, self._surfaces.check_name, external_id))
 
     def _conclude(self, begun: CheckRun | Outcome, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
         if not isinstance(begun, CheckRun):
             return begun
-        return self._guarded(lambda remote: self._ended(remote, begun, findings, marks))
+        return self._guarded(lambda github: self._ended(github, begun, findings, marks))
 
-    def _ended(self, remote: Remote, begun: CheckRun, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
+    def _ended(self, github: Access, begun: CheckRun, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
         shown = marks[:MOST]
         title, summary = render_check(
             findings.reports,
@@ -189,18 +185,16 @@ class Publisher:
             exit_code=findings.exit_code,
         )
         return check_run.conclude(
-            remote,
+            github,
             begun,
             conclusion=check_run.conclusion_of(findings.exit_code, self._surfaces.check_fail_on),
             title=title,
             summary=summary,
             annotations=[as_check(mark) for mark in shown],
             now=datetime.now(UTC),
-            why=self._target.why,
-            pause=self._connection.pause,
         )
 
-    def _comment(self, remote: Remote, pull: Pull, findings: Findings) -> Outcome:
+    def _comment(self, github: Access, pull: Pull, findings: Findings) -> Outcome:
         first_line = marker(self._surfaces.comment_id)
         now = state_of(findings.reports, findings.exit_code, pull.head_sha, self._run, findings.problems)
 
@@ -220,38 +214,20 @@ class Publisher:
             clash=lambda body: clash(State.read(body), now),
             worse=lambda body: worse(State.read(body), now),
         )
-        return publish_comment(
-            remote,
-            pull.number,
-            first_line,
-            wanted,
-            why=self._target.why,
-            app=self._connection.app,
-            pause=self._connection.pause,
-        )
+        return publish_comment(github, pull.number, first_line, wanted)
 
-    def _review(self, remote: Remote, pull: Pull, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
-        return publish_review(
-            remote,
-            pull.number,
-            pull.head_sha,
-            self._surfaces.comment_id,
-            findings.reports,
-            marks,
-            why=self._target.why,
-            app=self._connection.app,
-            pause=self._connection.pause,
-        )
+    def _review(self, github: Access, pull: Pull, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
+        return publish_review(github, pull.number, pull.head_sha, self._surfaces.comment_id, findings.reports, marks)
 
-    def _each_pull(self, name: str, publish: Callable[[Remote, Pull], Outcome]) -> tuple[Outcome, ...]:
+    def _each_pull(self, name: str, publish: Callable[[Access, Pull], Outcome]) -> tuple[Outcome, ...]:
         if not self._surfaces.asks(name):
             return (_off(name),)
 
-        def look(remote: Remote) -> Found | Outcome:
-            foreign = self._foreign(remote)
+        def look(github: Access) -> Found | Outcome:
+            foreign = self._foreign(github)
             if foreign is not None:
                 return Skipped(foreign, asked=True)
-            found = self._look(remote)
+            found = self._look(github)
             return found if found.pulls else Skipped(found.reason, asked=False)
 
         found = self._guarded(look)
@@ -259,21 +235,21 @@ class Publisher:
             return (found,)
         return tuple(self._for_pull(pull, publish) for pull in found.pulls)
 
-    def _for_pull(self, pull: Pull, publish: Callable[[Remote, Pull], Outcome]) -> Outcome:
-        return self._guarded(lambda remote: self._outdated(remote, pull) or publish(remote, pull))
+    def _for_pull(self, pull: Pull, publish: Callable[[Access, Pull], Outcome]) -> Outcome:
+        return self._guarded(lambda github: self._outdated(github, pull) or publish(github, pull))
 
-    def _foreign(self, remote: Remote) -> str | None:
+    def _foreign(self, github: Access) -> str | None:
         """Tell why the run says nothing about the target's commit; asked by each channel, as GitHub may fail one."""
         if not self._commits:
             return None
-        found = self._look(remote)
-        told = (check_evaluated(self._target, found, commit) for commit in self._commits)
-        return next((sentence for sentence in told if sentence is not None), None)
+        found = self._look(github)
+        reasons = (check_evaluated(self._target, found, commit) for commit in self._commits)
+        return next((reason for reason in reasons if reason is not None), None)
 
-    def _outdated(self, remote: Remote, pull: Pull) -> Outcome | None:
+    def _outdated(self, github: Access, pull: Pull) -> Outcome | None:
         """Tell whether the pull request has moved on: a slow run must not replace the report of a newer one."""
         try:
-            head = remote.pull(pull.number).head_sha
+            head = github.api.pull(pull.number).head_sha
         except ApiError:
             # A token that may not read may still write.
             return None
@@ -286,20 +262,21 @@ class Publisher:
         known = self._target.sha or (self._found.sha if self._found is not None else None)
         return replace(self._place, sha=known)
 
-    def _look(self, remote: Remote) -> Found:
+    def _look(self, github: Access) -> Found:
         """Return the pull requests of the event, looked up once."""
         if self._found is None:
-            self._found = find(self._target, remote)
+            self._found = find(self._target, github.api)
         return self._found
 
-    def _guarded(self, call: Callable[[Remote], T]) -> T | Outcome:
+    def _guarded(self, call: Callable[[Access], T]) -> T | Outcome:
         """Return what a call returns, or how its channel ends: no channel hides the verdict or keeps a run from it."""
-        if self._connection.remote is None:
+        github = self._connection.access
+        if github is None:
             return Skipped(self._connection.unavailable, asked=True)
         try:
-            return call(self._connection.remote)
+            return call(github)
         except ApiError as error:
-            return refused("the pull requests cannot be looked up", "pull-requests: read", error, self._target.why)
+            return github.refused("the pull requests cannot be looked up", "pull-requests: read", error)
         except Exception as error:  # noqa: BLE001 - as above
             return Failed(f"holodeck-action has a defect: {type(error).__name__}: {error}; please report it")
 
@@ -316,3 +293,68 @@ def _unplaced(findings: Findings) -> tuple[str, ...]:
 
 def _off(name: str) -> Skipped:
     return Skipped(f"the input {name} is off", asked=False)
+
+
+def open_publisher(
+    surfaces: Surfaces,
+    environ: Mapping[str, str],
+    pause: Callable[[float], None],
+    *,
+    evaluates: bool,
+    target: Target | None = None,
+) -> Publisher:
+    """Prepare to publish what a step finds; nothing is called yet.
+
+    Args:
+        surfaces: what is asked for.
+        environ: the environment of the step.
+        pause: waits so many seconds.
+        evaluates: whether this run evaluates; else it publishes the record of another one, which the texts then link.
+        target: what it is about; None for what the event of the step is about.
+    """
+    known = target if target is not None else event_target(environ)
+    if target is None and not known.event:
+        connection = Connection(None, "GITHUB_EVENT_NAME is not set: this is no step of a workflow")
+    else:
+        connection = _connection(surfaces, known, environ, pause)
+    return Publisher(known, connection, surfaces, _place(known, environ, evaluates), _run(environ))
+
+
+def _connection(
+    surfaces: Surfaces, target: Target, environ: Mapping[str, str], pause: Callable[[float], None]
+) -> Connection:
+    if not surfaces.anything and not (target.privileged and target.fork is None):
+        return Connection(None, "nothing was asked for")
+    if not surfaces.token:
+        return Connection(None, "there is no token: leave the input github-token to its default, or set GITHUB_TOKEN")
+    if not target.repository:
+        return Connection(None, "GITHUB_REPOSITORY is not set, so it is not known where to publish")
+    api_url = environ.get("GITHUB_API_URL") or "https://api.github.com"
+    try:
+        api = connect(surfaces.token, api_url, target.repository, pause=pause)
+    except ApiError as error:
+        return Connection(None, str(error))
+    personal = check_run.token_can_check(surfaces.token)
+    return Connection(Access(api, target.why, personal is None, pause), no_check=personal)
+
+
+def _place(target: Target, environ: Mapping[str, str], evaluates: bool) -> Place:
+    server = (environ.get("GITHUB_SERVER_URL") or "https://github.com").rstrip("/")
+    run_id = environ.get("GITHUB_RUN_ID", "") if evaluates else _evaluated_run(environ)
+    home = f"{server}/{target.repository}"
+    return Place(server, target.repository, target.sha, f"{home}/actions/runs/{run_id}" if run_id.isdecimal() else None)
+
+
+def _evaluated_run(environ: Mapping[str, str]) -> str:
+    """Return the id of the run that a `workflow_run` is about, else of this one; empty outside of a workflow."""
+    try:
+        _, payload = read_event(environ)
+    except EventError:
+        payload = {}
+    run = payload.get("workflow_run")
+    number = run.get("id") if isinstance(run, Mapping) else None
+    return str(number) if isinstance(number, int) and number > 0 else environ.get("GITHUB_RUN_ID", "")
+
+
+def _run(environ: Mapping[str, str]) -> str:
+    return "/".join(part for name in ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT") if (part := environ.get(name, "")))

@@ -1,49 +1,43 @@
-"""The review: failing cases as inline comments, where the diff shows their lines (GitHub reference, section 5)."""
+"""The review: failing cases as inline comments, where the diff shows their lines."""
 
 from __future__ import annotations
 
-import time
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from holodeck_action.github.annotations import Annotation, passing_keys
-from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
-from holodeck_action.github.diff import commentable_lines
-from holodeck_action.github.remote import ApiError, Comment, InlineComment, Remote, Review
-from holodeck_action.github.review_texts import Markers, failing_text, is_passing_text, passing_text, review_text
-from holodeck_action.github.writing import (
+from holodeck_action.github.annotations import Annotation
+from holodeck_action.github.case_annotations import passing_keys
+from holodeck_action.github.channels import (
     LOOKS_S,
     NO_PULL,
     TRIES,
+    Access,
+    Failed,
+    Outcome,
+    Published,
+    Skipped,
     Stopped,
-    Written,
-    edited,
-    ownership,
-    refused,
     same,
     sentence,
 )
-from holodeck_action.results.views import Report
+from holodeck_action.github.objects import ApiError, Comment, InlineComment
+from holodeck_action.github.review_texts import Markers, failing_text, is_passing_text, passing_text, review_text
+from holodeck_action.results.report_views import Report
 
 MOST_INLINE = 20
-"""Inline comments on a pull request that tell of a failure (GitHub reference, section 5)."""
+"""Inline comments on a pull request that tell of a failure."""
 
 _ASKED = 1000
 """Comments that are asked about: anybody can write our marker, ours are among the newest."""
+_HUNK = re.compile(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@(?: .*)?", re.DOTALL)
+_UNKNOWN = "whether the review was {} could not be told, so it was not sent again: the next run brings it up to date"
 
 
 def publish_review(
-    remote: Remote,
-    pull_number: int,
-    sha: str,
-    review_id: str,
-    reports: Sequence[Report],
-    marks: Sequence[Annotation],
-    *,
-    why: str = "",
-    app: bool = True,
-    pause: Callable[[float], None] = time.sleep,
+    github: Access, pull_number: int, sha: str, review_id: str, reports: Sequence[Report], marks: Sequence[Annotation]
 ) -> Outcome:
     """Show what fails on the lines of the diff, and bring earlier inline comments of ours up to date.
 
@@ -52,21 +46,17 @@ def publish_review(
     knows that it holds. Only comments that we wrote count; one that somebody has hidden stays hidden.
 
     Args:
-        remote: GitHub.
+        github: where it is written.
         pull_number: the pull request.
         sha: its head, which was evaluated.
         review_id: tells the reviews of several steps apart; any text.
         reports: the suites' reports.
         marks: their annotations, worst first.
-        why: one sentence on why the token cannot write, where that is to be expected.
-        app: whether the token is the job's own or another GitHub App's, whose comments are a bot's.
-        pause: waits so many seconds.
     """
     if not reports:
         return Skipped("nothing was evaluated: the review stays as it is", asked=False)
-    channel = _Channel(remote, pull_number, sha, Markers(review_id), why, app, pause)
     try:
-        return channel.publish(reports, marks)
+        return _Channel(github, pull_number, sha, Markers(review_id)).publish(reports, marks)
     except Stopped as stopped:
         return stopped.outcome
 
@@ -92,13 +82,10 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Channel:
-    remote: Remote
+    github: Access
     number: int
     sha: str
     markers: Markers
-    why: str
-    app: bool
-    pause: Callable[[float], None]
 
     def publish(self, reports: Sequence[Report], marks: Sequence[Annotation]) -> Outcome:
         try:
@@ -133,7 +120,7 @@ class _Channel:
         lines: Mapping[str, frozenset[int]] = {}
         if any(annotation.key not in ours for annotation in failing):
             files = {annotation.path for annotation in failing}
-            changed = (file for file in self.remote.files(self.number) if file.path in files and file.patch)
+            changed = (file for file in self.github.api.files(self.number) if file.path in files and file.patch)
             lines = {file.path: commentable_lines(file.patch or "") for file in changed}
         shown = tuple(annotation for annotation in failing if annotation.key in ours)
         others = [annotation for annotation in failing if annotation.key not in ours]
@@ -154,7 +141,13 @@ class _Channel:
         done = [0, 0]
         for comment, body, holds in edits:
             try:
-                self._edit_one(comment, body)
+                self.github.edited(
+                    partial(self.github.api.update_review_comment, comment.id, body),
+                    lambda: self.github.api.review_comments(self.number),
+                    comment,
+                    body,
+                    _UNKNOWN.format("updated"),
+                )
             except ApiError as error:
                 # Somebody has deleted it since it was listed.
                 if error.kind == "not_found":
@@ -166,16 +159,6 @@ class _Channel:
             done[holds] += 1
         return done[0], done[1]
 
-    def _edit_one(self, comment: Comment, body: str) -> None:
-        edited(
-            lambda: self.remote.update_review_comment(comment.id, body),
-            lambda: self.remote.review_comments(self.number),
-            comment,
-            body,
-            self.pause,
-            _UNTOLD.format("updated"),
-        )
-
     def _create(self, new: Sequence[Annotation], body: str) -> str:
         """Make a review and return where it is to be seen; never a second one."""
         comments = [InlineComment(item.path, item.line, failing_text(self.markers, item)) for item in new]
@@ -183,7 +166,7 @@ class _Channel:
         error: ApiError | None = None
         for _ in range(TRIES):
             try:
-                return self.remote.create_review(self.number, self.sha, body, comments).url
+                return self.github.api.create_review(self.number, self.sha, body, comments).url
             except ApiError as unclear:
                 if not unclear.accepted:
                     raise Stopped(self._stopped("the review could not be made", "write", unclear)) from unclear
@@ -192,58 +175,52 @@ class _Channel:
             if found is not None:
                 return found.url
         assert error is not None
-        raise Stopped(Failed(f"{sentence(error)}; {_UNTOLD.format('made')}"))
+        raise Stopped(Failed(f"{sentence(error)}; {_UNKNOWN.format('made')}"))
 
     def _looked_up(self, keys: set[str]) -> Comment | None:
         """Return one of the inline comments that were to be made, once GitHub shows it."""
         for seconds in LOOKS_S:
-            self.pause(seconds)
+            self.github.pause(seconds)
             try:
                 ours = self._inline_comments()
             except ApiError as error:
-                raise Stopped(Failed(f"{sentence(error)}; {_UNTOLD.format('made')}")) from error
+                raise Stopped(Failed(f"{sentence(error)}; {_UNKNOWN.format('made')}")) from error
             found = [comment for key in keys & ours.keys() for comment in ours[key]]
             if found:
                 return max(found, key=_age)
         return None
 
-    def _update_review(self, review: Review, body: str) -> str:
+    def _update_review(self, review: Comment, body: str) -> str:
         try:
-            return edited(
-                lambda: self.remote.update_review(self.number, review.id, body),
-                lambda: self.remote.reviews(self.number),
+            return self.github.edited(
+                lambda: self.github.api.update_review(self.number, review.id, body),
+                lambda: self.github.api.reviews(self.number),
                 review,
                 body,
-                self.pause,
-                _UNTOLD.format("updated"),
+                _UNKNOWN.format("updated"),
             ).url
         except ApiError as error:
             raise Stopped(self._stopped("the review could not be updated", "write", error)) from error
 
     def _inline_comments(self) -> Mapping[str, Sequence[Comment]]:
         """Return our inline comments by what they are about."""
-        marked = [item for item in self.remote.review_comments(self.number) if self.markers.key_of(item.body)]
+        marked = [item for item in self.github.api.review_comments(self.number) if self.markers.key_of(item.body)]
         found: dict[str, list[Comment]] = defaultdict(list)
         for comment in self._own(marked):
             found[self.markers.key_of(comment.body) or ""].append(comment)
         return dict(found)
 
-    def _newest_review(self) -> Review | None:
-        marked = [item for item in self.remote.reviews(self.number) if self.markers.is_review(item.body)]
+    def _newest_review(self) -> Comment | None:
+        marked = [item for item in self.github.api.reviews(self.number) if self.markers.is_review(item.body)]
         return max(self._own(marked), key=_age, default=None)
 
-    def _own(self, marked: Iterable[Written]) -> list[Written]:
+    def _own(self, marked: Iterable[Comment]) -> list[Comment]:
         newest = sorted(marked, key=_age, reverse=True)[:_ASKED]
-        return [
-            item for item, _ in ownership(self.remote, newest, app=self.app, what="inline comments with our marker are")
-        ]
+        return [item for item, _ in self.github.ours(newest, "inline comments with our marker are")]
 
     def _stopped(self, what: str, permission: str, error: ApiError) -> Outcome:
         also = " (`pull-requests: write` to write the review)" if permission == "read" else ""
-        return refused(what, f"pull-requests: {permission}", error, self.why, also, missing=NO_PULL)
-
-
-_UNTOLD = "whether the review was {} could not be told, so it was not sent again: the next run brings it up to date"
+        return self.github.refused(what, f"pull-requests: {permission}", error, also, missing=NO_PULL)
 
 
 def _failing(marks: Iterable[Annotation]) -> tuple[Annotation, ...]:
@@ -265,5 +242,48 @@ def _detail(counts: Iterable[tuple[int, str]]) -> str:
     return ", ".join(said) or "unchanged"
 
 
-def _age(item: Comment | Review) -> int:
+def _age(item: Comment) -> int:
     return item.id
+
+
+def commentable_lines(patch: str) -> frozenset[int]:
+    """Return the 1-based lines of the new file that a patch adds or shows as context.
+
+    Args:
+        patch: hunks of a unified diff, as GitHub lists them for a file: without lines that name the files.
+
+    Returns:
+        The lines; none at all where the patch is not what it says it is, as GitHub refuses a whole review for one
+        comment on another line.
+    """
+    lines: set[int] = set()
+    position = old = new = 0
+    after_line = False
+    # Only \n ends a line of a diff: a file's lines may hold any other end.
+    for text in patch.removesuffix("\n").split("\n"):
+        if text.startswith("\\"):
+            if not after_line:
+                return frozenset()
+            after_line = False
+            continue
+        if not old and not new:
+            hunk = _HUNK.fullmatch(text)
+            if hunk is None or (lines and int(hunk[3]) < position):
+                return frozenset()
+            old, new = (1 if count is None else int(count) for count in (hunk[2], hunk[4]))
+            position = int(hunk[3])
+            if (old == new == 0) or (new and position < 1):
+                return frozenset()
+            after_line = False
+            continue
+        sign = text[:1]
+        if sign not in ("+", "-", " "):
+            return frozenset()
+        old -= sign != "+"
+        new -= sign != "-"
+        if sign != "-":
+            lines.add(position)
+            position += 1
+        after_line = True
+    # Fewer or more lines than the header says.
+    return frozenset() if old or new else frozenset(lines)

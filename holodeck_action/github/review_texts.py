@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from holodeck_action.github.annotations import MESSAGE_LIMIT, TITLE_LIMIT, Annotation
-from holodeck_action.github.comment import marker
-from holodeck_action.github.writing import first_line, second_line
-from holodeck_action.reports.budget import COMMENT
-from holodeck_action.results.views import Report
+from holodeck_action.github.channels import first_line, second_line
+from holodeck_action.github.sticky_comment import marker
+from holodeck_action.reports.size_limit import COMMENT
+from holodeck_action.results.report_views import Report
 from holodeck_action.text.code_spans import fence, inline_code
 
 _KEY = re.compile(r"[0-9a-f]{16}")

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from holodeck_action.github.channels import Channel, missing
-from holodeck_action.github.comment import Mode
+from holodeck_action.github.sticky_comment import Mode
 from holodeck_action.results.verdict import EXIT_PASSED
 from holodeck_action.text.plain import one_line
 
 EXIT_UNPUBLISHED = 5
-"""The verdict passed, and something that had to be published is not (DESIGN §4)."""
+"""The verdict passed, and something that had to be published is not."""
 
 NAME = "holodeck-action"
 _NAME_LIMIT = 100

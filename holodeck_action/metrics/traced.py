@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from holodeck_action.metrics.base import EvaluationResult
 from holodeck_action.metrics.voting import JudgeVerdict
+from holodeck_action.results.case_verdicts import judge_evaluation
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import ToolAssertion
-from holodeck_action.results.verdicts import judge_evaluation
 from holodeck_action.scoring.computing import Done
 from holodeck_action.tracing.spans import NO_SPAN, Scope, Span, current, span
 

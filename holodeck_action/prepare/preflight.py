@@ -26,7 +26,7 @@ from holodeck_action.prepare.settings import (
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, read_template
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.results.cards import suite_cards
-from holodeck_action.results.files import RecordError, read_record
+from holodeck_action.results.result_files import RecordError, read_record
 from holodeck_action.runner.conditions import silence_on_tools
 from holodeck_action.suite.applicability import by_deepeval, judged_metrics
 from holodeck_action.suite.checkout import Checkout, ReachError
@@ -321,7 +321,7 @@ def failed_cases(path: GivenPath) -> frozenset[str]:
     Raises:
         ConfigurationError: the file is not a results file.
     """
-    from holodeck_action.results.decide import decide
+    from holodeck_action.results.decision import decide
 
     try:
         verdict = decide(read_record(path))

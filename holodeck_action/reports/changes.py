@@ -12,23 +12,16 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from holodeck_action.results.adapters import adapter
+from holodeck_action.results.canonical import adapter
 from holodeck_action.results.evaluation import Polarity
-from holodeck_action.results.verdict import (
-    EXIT_CONFIGURATION,
-    EXIT_INCOMPLETE,
-    EXIT_PASSED,
-    EXIT_STOPPED,
-    EXIT_VIOLATED,
-    VerdictOutcome,
-)
-from holodeck_action.results.views import MetricView, Report
+from holodeck_action.results.report_views import MetricView, Report
+from holodeck_action.results.verdict import VerdictOutcome, severity
 
 STATE_LIMIT = 6000
 """Characters of the hidden line: what a comment of 65,000 can spare."""
@@ -44,7 +37,6 @@ _MOST_JSON = 64 * 1024
 """Bytes before compression, so that no comment unpacks to more."""
 _HASH = 8
 _SAME_DIGITS = 4
-_BEST_FIRST = (EXIT_PASSED, EXIT_INCOMPLETE, EXIT_STOPPED, EXIT_CONFIGURATION, EXIT_VIOLATED)
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _RUN = re.compile(r"[0-9]{1,20}/[0-9]{1,10}")
 
@@ -97,7 +89,7 @@ class State:
         version: of this form.
         sha: the commit it is about; None where it is not known.
         run: run and attempt of the workflow that wrote it, `ID/ATTEMPT`; empty for none.
-        exit_code: of the run (DESIGN §4).
+        exit_code: of the run.
         result: hash of all that makes two results the same.
         suites: what is kept of each suite; empty when nothing was evaluated.
         before: the suites as they were at the commit before, which they are compared with; None for none.
@@ -145,8 +137,8 @@ class State:
         """
         before = None
         if previous is not None:
-            told = previous.suites and (previous.sha is None or previous.sha != self.sha)
-            before = Numbers(previous.sha, previous.suites) if told else previous.before
+            earlier = previous.suites and (previous.sha is None or previous.sha != self.sha)
+            before = Numbers(previous.sha, previous.suites) if earlier else previous.before
         return _fitting(replace(self, before=before))
 
 
@@ -252,17 +244,8 @@ def worse(previous: State | None, now: State) -> bool:
     return previous is not None and _badness(previous) > _badness(now)
 
 
-def worst(exit_codes: Iterable[int]) -> int:
-    """Return the worst of exit codes: a violation before a stop before incompleteness; 0 for none."""
-    return max(exit_codes, key=_rank, default=EXIT_PASSED)
-
-
 def _badness(of: State) -> tuple[int, int, int]:
-    return _rank(of.exit_code), sum(suite.failed for suite in of.suites), sum(suite.unknown for suite in of.suites)
-
-
-def _rank(exit_code: int) -> int:
-    return _BEST_FIRST.index(exit_code) if exit_code in _BEST_FIRST else len(_BEST_FIRST)
+    return severity(of.exit_code), sum(suite.failed for suite in of.suites), sum(suite.unknown for suite in of.suites)
 
 
 def _numbers(report: Report, key: str) -> SuiteNumbers:

@@ -1,17 +1,34 @@
-"""The report on standard output: verdict, gates, metrics, and every case that needs attention with its reason."""
+"""The report on standard output: verdict, gates, metrics, and every case that needs attention with its reason.
+
+A log gets plain text, a terminal the same in colours and tables.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action.reports.wording import VERDICTS, call_text, calls_text, card_text, counts_text, panel_text, place
 from holodeck_action.results.gates import figures
+from holodeck_action.results.report_views import CaseView, MetricView, Report, TurnView
 from holodeck_action.results.verdict import GateVerdict
-from holodeck_action.results.views import CaseView, MetricView, Report, TurnView
 from holodeck_action.text.plain import one_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _GATE_SIGNS = {"passed": "✓", "failed": "✗", "undetermined": "?"}
 _CASE_SIGNS = {"failed": "✗", "error": "!", "skipped": "-", "quarantined": "~"}
+_COLOURS = {
+    "passed": "green",
+    "failed": "red",
+    "error": "yellow",
+    "skipped": "yellow",
+    "quarantined": "magenta",
+    "undetermined": "yellow",
+    "incomplete": "yellow",
+    "stopped": "yellow",
+}
 
 
 def console_report(report: Report) -> str:
@@ -19,7 +36,21 @@ def console_report(report: Report) -> str:
     return "\n".join(_lines(report)) + "\n"
 
 
-def head_lines(report: Report) -> Iterator[str]:
+def show(report: Report, stream: TextIO) -> None:
+    """Write a report to a stream: with colours to a terminal, in its log form to everything else."""
+    if not stream.isatty():
+        stream.write(console_report(report))
+    else:
+        # rich takes 50 ms to import: only terminals pay.
+        from rich.console import Console
+
+        Console(file=stream, highlight=False, emoji=False, markup=False).print(
+            *_parts(report), sep="\n", soft_wrap=True
+        )
+    stream.flush()
+
+
+def _head_lines(report: Report) -> Iterator[str]:
     """Yield what is said before the cases: the suite, then its notices."""
     file = one_line(f"{report.folder}/{report.file}" if report.folder else report.file)
     yield f"Suite {one_line(report.suite)} ({file}), target {one_line(report.target)}"
@@ -28,56 +59,56 @@ def head_lines(report: Report) -> Iterator[str]:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    yield from head_lines(report)
+    yield from _head_lines(report)
     for case in report.attention:
         yield ""
-        yield from case_lines(case, report.folder)
+        yield from _case_lines(case, report.folder)
     if report.informational:
         yield ""
-        yield informational_line(report)
+        yield _informational_line(report)
     if report.metrics:
         yield ""
         yield from _metrics(report.metrics)
-        yield from panel_lines(report)
-        yield from card_lines(report)
+        yield from _panel_lines(report)
+        yield from _card_lines(report)
     yield ""
     for gate in report.gates:
-        yield gate_text(gate)
+        yield _gate_text(gate)
     yield ""
-    yield from calls_lines(report)
-    yield conclusion(report)
+    yield from _calls_lines(report)
+    yield _conclusion(report)
 
 
-def panel_lines(report: Report) -> Iterator[str]:
+def _panel_lines(report: Report) -> Iterator[str]:
     """Yield a line on every panel of judges: how they agreed."""
     for panel in report.panels:
         yield f"{one_line(panel.metric, 60)}: {panel_text(panel)}"
 
 
-def card_lines(report: Report) -> Iterator[str]:
+def _card_lines(report: Report) -> Iterator[str]:
     """Yield a line on every judge card: what the judge was measured to be worth."""
     for card in report.cards:
         yield f"{one_line(card.metric, 60)}: {one_line(card_text(card), 1000)}"
 
 
-def calls_lines(report: Report) -> Iterator[str]:
+def _calls_lines(report: Report) -> Iterator[str]:
     """Yield a line on the run's own model calls, where it made some."""
     if report.run is not None and report.run.model_calls is not None:
         yield calls_text(report.run.model_calls)
 
 
-def informational_line(report: Report) -> str:
+def _informational_line(report: Report) -> str:
     """Return a line that names the cases in which nothing asserts, the first 20 of them."""
     titles = ", ".join(one_line(case.title, 60) for case in report.informational[:20])
     return f"informational (nothing asserts): {titles}{' …' if len(report.informational) > 20 else ''}"
 
 
-def conclusion(report: Report) -> str:
+def _conclusion(report: Report) -> str:
     """Return the last line: the verdict, the counts and the reason."""
     return f"{VERDICTS[report.outcome]}: {counts_text(report.counts)}; {one_line(report.reason, 1000)}"
 
 
-def case_lines(case: CaseView, folder: str) -> Iterator[str]:
+def _case_lines(case: CaseView, folder: str) -> Iterator[str]:
     """Yield the lines of a case that needs attention; the first names it."""
     outcome = case.outcome if case.outcome != "quarantined" else f"quarantined ({case.judged})"
     yield f"{_CASE_SIGNS[case.outcome]} {one_line(case.title)}  [{outcome}]  {one_line(place(case.source, folder))}"
@@ -109,14 +140,14 @@ def _metrics(metrics: Sequence[MetricView]) -> Iterator[str]:
     width = max(len("metric"), *(len(name) for name in names))
     yield f"{'metric':<{width}}    mean  threshold   margin  passed  failed  error  skipped"
     for name, metric in zip(names, metrics, strict=True):
-        mean, threshold, margin, passed = metric_texts(metric)
+        mean, threshold, margin, passed = _metric_texts(metric)
         yield (
             f"{name:<{width}}  {mean:>6}  {threshold:>9}  {margin:>7}  {passed:>6}  {metric.failed:>6}  "
             f"{metric.errors:>5}  {metric.skipped:>7}"
         )
 
 
-def metric_texts(metric: MetricView) -> tuple[str, str, str, str]:
+def _metric_texts(metric: MetricView) -> tuple[str, str, str, str]:
     """Return a metric's mean, threshold, margin and number of passes as a reader wants them."""
     mean = "–" if metric.mean is None else f"{metric.mean:.4f}"
     threshold = "–" if metric.threshold is None else f"{metric.threshold:g}"
@@ -127,9 +158,52 @@ def metric_texts(metric: MetricView) -> tuple[str, str, str, str]:
     return mean, threshold, margin, passed
 
 
-def gate_text(gate: GateVerdict) -> str:
+def _gate_text(gate: GateVerdict) -> str:
     """Return a gate with its numbers as one line."""
     actual, required = figures(gate)
     numbers = f"{one_line(gate.name)} {actual} (required {required})"
     state = "" if gate.state != "undetermined" else ": cannot be decided"
     return f"{_GATE_SIGNS[gate.state]} {numbers}: {one_line(gate.reason)}{state}"
+
+
+def _parts(report: Report) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    first, *notices = _head_lines(report)
+    yield Text(first, style="bold")
+    for notice in notices:
+        yield Text(notice, style="dim")
+    for case in report.attention:
+        title, *lines = _case_lines(case, report.folder)
+        yield Text(f"\n{title}", style=f"bold {_COLOURS[case.outcome]}")
+        yield Text("\n".join(lines))
+    if report.informational:
+        yield Text(f"\n{_informational_line(report)}", style="dim")
+    if report.metrics:
+        yield Text("")
+        yield _metric_table(report)
+        for line in (*_panel_lines(report), *_card_lines(report)):
+            yield Text(line, style="dim")
+    yield Text("")
+    for gate in report.gates:
+        yield Text(_gate_text(gate), style=_COLOURS[gate.state])
+    yield Text("")
+    for line in _calls_lines(report):
+        yield Text(line, style="dim")
+    yield Text(_conclusion(report), style=f"bold {_COLOURS[report.outcome]}")
+
+
+def _metric_table(report: Report) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("metric")
+    for name in ("mean", "threshold", "margin", "passed", "failed", "error", "skipped"):
+        table.add_column(name, justify="right")
+    for metric in report.metrics:
+        mean, threshold, margin, passed = _metric_texts(metric)
+        troubled = "red" if metric.failed else "yellow" if metric.errors else ""
+        cells = (mean, threshold, margin, passed, str(metric.failed), str(metric.errors), str(metric.skipped))
+        table.add_row(Text(one_line(metric.name, 60)), *cells, style=troubled)
+    return table

@@ -1,4 +1,4 @@
-"""Markdown through a template of the user's own, rendered in a process with limits (DESIGN §7, GitHub reference 13).
+"""Markdown through a template of the user's own, rendered in a process with limits.
 
 The sandbox keeps a template from attributes, not from time and memory: those the process limits.
 """
@@ -13,10 +13,9 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from holodeck_action.reports.budget import JOB_SUMMARY, Budget
-from holodeck_action.reports.markdown import IN_THE_RECORD
-from holodeck_action.results.adapters import adapter
-from holodeck_action.results.views import Report
+from holodeck_action.reports.size_limit import IN_THE_RECORD, JOB_SUMMARY, SizeLimit
+from holodeck_action.results.canonical import adapter
+from holodeck_action.results.report_views import Report
 from holodeck_action.text.plain import one_line
 
 MAX_SOURCE = 1024 * 1024
@@ -25,7 +24,7 @@ MAX_SOURCE = 1024 * 1024
 _DATA_FACTOR = 12
 """Address space per byte of JSON: parsed and wrapped, it is several times as large."""
 
-_CHILD = Path(__file__).with_name("limited.py")
+_CHILD = Path(__file__).with_name("template_process.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Limits:
         cpu_s: processor seconds.
         wall_s: seconds after which the process is ended, whatever it does.
         memory: bytes of address space, beside what the report's own data needs.
-        output: characters it may write before it is taken for endless; what is above the report's budget is cut.
+        output: characters it may write before it is taken for endless; what is above the report's limit is cut.
     """
 
     cpu_s: int = 10
@@ -81,7 +80,7 @@ def read_template(path: os.PathLike[str]) -> CustomTemplate:
 def custom_markdown(
     template: CustomTemplate,
     report: Report,
-    budget: Budget = JOB_SUMMARY,
+    limit: SizeLimit = JOB_SUMMARY,
     *,
     rest: str = IN_THE_RECORD,
     limits: Limits = LIMITS,
@@ -91,7 +90,7 @@ def custom_markdown(
     Args:
         template: what to render with; it sees `report` and `detail` as the built-in template does.
         report: what to show.
-        budget: what the text may hold.
+        limit: what the text may hold.
         rest: trusted Markdown that says where the rest of a cut report is.
         limits: what it may take.
 
@@ -107,7 +106,7 @@ def custom_markdown(
         "output": limits.output,
         "name": template.name,
         "source": template.source,
-        "budget": asdict(budget),
+        "limit": asdict(limit),
         "rest": rest,
     }
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as made:

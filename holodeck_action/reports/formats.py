@@ -1,16 +1,38 @@
-"""Every format a report can be written in."""
+"""Every format a report can be written in, and the reports that a run writes beside its results."""
 
 from __future__ import annotations
 
+import base64
+import csv
+import hashlib
+import io
+from collections.abc import Callable, Iterator
+
 from holodeck_action.reports.console import console_report
-from holodeck_action.reports.csv_rows import csv_report
-from holodeck_action.reports.html import html_page
+from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
 from holodeck_action.reports.junit import junit
-from holodeck_action.reports.markdown import markdown
-from holodeck_action.results.adapters import adapter
-from holodeck_action.results.views import Report
+from holodeck_action.reports.size_limit import IN_THE_RECORD, JOB_SUMMARY, Detail, SizeLimit, fit
+from holodeck_action.reports.templating import shipped_template, template_folder, wrap
+from holodeck_action.reports.wording import place
+from holodeck_action.results.canonical import adapter
+from holodeck_action.results.disk import DISK, Disk, write_atomically
+from holodeck_action.results.report_views import CaseView, Report, in_suite_order
+from holodeck_action.results.verdict import TurnVerdict
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.plain import one_line
 
 FORMATS = ("markdown", "html", "junit", "json", "csv", "console")
+
+REPORT_FILE = "report.md"
+JUNIT_FILE = "junit.xml"
+
+COLUMNS = (
+    "case", "title", "case_outcome", "trial", "turn", "metric", "outcome", "score", "threshold", "polarity", "reason",
+    "source",
+)  # fmt: skip
+
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+"""First characters that make a spreadsheet compute a cell (OWASP, CSV Injection); tabs and line ends are gone here."""
 
 
 def render(report: Report, name: str) -> str:
@@ -26,7 +48,128 @@ def render(report: Report, name: str) -> str:
     return renderers[name](report)
 
 
+def write_reports(
+    folder: GivenPath, report: Report, template: CustomTemplate | None, note: Callable[[str], None], disk: Disk = DISK
+) -> None:
+    """Write report.md and junit.xml; what cannot be made or written is noted in a sentence and changes no verdict.
+
+    Args:
+        folder: where they go.
+        report: what they show.
+        template: what report.md is made with; None for the built-in template.
+        note: takes the sentences.
+        disk: what they are written with.
+    """
+    made: dict[str, Callable[[], str]] = {
+        REPORT_FILE: lambda: readable(report, template, note),
+        JUNIT_FILE: lambda: render(report, "junit"),
+    }
+    for name, make in made.items():
+        try:
+            write_atomically(folder.path / name, [make().encode("utf-8", "replace")], disk=disk)
+        except OSError as error:
+            note(f"{folder / name}: could not be written: {error.strerror}; the verdict stands")
+        except Exception as error:  # noqa: BLE001 - a report never hides the verdict
+            note(f"{name} has a defect and was not written: {type(error).__name__}: {error}; please report it")
+
+
+def readable(
+    report: Report,
+    template: CustomTemplate | None,
+    note: Callable[[str], None],
+    limit: SizeLimit = JOB_SUMMARY,
+    *,
+    rest: str = IN_THE_RECORD,
+) -> str:
+    """Return the Markdown report: through the user's template, or the built-in one where that cannot be used.
+
+    Args:
+        report: what to show.
+        template: the user's template; None for the built-in one.
+        note: takes the sentence that says why the user's template was not used.
+        limit: what the text may hold.
+        rest: trusted Markdown that says where the rest of a cut report is.
+    """
+    if template is not None:
+        try:
+            return custom_markdown(template, report, limit, rest=rest)
+        except TemplateError as error:
+            note(f"{error}; the built-in report is used instead")
+    return markdown(report, limit, rest=rest)
+
+
+def markdown(report: Report, limit: SizeLimit = JOB_SUMMARY, *, rest: str = IN_THE_RECORD) -> str:
+    """Render a report as GitHub Flavored Markdown.
+
+    Args:
+        report: what to show.
+        limit: what the text may hold; what is left out first is said in `holodeck_action.reports.size_limit`.
+        rest: trusted Markdown that says where the rest of a cut report is.
+    """
+    data = wrap(report)
+
+    def render(detail: Detail) -> Iterator[str]:
+        return shipped_template("summary.md.j2").generate(report=data, detail=detail)
+
+    return fit(render, limit, rest)
+
+
+def html_page(report: Report) -> str:
+    """Render a report as a page of its own: one file without any script or outside resource.
+
+    Its content security policy allows the one style sheet it holds, by hash, and nothing else.
+    """
+    from markupsafe import Markup
+
+    style = (template_folder() / "report.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    page = shipped_template("report.html.j2")
+    return page.render(report=wrap(report), style=Markup(style), style_hash=digest)  # noqa: S704
+
+
 def json_report(report: Report) -> str:
     """Render a report as JSON; `##[` is escaped, as GitHub's runner would read a command there in a log."""
     content = adapter(Report).dump_json(report, indent=1).decode()
     return content.replace("##[", "\\u0023\\u0023[") + "\n"
+
+
+def csv_report(report: Report) -> str:
+    """Render a report as CSV, for spreadsheets and data frames (RFC 4180, lines ended by LF).
+
+    A turn's tool assertions are a row of the metric `expected_tools`; a turn or case without any metric has one row
+    with an empty metric. Texts are one line each; one that a spreadsheet would compute gets a leading apostrophe.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for case in in_suite_order(report):
+        writer.writerows(_case_rows(case, report.folder))
+    return text.getvalue()
+
+
+def _case_rows(case: CaseView, folder: str) -> Iterator[tuple[object, ...]]:
+    head = (_cell(case.id), _cell(case.title), case.outcome)
+    where = _cell(place(case.source, folder))
+    if not any(trial.turns for trial in case.trials):
+        yield (*head, "", "", "", case.outcome, "", "", "", _cell(case.reason), where)
+    for trial in case.trials:
+        for turn in trial.turns:
+            for row in _turn_rows(turn):
+                yield (*head, trial.index, turn.index, *row, where)
+
+
+def _turn_rows(turn: TurnVerdict) -> Iterator[tuple[object, ...]]:
+    if not turn.metrics and turn.tools is None:
+        yield ("", turn.outcome, "", "", "", _cell(turn.reason))
+    if turn.tools is not None:
+        reason = "every tool assertion holds" if turn.tools == "passed" else turn.reason
+        held = None if turn.tools == "error" else float(turn.tools == "passed")
+        yield ("expected_tools", turn.tools, held, 1.0, "maximize", _cell(reason))
+    for metric in turn.metrics:
+        score = _cell(metric.category) if metric.category is not None else metric.score
+        yield (_cell(metric.name), metric.outcome, score, metric.threshold, metric.polarity, _cell(metric.reason))
+
+
+def _cell(text: str) -> str:
+    shown = one_line(text, 2000)
+    return f"'{shown}" if shown.startswith(_FORMULA) else shown

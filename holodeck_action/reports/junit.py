@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from holodeck_action.reports.wording import VERDICTS, call_text, place
-from holodeck_action.results.views import CaseView, Report, TurnView, in_suite_order
+from holodeck_action.results.report_views import CaseView, Report, TurnView, in_suite_order
 from holodeck_action.text.plain import lines_of, one_line
 
 _TEXT_LIMIT = 2000
@@ -53,7 +53,6 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def _file(report: Report) -> str:
-
     return f"{report.folder}/{report.file}" if report.folder else report.file
 
 

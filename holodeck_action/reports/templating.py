@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.reports.wording import SIGNS, WORDS, calls_text, estimate_text, panel_text, usd_text
-from holodeck_action.results.estimates import Estimate
 from holodeck_action.results.gates import at_most, figures
+from holodeck_action.results.judge_card import Estimate
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.verdict import GateState, GateVerdict, PanelSummary
 from holodeck_action.text import code_spans as untrusted
 from holodeck_action.text.plain import lines_of, one_line
 
 if TYPE_CHECKING:
+    from jinja2 import Template
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 CUSTOM = "custom template"
@@ -129,6 +130,12 @@ def template_folder() -> Path:
     package = Path(__file__).parents[1]
     inside = package / "templates"
     return inside if inside.is_dir() else package.parent / "templates"
+
+
+@cache
+def shipped_template(name: str) -> Template:
+    """Return a template of ours, by the name of its file."""
+    return (html_environment() if name.endswith(".html.j2") else markdown_environment()).get_template(name)
 
 
 def markdown_environment(custom: tuple[str, str] | None = None) -> ImmutableSandboxedEnvironment:

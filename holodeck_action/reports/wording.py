@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from holodeck_action.results.estimates import Estimate
-from holodeck_action.results.judge_card import CardSummary
+import posixpath
+
+from holodeck_action.results.judge_card import CardSummary, Estimate
 from holodeck_action.results.record import ModelCalls
+from holodeck_action.results.report_views import ToolCallView
 from holodeck_action.results.verdict import Counts, PanelSummary, VerdictOutcome
-from holodeck_action.results.views import ToolCallView
 from holodeck_action.suite.errors import SourceMark
 
 VERDICTS = {"passed": "PASSED", "failed": "FAILED", "incomplete": "INCOMPLETE", "stopped": "STOPPED"}
@@ -36,6 +37,11 @@ SIGNS = {
     "undetermined": "❔",
 }
 """The sign of an outcome or a gate's state."""
+
+_LAST = 2**31 - 1
+"""Largest line and column: the API's are 32-bit integers."""
+_LONGEST_PATH = 4096
+"""Bytes of a path (`PATH_MAX` of Linux)."""
 
 
 def counts_text(counts: Counts) -> str:
@@ -122,8 +128,8 @@ def tally(outcome: VerdictOutcome, counts: Counts) -> str:
     if not total:
         return "no case was judged"
     cases = f"{total} {'case' if total == 1 else 'cases'}"
-    told = [(counts.failed, "failed"), (counts.error, "in error"), (counts.skipped, "not run")]
-    against = [(number, what) for number, what in told if number]
+    counted = [(counts.failed, "failed"), (counts.error, "in error"), (counts.skipped, "not run")]
+    against = [(number, what) for number, what in counted if number]
     if outcome == "passed" or not against:
         return f"{counts.passed} of {cases} passed"
     if len(against) == 1:
@@ -140,3 +146,27 @@ def call_text(call: ToolCallView, limit: int = 300) -> str:
 def place(source: SourceMark, folder: str) -> str:
     """Return `file:line:column`, the folder put before it."""
     return f"{folder}/{source}" if folder else str(source)
+
+
+def usable(number: int) -> bool:
+    """Tell whether a file can have such a line or column."""
+    return 1 <= number <= _LAST
+
+
+def repository_path(folder: str | None, source: SourceMark) -> str | None:
+    """Return the path of a position's file in the suite's repository; None when no line of it can be meant.
+
+    Args:
+        folder: the suite's folder in its repository, as the record says; it may be invented, as a fork's record is.
+        source: the position; its file may lie outside of the suite's folder, but not of the repository.
+    """
+    file = source.file
+    if folder is None or not file or not usable(source.line):
+        return None
+    written = f"{folder}/{file}"
+    if file.startswith("/") or folder.startswith("/") or "\\" in written or not written.isprintable():
+        return None
+    path = posixpath.normpath(posixpath.join(folder, file))
+    if path in (".", "..") or path.startswith("../") or len(path.encode()) > _LONGEST_PATH:
+        return None
+    return path

@@ -1,6 +1,6 @@
 """The canonical form of a record: what is left when times, durations and random ids are taken out.
 
-The same inputs give the same canonical bytes on any machine at any concurrency (DESIGN §1, §3). Scores are rounded to
+The same inputs give the same canonical bytes on any machine at any concurrency. Scores are rounded to
 12 significant digits, because Python 3.12 sums floats more exactly than 3.11, and the libraries' scores follow it.
 """
 
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar, cast
 
-from holodeck_action.results.adapters import adapter
+from pydantic import TypeAdapter
+
 from holodeck_action.results.record import CaseRecord, Chosen, Record
 
 VOLATILE_RECORD = ("run",)
@@ -20,6 +22,21 @@ VOLATILE_TRIAL = ("timing",)
 VOLATILE_TURN = ("timing",)
 VOLATILE_TOOL_INVOCATION = ("duration_ms",)
 VOLATILE_EVALUATION = ("evaluation_id", "target_event_id", "timestamp", "duration_ms", "cached")
+
+_T = TypeVar("_T")
+
+
+def adapter(kind: type[_T]) -> TypeAdapter[_T]:
+    """Return what reads and writes values of a dataclass or model as JSON, made when first used.
+
+    Making it takes longer than most of a start-up.
+    """
+    return _adapter(cast(Hashable, kind))
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def canonical_json(record: Record) -> bytes:

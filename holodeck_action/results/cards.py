@@ -9,12 +9,11 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
-from holodeck_action.results.adapters import adapter
-from holodeck_action.results.estimates import NOTHING, Estimate
+from holodeck_action.results.agreement import cohen_kappa, corrected_rate, wilson
+from holodeck_action.results.canonical import adapter
+from holodeck_action.results.case_verdicts import judge_evaluation
 from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.judge_card import CARD_VERSION, CardSummary, Configuration, JudgeCard
-from holodeck_action.results.reliability import cohen_kappa, corrected_rate, wilson
-from holodeck_action.results.verdicts import judge_evaluation
+from holodeck_action.results.judge_card import CARD_VERSION, NOTHING, CardSummary, Configuration, Estimate, JudgeCard
 from holodeck_action.suite.applicability import needs_judge
 from holodeck_action.suite.checkout import Checkout, ReachError
 from holodeck_action.suite.errors import Problem, SuiteError, quoted
@@ -68,6 +67,11 @@ def suite_cards(suite: Suite) -> Mapping[str, JudgeCard]:
     if problems:
         raise SuiteError(problems, suite.secrets)
     return cards
+
+
+def card_json(card: JudgeCard) -> bytes:
+    """Return the content of judge-card.json."""
+    return adapter(JudgeCard).dump_json(card, indent=1) + b"\n"
 
 
 class _CardError(Exception):
@@ -180,7 +184,7 @@ def _differences(card: JudgeCard, now: Configuration, thresholds: set[float | No
     else:
         if then.judges != now.judges:
             yield f"judges (were {_names(then.judges)}, are {_names(now.judges)})"
-        yield from (told for name, told in _DIGESTS.items() if getattr(then, name) != getattr(now, name))
+        yield from (what for name, what in _DIGESTS.items() if getattr(then, name) != getattr(now, name))
         if then.version != now.version:
             yield f"versions (were {then.version}, are {now.version})"
     if len(thresholds) > 1:

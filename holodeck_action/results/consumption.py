@@ -55,8 +55,7 @@ def cost_of(record: Record) -> Total:
 
 def judging_cost_of(record: Record) -> Total:
     """Return the list price of the judges' calls in US dollars, quarantined cases included."""
-    turns = (turn for case in record.cases for trial in case.trials for turn in trial.turns)
-    return _total(usage.cost_usd for turn in turns for usage in _judges(turn))
+    return _total(usage.cost_usd for turn in record.turns for usage in _judges(turn))
 
 
 def latencies_of(cases: Iterable[CaseRecord]) -> Latencies:
@@ -67,44 +66,36 @@ def latencies_of(cases: Iterable[CaseRecord]) -> Latencies:
     """
     answered: list[float] = []
     missing = 0
-    for case in cases:
-        for turn in (turn for trial in case.trials for turn in trial.turns):
-            if turn.response is None or turn.timing is None:
-                missing += 1
-            else:
-                known = turn.timing.model_ms
-                answered.append(turn.timing.duration_ms if known is None else known)
+    for turn in (turn for case in cases for turn in case.turns):
+        if turn.response is None or turn.timing is None:
+            missing += 1
+        else:
+            known = turn.timing.model_ms
+            answered.append(turn.timing.duration_ms if known is None else known)
     return Latencies(tuple(answered), missing)
 
 
 def reused_of(record: Record) -> int:
     """Return how many verdicts of judges are those of an earlier run."""
-    return sum(
-        evaluation.cached
-        for case in record.cases
-        for trial in case.trials
-        for turn in trial.turns
-        for evaluation in turn.evaluations
-    )
+    return sum(evaluation.cached for evaluation in record.evaluations)
 
 
 def _usages(record: Record) -> Iterator[Usage]:
-    for case in record.cases:
-        for turn in (turn for trial in case.trials for turn in trial.turns):
-            if turn.skipped is None:
-                # Of a turn that failed, too, nobody knows what it took.
-                yield turn.usage or _UNKNOWN
-            yield from _judges(turn)
+    for turn in record.turns:
+        if turn.skipped is None:
+            # Of a turn that failed, too, nobody knows what it took.
+            yield turn.usage or _UNKNOWN
+        yield from _judges(turn)
 
 
 def _judges(turn: TurnRecord) -> Iterator[Usage]:
     for evaluation in turn.evaluations:
         if _judged(evaluation) and evaluation.status in ("completed", "failed"):
-            told = evaluation.metadata.get("usage")
-            if told is None and evaluation.cost_usd is None and evaluation.status == "completed":
+            usage = evaluation.metadata.get("usage")
+            if usage is None and evaluation.cost_usd is None and evaluation.status == "completed":
                 # Nobody was asked: an empty answer needs no judge, nor do computed metrics of a composite.
                 continue
-            tokens = told if isinstance(told, dict) else {}
+            tokens = usage if isinstance(usage, dict) else {}
             yield Usage(
                 _count(tokens.get("prompt_tokens")), _count(tokens.get("completion_tokens")), evaluation.cost_usd
             )

@@ -45,7 +45,18 @@ class Disk:
             os.close(handle)
 
 
+class _Unsynced(Disk):
+    def sync(self, file: BinaryIO) -> None:
+        pass
+
+    def sync_folder(self, folder: Path) -> None:
+        pass
+
+
 DISK = Disk()
+UNSYNCED_DISK = _Unsynced()
+"""Leaves it to the system when files reach the disk: for what can be had again."""
+
 _BLOCK = 1 << 20
 
 
@@ -69,31 +80,14 @@ def staged(path: Path, chunks: Iterable[bytes], disk: Disk = DISK) -> Iterator[P
         temporary.unlink(missing_ok=True)
 
 
-def write_atomically(path: Path, chunks: Iterable[bytes], *, lasting: bool = True, disk: Disk = DISK) -> None:
+def write_atomically(path: Path, chunks: Iterable[bytes], *, disk: Disk = DISK) -> None:
     """Write `chunks` beside `path`, flush them to disk and move them into place.
-
-    Args:
-        path: the file.
-        chunks: its content.
-        lasting: False leaves it to the system when they reach the disk: for what can be had again.
-        disk: what it is written with.
 
     Raises:
         OSError: nothing was replaced.
     """
-    if lasting:
-        with staged(path, chunks, disk) as temporary:
-            disk.replace(temporary, path)
-        return
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(chunks)
-        _share(Path(name))
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    with staged(path, chunks, disk) as temporary:
+        disk.replace(temporary, path)
 
 
 def _share(file: Path) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from holodeck_action.results.agreement import pearson
 from holodeck_action.results.consumption import judging_cost_of
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import Record
-from holodeck_action.results.reliability import pearson
 from holodeck_action.results.statistics import MANY_ENOUGH, quantile
 from holodeck_action.results.verdict import CaseVerdict
 
@@ -107,20 +107,13 @@ def summarise_evaluations(
         cases: its cases, judged.
         means: the mean score of each case, by metric.
     """
-    done = [each for each in _evaluations(record) if each.status in ("completed", "failed")]
+    done = [each for each in record.evaluations if each.status in ("completed", "failed")]
     return EvaluationSummary(
         performance=_performance(done, record),
         quality=EvaluationQuality(
             *_agreement(cases), correlations=tuple(_correlations(means)), confidence=_confidence(done)
         ),
     )
-
-
-def _evaluations(record: Record) -> Iterator[Evaluation]:
-    for case in record.cases:
-        for trial in case.trials:
-            for turn in trial.turns:
-                yield from turn.evaluations
 
 
 def _performance(done: Sequence[Evaluation], record: Record) -> EvaluationPerformance:
@@ -146,12 +139,11 @@ def _agreement(cases: Iterable[CaseVerdict]) -> tuple[float | None, int]:
 def _agreeing(case: CaseVerdict) -> float | None:
     """Return the share of agreeing pairs of a case's metrics over its counted trials and turns."""
     agreed = pairs = 0
-    for trial in case.trials:
-        for turn in trial.turns:
-            passed = sum(metric.outcome == "passed" for metric in turn.metrics)
-            failed = sum(metric.outcome == "failed" for metric in turn.metrics)
-            pairs += math.comb(passed + failed, 2)
-            agreed += math.comb(passed, 2) + math.comb(failed, 2)
+    for turn in case.turns:
+        passed = sum(metric.outcome == "passed" for metric in turn.metrics)
+        failed = sum(metric.outcome == "failed" for metric in turn.metrics)
+        pairs += math.comb(passed + failed, 2)
+        agreed += math.comb(passed, 2) + math.comb(failed, 2)
     return agreed / pairs if pairs else None
 
 

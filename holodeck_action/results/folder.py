@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from holodeck_action.results.disk import DISK, Disk
-from holodeck_action.results.files import RESULTS_FILE, VERDICT_FILE
+from holodeck_action.results.result_files import RESULTS_FILE, VERDICT_FILE
 from holodeck_action.text.given_paths import GivenPath
 
 PREVIOUS_FOLDER = "previous"

@@ -1,14 +1,65 @@
-"""The judge card: what a judge's verdicts are worth, and what of it a record keeps (evaluators reference §9)."""
+"""The judge card: what a judge's verdicts are worth, and what of it a record keeps."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holodeck_action.results.adapters import adapter
-from holodeck_action.results.estimates import Confusion, Estimate
-
 CARD_VERSION = 1
 CARD_FILE = "judge-card.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its two-sided 95 % interval; None where the labels cannot tell it."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+NOTHING = Estimate(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """Answers by what the humans and the judge said.
+
+    Attributes:
+        true_pass: both say pass.
+        false_pass: the judge passes what the humans fail.
+        false_fail: the judge fails what the humans pass.
+        true_fail: both say fail.
+    """
+
+    true_pass: int
+    false_pass: int
+    false_fail: int
+    true_fail: int
+
+    @property
+    def n(self) -> int:
+        """All answers."""
+        return self.true_pass + self.false_pass + self.false_fail + self.true_fail
+
+    @property
+    def human_passes(self) -> int:
+        """Answers that the humans pass."""
+        return self.true_pass + self.false_fail
+
+    @property
+    def judge_passes(self) -> int:
+        """Answers that the judge passes."""
+        return self.true_pass + self.false_pass
+
+    @property
+    def human_fails(self) -> int:
+        """Answers that the humans fail."""
+        return self.false_pass + self.true_fail
+
+    @property
+    def agreed(self) -> int:
+        """Answers on which they say the same."""
+        return self.true_pass + self.true_fail
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +198,6 @@ class JudgeCard:
     notices: tuple[str, ...]
     tool_version: str
     created_at: str
-
-
-def card_json(card: JudgeCard) -> bytes:
-    """Return the content of judge-card.json."""
-    return adapter(JudgeCard).dump_json(card, indent=1) + b"\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""`Record`: everything a run did and found, complete enough to decide and report without another call (DESIGN §1, §3).
+"""`Record`: everything a run did and found, complete enough to decide and report without another call.
 
-Serialised by `holodeck_action.results.files`. Mappings hold JSON values only.
+Serialised by `holodeck_action.results.result_files`. Mappings hold JSON values only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,7 +128,7 @@ class CaseRecord:
 
     `planned_evaluations` is the number of evaluations one trial should yield, a turn's tool assertions counted as
     one, disabled metrics and skips by construction left out; `not_applicable` counts those. `asserting` is False when
-    nothing in the case asserts (DESIGN §4: informational). `source` is where the case begins, `last` where the last of
+    nothing in the case asserts. `source` is where the case begins, `last` where the last of
     its values does; None where that is not known.
     """
 
@@ -146,6 +146,11 @@ class CaseRecord:
     weight: float = 1.0
     trials: tuple[TrialRecord, ...] = ()
     last: SourceMark | None = None
+
+    @property
+    def turns(self) -> Iterator[TurnRecord]:
+        """The turns of all finished trials."""
+        return (turn for trial in self.trials for turn in trial.turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +248,7 @@ class Record:
     """A whole run.
 
     `stopped` says why the run ended before its plan was done (signal, deadline); None for a run that ended by itself.
-    `stop_when_decided` tells which trials count (statistics reference, Trials). `summary` is None where no callable of
+    `stop_when_decided` tells which trials count. `summary` is None where no callable of
     the suite summarises it. `configurations` says what decided the scores of the metrics that models graded, by name;
     `cards` what their judge cards tell, in order of name. `chosen` says which cases there must be; None in a record of
     the first version.
@@ -263,3 +268,13 @@ class Record:
     configurations: Mapping[str, Configuration] = field(default_factory=dict)
     cards: tuple[CardSummary, ...] = ()
     chosen: Chosen | None = None
+
+    @property
+    def turns(self) -> Iterator[TurnRecord]:
+        """The turns of all finished trials of all cases."""
+        return (turn for case in self.cases for turn in case.turns)
+
+    @property
+    def evaluations(self) -> Iterator[Evaluation]:
+        """The evaluations of all turns."""
+        return (evaluation for turn in self.turns for evaluation in turn.evaluations)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.record import CaseRecord
 from holodeck_action.results.statistics import weighted_mean
-from holodeck_action.results.verdict import CaseVerdict, MetricSummary, MetricVerdict, Outcome
+from holodeck_action.results.verdict import CaseVerdict, MetricSummary, Outcome
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ def summarise(cases: Iterable[tuple[CaseRecord, CaseVerdict]]) -> dict[str, Metr
     """
     tallies: dict[str, _Tally] = defaultdict(_Tally)
     for case, verdict in cases:
-        for metric in _metrics_of(verdict):
+        for metric in verdict.metrics:
             tally = tallies[metric.name]
             tally.outcomes[metric.outcome] += 1
             tally.polarities.add(metric.polarity)
@@ -50,18 +50,11 @@ def case_scores(cases: Iterable[tuple[CaseRecord, CaseVerdict]]) -> dict[str, tu
 
 def _case_means(verdict: CaseVerdict) -> dict[str, float]:
     scores: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for metric in _metrics_of(verdict):
+    for metric in verdict.metrics:
         if metric.score is not None and metric.outcome not in ("skipped", "error"):
             scores[metric.name].append((metric.score, 1.0))
     means = {name: weighted_mean(found) for name, found in scores.items()}
     return {name: mean for name, mean in means.items() if mean is not None}
-
-
-def _metrics_of(verdict: CaseVerdict) -> Iterator[MetricVerdict]:
-    """Yield every metric verdict of a case, over its counted trials and turns."""
-    for trial in verdict.trials:
-        for turn in trial.turns:
-            yield from turn.metrics
 
 
 def summary_score(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,18 @@ EXIT_VIOLATED = 1
 EXIT_CONFIGURATION = 2
 EXIT_INCOMPLETE = 3
 EXIT_STOPPED = 4
+
+_MILDEST_FIRST = (EXIT_PASSED, EXIT_INCOMPLETE, EXIT_STOPPED, EXIT_CONFIGURATION, EXIT_VIOLATED)
+
+
+def severity(exit_code: int) -> int:
+    """Return a number that is higher for a worse exit code; one that no verdict has is the worst."""
+    return _MILDEST_FIRST.index(exit_code) if exit_code in _MILDEST_FIRST else len(_MILDEST_FIRST)
+
+
+def worst_exit_code(exit_codes: Iterable[int]) -> int:
+    """Return the worst of exit codes: a violation before a stop before incompleteness; 0 for none."""
+    return max(exit_codes, key=severity, default=EXIT_PASSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,25 @@ class CaseVerdict:
     failures: int
     errors: int
     trials: tuple[TrialVerdict, ...]
+
+    @property
+    def turns(self) -> Iterator[TurnVerdict]:
+        """The turns of all counted trials."""
+        return (turn for trial in self.trials for turn in trial.turns)
+
+    @property
+    def metrics(self) -> Iterator[MetricVerdict]:
+        """The metrics of all turns."""
+        return (metric for turn in self.turns for metric in turn.metrics)
+
+
+def explaining_trial(trials: Sequence[TrialVerdict]) -> TrialVerdict | None:
+    """Return the trial that explains the outcome of a case: the first of the worst ones; None for none."""
+    for outcome in ("failed", "error", "skipped"):
+        for trial in trials:
+            if trial.outcome == outcome:
+                return trial
+    return next(iter(trials), None)
 
 
 @dataclass(frozen=True, slots=True)

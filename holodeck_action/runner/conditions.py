@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from holodeck_action.results.decide import expired
+from holodeck_action.results.decision import expired
 from holodeck_action.results.record import CaseRecord
 from holodeck_action.suite.applicability import reads_tool_calls
 from holodeck_action.suite.policy import Gates, gates_answers
@@ -55,7 +55,7 @@ def about_answers(cases: Sequence[CaseRecord], max_tokens: int | None) -> Iterat
         cases: what was run.
         max_tokens: the model's limit; None for its own.
     """
-    turns = [turn for case in cases for trial in case.trials for turn in trial.turns]
+    turns = [turn for case in cases for turn in case.turns]
     cut = sum(turn.finish_reason == "length" for turn in turns)
     if cut:
         limit = "the model's limit of tokens" if max_tokens is None else f"max_tokens {max_tokens}"

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from holodeck_action.results.adapters import adapter
+from holodeck_action.results.canonical import adapter
 from holodeck_action.results.disk import DISK, Disk
 from holodeck_action.results.record import TrialRecord
 from holodeck_action.text.given_paths import GivenPath

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from holodeck_action.llm.pauses import working_at
+from holodeck_action.results.case_verdicts import deciding_prefix, judge_trial, trials_surely_needed
 from holodeck_action.results.record import TrialRecord
-from holodeck_action.results.verdicts import deciding_prefix, judge_trial, trials_surely_needed
 from holodeck_action.runner.trial import Clock
 from holodeck_action.suite.values import Case
 from holodeck_action.text.redaction import Redactor

@@ -75,10 +75,8 @@ def with_cards(
         redactor: masks secrets.
     """
     evaluations: dict[str, list[Evaluation]] = {}
-    for case in record.cases:
-        for turn in (turn for trial in case.trials for turn in trial.turns):
-            for evaluation in turn.evaluations:
-                evaluations.setdefault(evaluation.evaluator_name, []).append(evaluation)
+    for evaluation in record.evaluations:
+        evaluations.setdefault(evaluation.evaluator_name, []).append(evaluation)
     specs = {spec.label: spec for case in suite.cases for turn in case.turns for spec in turn.metrics}
     configurations: dict[str, Configuration] = {}
     summaries = []

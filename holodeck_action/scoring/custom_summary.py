@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.result import check_score
-from holodeck_action.results.decide import decide
+from holodeck_action.results.decision import decide
 from holodeck_action.results.record import CustomSummary, Record
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor

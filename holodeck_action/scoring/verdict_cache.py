@@ -12,7 +12,7 @@ from typing import Any
 
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.result import EvaluationResult
-from holodeck_action.results.disk import write_atomically
+from holodeck_action.results.disk import UNSYNCED_DISK, write_atomically
 from holodeck_action.results.record import Usage
 from holodeck_action.text.redaction import Redactor
 
@@ -129,7 +129,7 @@ class VerdictCache:
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, [text.encode("utf-8", "surrogatepass"), b"\n"], lasting=False)
+            write_atomically(path, [text.encode("utf-8", "surrogatepass"), b"\n"], disk=UNSYNCED_DISK)
         except OSError as error:
             self.trouble = f"{path} cannot be written: {error.strerror or type(error).__name__}"
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from holodeck_action.cli import run
-from holodeck_action.github.inputs import INPUTS
+from holodeck_action.github.action_inputs import INPUTS
 from tests.action.step import ROOT, action
 from tests.cli.project import Project
 

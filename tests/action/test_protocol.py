@@ -11,8 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.github.commands import MESSAGE_LIMIT, commands_stopped, error_command, mask_commands
-from holodeck_action.github.files import ChannelError, append_outputs, append_summary
+from holodeck_action.github.runner import (
+    MESSAGE_LIMIT,
+    ChannelError,
+    append_outputs,
+    append_summary,
+    commands_stopped,
+    error_command,
+    mask_commands,
+)
 from tests.action.runner import Command, read_log, read_pairs
 from tests.action.step import Step
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.decide import decide
-from holodeck_action.results.files import read_record
+from holodeck_action.results.decision import decide
 from holodeck_action.results.record import CustomSummary
+from holodeck_action.results.result_files import read_record
 from holodeck_action.suite.policy import Gates
 from tests.cli.project import Project
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from holodeck_action.results.canonical import canonical_json, record_digest
-from holodeck_action.results.files import read_record, write_record
+from holodeck_action.results.decision import decide
 from holodeck_action.results.record import CaseRecord, Record
+from holodeck_action.results.result_files import read_record, write_results
 from tests.cli.project import Finished, Project, evaluations
 from tests.llm.models import Answer, FakeModels, Request
 
@@ -206,8 +207,8 @@ def test_conversations_tools_and_contexts_come_from_the_record(shop: Shop) -> No
 
 
 def changed(shop: Shop, **changes: Any) -> None:
-    path = shop.project.out / "results.json"
-    write_record(path, replace(read_record(path), **changes))
+    record = replace(read_record(shop.project.out / "results.json"), **changes)
+    write_results(shop.project.out, record, decide(record))
 
 
 def only_case(shop: Shop, **changes: Any) -> tuple[CaseRecord, ...]:

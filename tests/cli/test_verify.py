@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.files import read_record, write_record
 from holodeck_action.results.record import TurnRecord
+from holodeck_action.results.result_files import read_record, write_results
 from tests.cli.project import Finished, Project
 
 TRUTH = "The kettles are shipped from Leeds, usually within two days."
@@ -56,7 +57,8 @@ def changed(project: Project, change: Callable[[TurnRecord], TurnRecord]) -> Non
     first, *others = record.cases
     (trial,) = first.trials
     first = replace(first, trials=(replace(trial, turns=(change(trial.turns[0]),)),))
-    write_record(project.out / "results.json", replace(record, cases=(first, *others)))
+    changed_record = replace(record, cases=(first, *others))
+    write_results(project.out, changed_record, decide(changed_record))
 
 
 def with_evaluation(turn: TurnRecord, name: str, change: Callable[[Evaluation], Evaluation]) -> TurnRecord:

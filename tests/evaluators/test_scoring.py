@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.results.case_verdicts import judge_evaluation
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
 from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
-from holodeck_action.results.verdicts import judge_evaluation
 from holodeck_action.scoring.scoring import Answer, TurnScorer
 from holodeck_action.suite.values import ExpectedTool, MetricSpec, ToolExpectation, Turn
 from holodeck_action.workers.pool import WorkerPool

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from holodeck_action.results.decide import decide
+from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import CaseRecord, Provenance, TurnRecord
-from holodeck_action.results.report import build_report
-from holodeck_action.results.views import Report
+from holodeck_action.results.report_building import build_report
+from holodeck_action.results.report_views import Report
 from holodeck_action.suite.errors import SourceMark
 from tests.results.records import case_of, evaluation, record, turn
 

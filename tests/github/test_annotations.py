@@ -13,25 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.github.annotations import (
-    DETAILS_LIMIT,
-    MESSAGE_LIMIT,
-    MOST,
-    TITLE_LIMIT,
-    Annotation,
-    annotate,
-    as_check,
-    passing_keys,
-)
+from holodeck_action.github.annotations import DETAILS_LIMIT, MESSAGE_LIMIT, MOST, TITLE_LIMIT, Annotation, as_check
 from holodeck_action.github.api import connect
-from holodeck_action.github.commands import MESSAGE_LIMIT as COMMAND_LIMIT
-from holodeck_action.github.commands import annotation_commands
-from holodeck_action.github.remote import CheckState
-from holodeck_action.results.decide import decide
+from holodeck_action.github.case_annotations import annotate, passing_keys
+from holodeck_action.github.objects import CheckState
+from holodeck_action.github.runner import MESSAGE_LIMIT as COMMAND_LIMIT
+from holodeck_action.github.runner import annotation_commands
+from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.record import ToolAssertion, ToolInvocation, TrialRecord
-from holodeck_action.results.report import build_report
-from holodeck_action.results.views import Report
+from holodeck_action.results.report_building import build_report
+from holodeck_action.results.report_views import Report
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.policy import QuarantineEntry
 from tests.action.runner import Command, read_log
@@ -374,10 +366,10 @@ def test_two_thousand_failing_cases_are_annotated_within_the_limits_of_a_check_r
     hub.add_token("ghs_job", Token(login="github-actions[bot]", kind="installation", permissions={"checks": "write"}))
     repository = hub.add_repository("octo/shop")
     repository.add_pull(7, head_sha=SHA)
-    remote = connect("ghs_job", hub.url, "octo/shop", pause=lambda _: None)
-    run = remote.create_check(SHA, "holodeck", "1", CheckState("in_progress"))
-    batch = [as_check(mark) for mark in marks[:50]]
-    remote.update_check(run.id, CheckState("in_progress", title="t", summary="s", annotations=batch))
+    with connect("ghs_job", hub.url, "octo/shop", pause=lambda _: None) as api:
+        run = api.create_check(SHA, "holodeck", "1", CheckState("in_progress"))
+        batch = [as_check(mark) for mark in marks[:50]]
+        api.update_check(run.id, CheckState("in_progress", title="t", summary="s", annotations=batch))
     assert len(repository.check_runs(SHA)[0]["annotations"]) == 50
 
 

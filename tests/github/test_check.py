@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holodeck_action.github.api import connect
-from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
-from holodeck_action.github.check import conclude, conclusion_of, found, start, token_can_check
-from holodeck_action.github.remote import CheckRun
+from holodeck_action.github.channels import Access, Failed, Outcome, Published, Skipped
+from holodeck_action.github.check_run import conclude, conclusion_of, found, start, token_can_check
+from holodeck_action.github.objects import CheckRun
 from tests.github.fake import FakeGitHub, Fault, Token
 
 REPOSITORY = "octo/shop"
@@ -49,9 +49,10 @@ def _silent(seconds: float) -> None:
 
 
 def _start(hub: FakeGitHub, token: str = "ghs_job", **options: Any) -> CheckRun | Outcome:
-    given = {"name": "holodeck-action", "external_id": "1/1/f00d", "details_url": RUN_URL, "pause": _silent, **options}
-    with connect(token, hub.url, REPOSITORY, pause=_silent) as remote:
-        return start(remote, SHA, **given)
+    why = options.pop("why", "")
+    given = {"name": "holodeck-action", "external_id": "1/1/f00d", "details_url": RUN_URL, **options}
+    with connect(token, hub.url, REPOSITORY, pause=_silent) as api:
+        return start(Access(api, why, pause=_silent), SHA, **given)
 
 
 def _begun(hub: FakeGitHub) -> CheckRun:
@@ -67,12 +68,12 @@ def _conclude(hub: FakeGitHub, run: CheckRun, count: int, token: str = "ghs_job"
         "summary": "**FAILED**",
         "annotations": _annotations(count),
         "now": NOW,
-        "pause": _silent,
         **options,
     }
+    why = given.pop("why", "")
     timeout = {"timeout_s": given.pop("timeout_s")} if "timeout_s" in given else {}
-    with connect(token, hub.url, REPOSITORY, pause=_silent, **timeout) as remote:
-        return conclude(remote, run, **given)
+    with connect(token, hub.url, REPOSITORY, pause=_silent, **timeout) as api:
+        return conclude(Access(api, why, pause=_silent), run, **given)
 
 
 def _annotations(count: int) -> list[dict[str, Any]]:
@@ -157,10 +158,9 @@ def test_the_end_is_given_in_utc(hub: FakeGitHub, repo: Any) -> None:
 
 
 def test_names_and_titles_are_cut(hub: FakeGitHub, repo: Any) -> None:
-    run = _start(hub, name=f" {'n' * 99} {'m' * 99}\n", title="t" * 300)
+    run = _start(hub, name=f" {'n' * 99} {'m' * 99}\n")
     assert isinstance(run, CheckRun)
     assert repo.check_runs(SHA)[0]["name"] == "n" * 99
-    assert repo.check_runs(SHA)[0]["output"]["title"] == "t" * 255
     _conclude(hub, run, 0, title="u" * 300)
     assert repo.check_runs(SHA)[0]["output"]["title"] == "u" * 255
 
@@ -212,11 +212,12 @@ def test_lasting_trouble_makes_no_check_run(hub: FakeGitHub, repo: Any, fault: F
 def test_a_start_that_was_interrupted_is_found_by_its_id(hub: FakeGitHub, repo: Any) -> None:
     run = _begun(hub)
     _start(hub, external_id="2/1/f00d")
-    with connect("ghs_job", hub.url, REPOSITORY, pause=_silent) as remote:
-        assert found(remote, SHA, "holodeck-action", "1/1/f00d", _silent) == run
-        missing = found(remote, SHA, "holodeck-action", "3/1/f00d", _silent)
+    with connect("ghs_job", hub.url, REPOSITORY, pause=_silent) as api:
+        github = Access(api, pause=_silent)
+        assert found(github, SHA, "holodeck-action", "1/1/f00d") == run
+        missing = found(github, SHA, "holodeck-action", "3/1/f00d")
         hub.fail(Fault("GET", POST, status=502, body={"message": "Bad Gateway"}, times=None))
-        untold = found(remote, SHA, "holodeck-action", "1/1/f00d", _silent)
+        untold = found(github, SHA, "holodeck-action", "1/1/f00d")
     assert isinstance(missing, Skipped)
     assert isinstance(untold, Failed)
     assert "may stay in progress" in untold.reason

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.github.api import connect
-from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
-from holodeck_action.github.comment import Mode, Wanted, marker, publish_comment
+from holodeck_action.github.channels import Access, Failed, Outcome, Published, Skipped
+from holodeck_action.github.sticky_comment import Mode, Wanted, marker, publish_comment
 from tests.github.fake import FakeGitHub, Fault, Token
 
 REPOSITORY = "octo/shop"
@@ -65,8 +65,8 @@ def _silent(seconds: float) -> None:
 
 def _publish(hub: FakeGitHub, wanted: Wanted, token: str = "ghs_job", **options: Any) -> Outcome:
     timeout = {"timeout_s": options.pop("timeout_s")} if "timeout_s" in options else {}
-    with connect(token, hub.url, REPOSITORY, pause=_silent, **timeout) as remote:
-        return publish_comment(remote, 7, LINE, wanted, **{"pause": _silent, **options})
+    with connect(token, hub.url, REPOSITORY, pause=_silent, **timeout) as api:
+        return publish_comment(Access(api, **{"pause": _silent, **options}), 7, LINE, wanted)
 
 
 def _writes(hub: FakeGitHub, method: str) -> int:

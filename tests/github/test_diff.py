@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.github.diff import commentable_lines
+from holodeck_action.github.review import commentable_lines
 from tests.github.fake.diff import places
 
 TWO = "@@ -1,3 +1,4 @@ name: shop\n a\n-b\n+c\n+d\n e\n@@ -20,2 +21,2 @@\n-x\n+y\n z"

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.github.event import EventError, is_fork, read_event, refusal, resolve
-from holodeck_action.github.payload import PAYLOAD_LIMIT
-from holodeck_action.github.remote import Pull
-from holodeck_action.github.target import ByCommit, ByHead, ByNumber, NoPull, Target
+from holodeck_action.github.event import ByCommit, ByHead, ByNumber, NoPull, Target, is_fork, resolve
+from holodeck_action.github.lookup import refusal
+from holodeck_action.github.objects import Pull
+from holodeck_action.github.payload import PAYLOAD_LIMIT, EventError, read_event
 from tests.github import events
 from tests.github.events import AFTER, BASE, HEAD, MERGE
 
@@ -27,7 +27,6 @@ PLAIN = Target(
     comments=True,
     standing_for=frozenset(),
     checks_out_head=True,
-    write=True,
     why="",
     fork=False,
     privileged=False,
@@ -48,24 +47,20 @@ TABLE: dict[str, dict[str, Any]] = {
         "standing_for": TESTED,
         "pull": dataclasses.replace(FORKED, merge_sha=MERGE),
         "fork": True,
-        "write": False,
     },
     "pull_request.deleted-fork": {
         "standing_for": TESTED,
         "pull": dataclasses.replace(OWN, head_repository=None, merge_sha=MERGE),
         "fork": True,
-        "write": False,
     },
     "pull_request.enterprise": {
         "standing_for": TESTED,
         "pull": dataclasses.replace(FORKED, merge_sha=MERGE),
         "fork": True,
-        "write": False,
     },
     "pull_request.dependabot": {
         "standing_for": TESTED,
         "pull": dataclasses.replace(OWN, merge_sha=MERGE),
-        "write": False,
     },
     "pull_request.closed": {
         "standing_for": TESTED,
@@ -80,7 +75,6 @@ TABLE: dict[str, dict[str, Any]] = {
         "standing_for": TESTED,
         "pull": dataclasses.replace(FORKED, merge_sha=MERGE),
         "fork": True,
-        "write": False,
     },
     "pull_request_target": {**ANOTHERS, "pull": OWN},
     "pull_request_target.fork": {**ANOTHERS, "pull": FORKED, "fork": True},
@@ -127,7 +121,6 @@ def test_each_event_leads_to_its_target(name: str) -> None:
     target = resolved(name)
     expected = dataclasses.replace(PLAIN, **{"event": events.event_of(name), "why": target.why, **TABLE[name]})
     assert target == expected
-    assert target.write == (target.why == "")
 
 
 @pytest.mark.parametrize("name", ["pull_request.fork", "pull_request.deleted-fork", "pull_request_review.fork"])
@@ -146,11 +139,11 @@ def test_dependabot_is_told_the_way_out_where_its_token_only_reads() -> None:
     )
     assert "Dependabot" in resolved("push", GITHUB_ACTOR="dependabot[bot]").why
     # Who pushed again or ran it again, is the actor or is not; only the actor counts.
-    assert resolved("pull_request.dependabot", GITHUB_ACTOR="alice").write
+    assert resolved("pull_request.dependabot", GITHUB_ACTOR="alice").why == ""
     # Without the runner's variable, it is the sender.
     assert "Dependabot" in resolved("pull_request.dependabot", GITHUB_ACTOR="").why
     for name in ("pull_request_target", "workflow_run", "merge_group", "schedule", "issue_comment"):
-        assert resolved(name, GITHUB_ACTOR="dependabot[bot]").write
+        assert resolved(name, GITHUB_ACTOR="dependabot[bot]").why == ""
 
 
 def test_the_merge_commit_of_another_pull_request_stands_for_none() -> None:
@@ -400,7 +393,6 @@ def check_careful(event: str, target: Target) -> None:
     for commit in (target.sha, *target.standing_for):
         assert commit is None or (len(commit) in (40, 64) and set(commit) <= set("0123456789abcdef"))
     assert target.repository == "" or target.repository.count("/") == 1
-    assert target.write == (target.why == "")
     match target.lookup:
         case ByNumber(number):
             assert 0 < number < 2**63
@@ -419,19 +411,20 @@ def check_careful(event: str, target: Target) -> None:
 @pytest.mark.parametrize("name", ["pull_request_target.fork", "workflow_run.fork", "workflow_run.deleted-fork"])
 def test_a_forks_code_beside_secrets_is_refused(name: str) -> None:
     target = resolved(name)
-    assert refusal(target, allowed=False) == (
+    assert refusal(target, None, allowed=False) == (
         f"{events.event_of(name)} would give a fork's code the secrets and a token that can write, so nothing was "
         "evaluated: evaluate on pull_request and publish in a second workflow "
         "(docs/github.md#pull-requests-from-forks), or read docs/security.md and set the input "
         "`allow-unsafe-forks: true`"
     )
-    assert refusal(target, allowed=True) is None
+    assert refusal(target, None, allowed=True) is None
 
 
 @pytest.mark.parametrize("name", sorted(set(TABLE) - {"pull_request_target.fork", "workflow_run.fork"}))
-def test_all_else_is_not_refused_by_the_event_alone(name: str) -> None:
+def test_all_else_is_refused_only_where_it_could_be_a_forks(name: str) -> None:
+    target = resolved(name)
     if name != "workflow_run.deleted-fork":
-        assert refusal(resolved(name), allowed=False) is None
+        assert (refusal(target, None, allowed=False) is None) == (target.fork is not None)
 
 
 def test_the_event_is_read_from_the_runners_file(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ import pytest
 
 from holodeck_action.commands.publish import read_runs
 from holodeck_action.github.api import connect
-from holodeck_action.github.channels import Channel, Published
-from holodeck_action.github.opening import given_target
+from holodeck_action.github.channels import LOOKS_S as EACH_LOOK_S
+from holodeck_action.github.channels import Access, Channel, Published
+from holodeck_action.github.event import given_target
 from holodeck_action.github.publisher import Connection, Findings, Publisher
 from holodeck_action.github.retry import LONGEST_WAITS_S
 from holodeck_action.github.surfaces import surfaces_from
-from holodeck_action.github.writing import LOOKS_S as EACH_LOOK_S
-from holodeck_action.reports.comment import Place as Where
+from holodeck_action.reports.pull_request import Place as Where
 from holodeck_action.text.redaction import Redactor
 from tests.action.step import Ended
 from tests.cli.project import Project
@@ -319,8 +319,8 @@ class Late:
         surfaces = surfaces_from({"review": "failures"}, ["agent.yaml"], {})
         place = Where("https://github.com", REPOSITORY, HEAD, None)
         pause = self.scene.start.waits.append
-        with connect(TOKEN, self.scene.hub.url, REPOSITORY, pause=pause, timeout_s=0.15) as remote:
-            connection = Connection(remote, "", None, True, pause)
+        with connect(TOKEN, self.scene.hub.url, REPOSITORY, pause=pause, timeout_s=0.15) as api:
+            connection = Connection(Access(api, pause=pause))
             publisher = Publisher(given_target(REPOSITORY, 7, HEAD), connection, surfaces, place, run)
             publisher.begin(None)
             shown = tuple(suite.report for suite in self.done.suites)

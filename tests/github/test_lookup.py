@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from holodeck_action.github.api import connect
-from holodeck_action.github.event import resolve
+from holodeck_action.github.api import Api, connect
+from holodeck_action.github.event import Target, resolve
 from holodeck_action.github.lookup import Found, check_evaluated, find, refusal
-from holodeck_action.github.remote import ApiError, Pull, Remote
-from holodeck_action.github.target import Target
+from holodeck_action.github.objects import ApiError, Pull
 from tests.github import events
 from tests.github.events import AFTER, BASE, HEAD, MERGE
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
@@ -31,10 +30,10 @@ class World:
 
     hub: FakeGitHub
     repository: Repository
-    remote: Remote
+    api: Api
 
     def find(self, name: str, overrides: Mapping[str, Any] | None = None) -> Found:
-        return find(target(name, overrides), self.remote)
+        return find(target(name, overrides), self.api)
 
     @property
     def calls(self) -> list[str]:
@@ -45,8 +44,8 @@ class World:
 def world(hub: FakeGitHub) -> Iterator[World]:
     hub.add_token("ghs_reads", Token(login="github-actions[bot]", permissions=READING))
     repository = hub.add_repository("octo/shop")
-    with connect("ghs_reads", hub.url, "octo/shop", pause=lambda _: None) as remote:
-        yield World(hub, repository, remote)
+    with connect("ghs_reads", hub.url, "octo/shop", pause=lambda _: None) as api:
+        yield World(hub, repository, api)
 
 
 def target(name: str, overrides: Mapping[str, Any] | None = None) -> Target:
@@ -128,8 +127,8 @@ def test_a_push_that_no_pull_request_is_at(world: World) -> None:
 def test_the_repositorys_name_is_compared_without_case(world: World) -> None:
     world.repository.add_pull(7, head_sha=HEAD, merge_sha=MERGE)
     elsewhere = dataclasses.replace(target("push"), repository="Octo/SHOP")
-    assert find(elsewhere, world.remote).pulls == (pull(),)
-    assert find(dataclasses.replace(elsewhere, repository=""), world.remote).pulls == ()
+    assert find(elsewhere, world.api).pulls == (pull(),)
+    assert find(dataclasses.replace(elsewhere, repository=""), world.api).pulls == ()
 
 
 def test_a_workflow_run_is_for_the_pull_request_that_is_listed(world: World) -> None:
@@ -246,7 +245,7 @@ def test_what_is_checked_out_by_itself_is_taken(name: str) -> None:
 
 def test_the_commit_counts_where_there_is_no_pull_request(world: World) -> None:
     about = target("workflow_run.fork")
-    found = find(about, world.remote)
+    found = find(about, world.api)
     assert found.pulls == ()
     assert check_evaluated(about, found, HEAD) is None
     sentence = check_evaluated(about, found, BASE)
@@ -264,7 +263,7 @@ def test_without_a_known_commit_nothing_is_published() -> None:
 
 def test_a_merged_pull_requests_run_is_that_of_its_merge(world: World) -> None:
     about = target("pull_request.merged")
-    found = find(about, world.remote)
+    found = find(about, world.api)
     assert check_evaluated(about, found, AFTER) is None
     assert check_evaluated(about, Found(HEAD, (), ""), AFTER) is None
     assert check_evaluated(about, found, HEAD) is None

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from holodeck_action.action import main
 from holodeck_action.commands import publish as publication
-from holodeck_action.results.decide import decide
-from holodeck_action.results.files import RecordError, read_record
+from holodeck_action.results.decision import decide
+from holodeck_action.results.result_files import RecordError, read_record
 from tests.action.runner import read_pairs
 from tests.action.step import Ended
 from tests.cli.project import Finished, Project

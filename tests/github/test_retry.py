@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.github.api import Api, connect
-from holodeck_action.github.remote import ApiError, CheckState
+from holodeck_action.github.objects import ApiError, CheckState
 from holodeck_action.github.retry import LONGEST_WAITS_S, rate_limit_wait, repeatable, retry_after
 from tests.action.step import ROOT
+from tests.agents.attachments.site import Site, certified
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.fake.permissions import Permissions
 from tests.github.raw import answer, serving
@@ -405,18 +407,16 @@ def test_body_that_broke_off_once() -> None:
         assert (waits, len(requests)) == ([1.0], 2)
 
 
-def test_untrusted_certificate_is_no_passing_trouble() -> None:
-    import ssl
-
-    from urllib3.exceptions import SSLError
-
-    from holodeck_action.github.retry import Repeats, UnansweredError
-
+def test_untrusted_certificate_is_no_passing_trouble(tmp_path: Path) -> None:
     waits: list[float] = []
-    error = SSLError(ssl.SSLCertVerificationError("self-signed certificate"))
-    with pytest.raises(UnansweredError, match="certificate") as caught:
-        Repeats(pause=waits.append).increment("GET", "/", error=error)
-    assert (caught.value.sent, waits) == (False, [])
+    tls, _ = certified(tmp_path, "localhost")
+    with (
+        closing(Site(tls)) as site,
+        connect(TOKEN, f"https://localhost:{site.port}", "octo/shop", pause=waits.append) as api,
+        pytest.raises(ApiError, match="certificate is not trusted here") as caught,
+    ):
+        api.create_comment(7, "new")
+    assert (caught.value.kind, caught.value.accepted, waits) == ("unavailable", False, [])
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.github.annotations import annotate
 from holodeck_action.github.api import connect
-from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
+from holodeck_action.github.case_annotations import annotate
+from holodeck_action.github.channels import Access, Failed, Outcome, Published, Skipped
 from holodeck_action.github.review import MOST_INLINE, publish_review
 from holodeck_action.github.review_texts import Markers, failing_text, is_passing_text, passing_text, review_text
-from holodeck_action.reports.budget import COMMENT
-from holodeck_action.results.decide import decide
+from holodeck_action.reports.size_limit import COMMENT
+from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.report import build_report
-from holodeck_action.results.views import Report
+from holodeck_action.results.report_building import build_report
+from holodeck_action.results.report_views import Report
 from tests.action.runner import read_log
 from tests.github.fake import FakeGitHub, Fault, Token
 from tests.github.reports import at, case_at, metric, placed, report_of
@@ -65,8 +65,8 @@ def _publish(
     hub: FakeGitHub, *reports: Report, sha: str = HEAD, token: str = "ghs_job", review_id: str = "shop", **options: Any
 ) -> Outcome:
     options = {"pause": lambda seconds: None, **options}
-    remote = connect(token, hub.url, REPOSITORY, pause=lambda seconds: None)
-    return publish_review(remote, 7, sha, review_id, reports, annotate(reports), **options)
+    with connect(token, hub.url, REPOSITORY, pause=lambda seconds: None) as api:
+        return publish_review(Access(api, **options), 7, sha, review_id, reports, annotate(reports))
 
 
 def _inline(repo: Any) -> list[tuple[str, int | None, str]]:

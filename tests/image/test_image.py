@@ -16,7 +16,7 @@ import pytest
 
 from holodeck_action import __version__
 from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.files import read_record
+from holodeck_action.results.result_files import read_record
 from tests.action.runner import read_log, read_pairs
 from tests.action.step import action
 from tests.image.conftest import IMAGE, OTHER_UID, WORKSPACE, Engine
@@ -230,7 +230,7 @@ def test_it_has_what_the_lock_says_and_nothing_else(engine: Engine) -> None:
     assert versions.pop(PROJECT) == __version__
     assert set(versions) <= allowed
     assert versions == {name: packages[name]["version"] for name in versions}
-    assert {"deepeval", "azure-ai-evaluation", "pygithub", "markitdown", "pydantic-ai-slim"} <= set(versions)
+    assert {"deepeval", "azure-ai-evaluation", "markitdown", "pydantic-ai-slim"} <= set(versions)
 
 
 def test_it_has_bytecode_and_no_tests_and_caches(engine: Engine) -> None:

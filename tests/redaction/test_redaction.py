@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.files import read_record
+from holodeck_action.results.result_files import read_record
 from holodeck_action.text.redaction import MASK, Redactor
 from holodeck_action.text.secrets import SHORTEST, environment_secrets
 from tests.cli.project import Finished, Project

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from holodeck_action.results.decide import decide
+from holodeck_action.results.decision import decide
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, Usage
-from holodeck_action.results.report import build_report
-from holodeck_action.results.views import Report
+from holodeck_action.results.report_building import build_report
+from holodeck_action.results.report_views import Report
 from holodeck_action.suite.policy import Gates, QuarantineEntry
 from tests.results.records import case, case_of, evaluation, record, turn
 

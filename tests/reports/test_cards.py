@@ -8,13 +8,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from holodeck_action.reports.budget import JOB_SUMMARY, Budget
 from holodeck_action.reports.console import console_report
 from holodeck_action.reports.custom import CustomTemplate, custom_markdown
-from holodeck_action.reports.html import html_page
-from holodeck_action.reports.markdown import markdown
-from holodeck_action.results.estimates import NOTHING, Estimate
-from holodeck_action.results.judge_card import CardSummary
+from holodeck_action.reports.formats import html_page, markdown
+from holodeck_action.reports.size_limit import JOB_SUMMARY, SizeLimit
+from holodeck_action.results.judge_card import NOTHING, CardSummary, Estimate
 from holodeck_action.results.record import Record
 from tests.action.runner import read_log
 from tests.reports.hostile import storable_texts
@@ -55,7 +53,7 @@ def test_a_card_is_one_row_and_a_stale_one_a_line() -> None:
         "- `tone`: the judge card of `2027-01-31` is stale and corrects nothing. Not as when it was made: "
         "`settings of the metric`, `threshold (was 0.5, is 0.7)`\n"
     )
-    for text in (markdown(report), comment(report), markdown(report, Budget(1500, 1500))):
+    for text in (markdown(report), comment(report), markdown(report, SizeLimit(1500, 1500))):
         assert row in text
         assert line in text
     page = html_page(report)

@@ -23,10 +23,10 @@ from holodeck_action.reports.changes import (
     same_result,
     state_of,
     worse,
-    worst,
 )
 from holodeck_action.results.record import CaseRecord, Provenance, SuiteIdentity
-from holodeck_action.results.views import Report
+from holodeck_action.results.report_views import Report
+from holodeck_action.results.verdict import worst_exit_code
 from tests.reports.hostile import hostile_texts
 from tests.reports.shown import failing, passing, report_of, varied
 from tests.results.records import case, case_of, evaluation, record, turn
@@ -42,7 +42,7 @@ def suite(trials: str, **changes: Any) -> Report:
 
 
 def of(*reports: Report, sha: str | None = A, run: str = "1/1", exit_code: int | None = None) -> State:
-    code = worst(report.exit_code for report in reports) if exit_code is None else exit_code
+    code = worst_exit_code(report.exit_code for report in reports) if exit_code is None else exit_code
     return state_of(reports, code, sha, run)
 
 
@@ -190,7 +190,7 @@ def test_a_state_is_never_too_long_and_keeps_what_it_can(
     # The same run once more: the comment that stands there remembers the commit before.
     again = of(*reports).following(State.read(body(now)))
     assert again == now
-    assert now.exit_code == worst(report.exit_code for report in reports)
+    assert now.exit_code == worst_exit_code(report.exit_code for report in reports)
 
 
 def test_a_commit_is_compared_with_the_one_before_it() -> None:
@@ -335,5 +335,5 @@ def test_what_is_worse() -> None:
             assert not worse(better, other)
     assert worse(of(suite("FF")), of(suite("PF")))
     assert worse(of(report_of(record(*passing(1), case("E")))), of(report_of(record(*passing(2))), exit_code=3))
-    assert worst([]) == 0
-    assert worst([0, 4, 3]) == 4
+    assert worst_exit_code([]) == 0
+    assert worst_exit_code([0, 4, 3]) == 4

@@ -1,4 +1,4 @@
-"""The comment and the check run: whole texts as files, links to lines only, within the budget whatever is in them.
+"""The comment and the check run: whole texts as files, links to lines only, within the limit whatever is in them.
 
 `UPDATE_GOLDEN=1` writes the files anew.
 """
@@ -18,19 +18,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it.token import Token
 
-from holodeck_action.reports.budget import CHECK, COMMENT, Budget
 from holodeck_action.reports.changes import State, state_of
-from holodeck_action.reports.comment import (
+from holodeck_action.reports.custom import CustomTemplate
+from holodeck_action.reports.pull_request import (
     TITLE_LIMIT,
     Place,
     render_check,
     render_comment,
     render_problem,
 )
-from holodeck_action.reports.custom import CustomTemplate
+from holodeck_action.reports.size_limit import CHECK, COMMENT, SizeLimit
 from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.record import CaseRecord, Provenance, Record, SuiteIdentity, ToolInvocation, Usage
-from holodeck_action.results.views import Report
+from holodeck_action.results.report_views import Report
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.policy import GateMetric, Gates
 from tests.action.runner import read_log
@@ -216,8 +216,8 @@ def hrefs(text: str) -> list[str]:
     return [str(token.attrs["href"]) for token in leaves(parses(text)[1]) if token.type == "link_open"]
 
 
-def within(text: str, budget: Budget) -> bool:
-    return len(text) <= budget.characters and len(text.encode()) <= budget.bytes
+def within(text: str, limit: SizeLimit) -> bool:
+    return len(text) <= limit.characters and len(text.encode()) <= limit.bytes
 
 
 @pytest.mark.parametrize("name", SCENES)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.reports.budget import Budget
 from holodeck_action.reports.custom import (
     MAX_SOURCE,
     CustomTemplate,
@@ -15,8 +14,8 @@ from holodeck_action.reports.custom import (
     custom_markdown,
     read_template,
 )
-from holodeck_action.reports.files import readable
-from holodeck_action.reports.markdown import markdown
+from holodeck_action.reports.formats import markdown, readable
+from holodeck_action.reports.size_limit import SizeLimit
 from tests.reports.hostile import hostile_record
 from tests.reports.parsing import check_inert
 from tests.reports.shown import report_of, varied
@@ -24,8 +23,8 @@ from tests.reports.shown import report_of, varied
 REPORT = report_of(varied(), "suites/one")
 
 
-def made(source: str, budget: Budget = Budget(10**6, 10**6)) -> str:  # noqa: B008 - a value
-    return custom_markdown(CustomTemplate("own.md.j2", source), REPORT, budget)
+def made(source: str, limit: SizeLimit = SizeLimit(10**6, 10**6)) -> str:  # noqa: B008 - a value
+    return custom_markdown(CustomTemplate("own.md.j2", source), REPORT, limit)
 
 
 def failure(source: str) -> str:
@@ -57,13 +56,13 @@ def test_a_template_can_build_on_the_shipped_one() -> None:
     assert "No metrics." in text
     assert "### Metrics" not in text
     assert "| ❌ | `two turns` | `suites/one/agent.yaml:3` |" in text
-    assert made('{% include "summary.md.j2" %}') == markdown(REPORT, Budget(10**6, 10**6))
+    assert made('{% include "summary.md.j2" %}') == markdown(REPORT, SizeLimit(10**6, 10**6))
 
 
 def test_a_template_whose_output_is_too_long_is_asked_for_less_and_then_cut() -> None:
     by_detail = "{{ 'x' * 400 if detail == 'full' else detail }}\n"
-    assert made(by_detail, Budget(300, 300)) == "counts\n"
-    cut = made("{% for n in range(100) %}line {{ n }}\n{% endfor %}", Budget(300, 300))
+    assert made(by_detail, SizeLimit(300, 300)) == "counts\n"
+    cut = made("{% for n in range(100) %}line {{ n }}\n{% endfor %}", SizeLimit(300, 300))
     assert cut.startswith("line 0\n")
     assert cut.endswith("_The report was cut here: the whole record is in results.json_\n")
     assert len(cut) <= 300

@@ -8,13 +8,11 @@ from pathlib import Path
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from holodeck_action.reports.budget import CHECK, COMMENT
-from holodeck_action.reports.csv_rows import COLUMNS
 from holodeck_action.reports.custom import LIMITS
-from holodeck_action.reports.formats import FORMATS
+from holodeck_action.reports.formats import COLUMNS, FORMATS
+from holodeck_action.reports.size_limit import CHECK, COMMENT
 from holodeck_action.reports.templating import markdown_environment, template_folder
-from holodeck_action.results.verdict import Counts, GateVerdict, PanelSummary
-from holodeck_action.results.views import (
+from holodeck_action.results.report_views import (
     CaseView,
     MetricView,
     Report,
@@ -24,6 +22,7 @@ from holodeck_action.results.views import (
     Spend,
     TurnView,
 )
+from holodeck_action.results.verdict import Counts, GateVerdict, PanelSummary
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reports.md").read_text(encoding="utf-8")
 

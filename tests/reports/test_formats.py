@@ -13,11 +13,10 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given, settings
 
-from holodeck_action.reports.csv_rows import COLUMNS, csv_report
-from holodeck_action.reports.formats import FORMATS, json_report, render
-from holodeck_action.reports.html import html_page
+from holodeck_action.reports.formats import COLUMNS, FORMATS, csv_report, html_page, json_report, render
+from holodeck_action.results.canonical import adapter
 from holodeck_action.results.record import Provenance, Record, SuiteIdentity
-from holodeck_action.results.views import to_data
+from holodeck_action.results.report_views import Report
 from tests.action.runner import read_log
 from tests.reports.hostile import hostile_case, hostile_record, storable_texts
 from tests.reports.shown import report_of, varied
@@ -102,7 +101,7 @@ def test_json_holds_every_text_as_it_is(text: str) -> None:
     report = report_of(hostile(text))
     shown = json_report(report)
     assert "##[" not in shown
-    assert json.loads(shown) == to_data(report)
+    assert json.loads(shown) == adapter(Report).dump_python(report, mode="json")
     assert json.loads(shown)["attention"][0]["turns"][0]["response"] == text
 
 

@@ -12,7 +12,7 @@ from lxml import etree
 
 from holodeck_action.reports.junit import junit
 from holodeck_action.results.record import Provenance, SuiteIdentity, Timing
-from holodeck_action.results.views import canonical_report
+from holodeck_action.results.report_views import canonical_report
 from tests.action.runner import read_log
 from tests.reports.hostile import hostile_case, storable_texts
 from tests.reports.shown import report_of, varied

@@ -1,4 +1,4 @@
-"""Markdown reports: within their budget and structurally whole, whatever the answers hold."""
+"""Markdown reports: within their limit and structurally whole, whatever the answers hold."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holodeck_action.reports.budget import CHECK, COMMENT, JOB_SUMMARY, Budget, cut
-from holodeck_action.reports.markdown import markdown
+from holodeck_action.reports.formats import markdown
+from holodeck_action.reports.size_limit import CHECK, COMMENT, JOB_SUMMARY, SizeLimit, cut
 from holodeck_action.results.record import Provenance, SuiteIdentity
 from holodeck_action.suite.policy import GateMetric, Gates
 from tests.action.runner import read_log
@@ -23,8 +23,8 @@ SENTINEL = "qzxq"
 CUT = "The report was cut here"
 
 
-def within(text: str, budget: Budget) -> bool:
-    return len(text) <= budget.characters and len(text.encode()) <= budget.bytes
+def within(text: str, limit: SizeLimit) -> bool:
+    return len(text) <= limit.characters and len(text.encode()) <= limit.bytes
 
 
 @given(storable_texts)
@@ -42,9 +42,9 @@ def test_every_text_of_a_record_is_shown_as_code_only(text: str) -> None:
         provenance=Provenance(text, text, text),
         stopped=text,
     )
-    for budget in (JOB_SUMMARY, Budget(9000, 9000), Budget(3000, 3000)):
-        shown = markdown(report_of(made, text), budget)
-        assert within(shown, budget)
+    for limit in (JOB_SUMMARY, SizeLimit(9000, 9000), SizeLimit(3000, 3000)):
+        shown = markdown(report_of(made, text), limit)
+        assert within(shown, limit)
         check_inert(shown, SENTINEL)
         assert read_log(shown.encode()).commands == ()
     full = markdown(report_of(made, text))
@@ -53,30 +53,30 @@ def test_every_text_of_a_record_is_shown_as_code_only(text: str) -> None:
         assert [len(row) for row in rows(tokens)] == [5] * 4 + [8] * 3 + [3] * 2
 
 
-@pytest.mark.parametrize("budget", [COMMENT, CHECK, JOB_SUMMARY])
-def test_many_hostile_answers_stay_within_the_budget(budget: Budget) -> None:
-    shown = markdown(report_of(hostile_record(400, 20_000)), budget)
-    assert within(shown, budget)
+@pytest.mark.parametrize("limit", [COMMENT, CHECK, JOB_SUMMARY])
+def test_many_hostile_answers_stay_within_the_budget(limit: SizeLimit) -> None:
+    shown = markdown(report_of(hostile_record(400, 20_000)), limit)
+    assert within(shown, limit)
     check_inert(shown, SENTINEL)
 
 
 def test_two_thousand_hostile_cases() -> None:
     report = report_of(hostile_record(2000, 20_000))
-    for budget in (COMMENT, CHECK, JOB_SUMMARY):
-        shown = markdown(report, budget)
-        assert within(shown, budget)
+    for limit in (COMMENT, CHECK, JOB_SUMMARY):
+        shown = markdown(report, limit)
+        assert within(shown, limit)
         assert shown.startswith("## ❌ Failed: `suite`")
         assert "| ❌ | `min_pass_rate` | 0.0000 | ≥ 1 |" in shown
         for tokens in parses(shown):
             details = [token.content for token in tokens if token.type == "html_block"]
             assert sum("<details" in text for text in details) == sum("</details" in text for text in details)
-        assert (CUT in shown) == (budget is not JOB_SUMMARY)
+        assert (CUT in shown) == (limit is not JOB_SUMMARY)
 
 
 def test_what_is_left_out_first() -> None:
     made = record(*failing(5, "the answer " * 40), *passing(300))
     report = report_of(made)
-    full = markdown(report, Budget(10**6, 10**6))
+    full = markdown(report, SizeLimit(10**6, 10**6))
     assert "`passing 299`" in full
     sizes = []
     for text in _shrinking(report, full):
@@ -103,22 +103,22 @@ def _shrinking(report: object, text: str) -> list[str]:
     texts = [text]
     while CUT not in texts[-1]:
         size = len(texts[-1].encode()) - 1
-        texts.append(markdown(report, Budget(size, size)))  # type: ignore[arg-type]
+        texts.append(markdown(report, SizeLimit(size, size)))  # type: ignore[arg-type]
     return texts
 
 
 def test_a_cut_report_says_where_the_rest_is() -> None:
     shown = markdown(
-        report_of(hostile_record(400, 100)), Budget(9000, 9000), rest="see [the run](https://ci.example/1)"
+        report_of(hostile_record(400, 100)), SizeLimit(9000, 9000), rest="see [the run](https://ci.example/1)"
     )
     assert shown.rstrip().endswith("_The report was cut here: see [the run](https://ci.example/1)_")
 
 
 @given(st.integers(0, 4000), st.integers(0, 4000))
 def test_any_budget_is_kept(characters: int, size: int) -> None:
-    budget = Budget(characters + 200, size + 200)
-    shown = markdown(report_of(varied()), budget)
-    assert within(shown, budget)
+    limit = SizeLimit(characters + 200, size + 200)
+    shown = markdown(report_of(varied()), limit)
+    assert within(shown, limit)
     check_inert(shown, SENTINEL)
 
 
@@ -134,9 +134,9 @@ LINES = st.sampled_from((
 @example("<details>\n`<details>`\n" + "text\n" * 100, 300)
 @example("`<details>`\n" + "text\n" * 100, 300)
 def test_a_cut_closes_what_is_open(text: str, size: int) -> None:
-    budget = Budget(size, size)
-    shown = cut(text, budget, "end")
-    assert within(shown, budget)
+    limit = SizeLimit(size, size)
+    shown = cut(text, limit, "end")
+    assert within(shown, limit)
     for tokens in parses(shown):
         # What was open is closed: the last sentence is a paragraph of its own, in neither a fence nor <details>.
         assert [token.type for token in tokens[-3:]] == ["paragraph_open", "inline", "paragraph_close"]
@@ -151,9 +151,9 @@ def test_a_cut_closes_what_is_open(text: str, size: int) -> None:
 
 def test_a_cut_counts_bytes_and_characters() -> None:
     text = "日本語\n" * 100
-    for budget in (Budget(150, 10**6), Budget(10**6, 300)):
-        shown = cut(text, budget, "end")
-        assert within(shown, budget)
+    for limit in (SizeLimit(150, 10**6), SizeLimit(10**6, 300)):
+        shown = cut(text, limit, "end")
+        assert within(shown, limit)
         assert shown.startswith("日本語\n")
 
 

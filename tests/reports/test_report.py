@@ -11,9 +11,10 @@ import jsonschema
 import pytest
 
 from holodeck_action.reports.formats import FORMATS, json_report, render
+from holodeck_action.results.canonical import adapter
 from holodeck_action.results.record import Timing
-from holodeck_action.results.schema import result_schema
-from holodeck_action.results.views import canonical_report, in_suite_order, to_data
+from holodeck_action.results.report_views import Report, canonical_report, in_suite_order
+from holodeck_action.results.result_files import result_schema
 from holodeck_action.suite.policy import Gates, GateSummary
 from tests.reports.shown import report_of, varied
 from tests.results.records import FAILED_EVALUATION, case_of, evaluation, record, turn
@@ -80,7 +81,7 @@ def test_skips_and_spend_are_told() -> None:
 def test_the_json_report_is_the_plain_data_and_keeps_to_its_schema() -> None:
     report = report_of(varied(), "some/folder")
     data = json.loads(json_report(report))
-    assert data == to_data(report)
+    assert data == adapter(Report).dump_python(report, mode="json")
     jsonschema.validate(data, result_schema("report"), jsonschema.Draft202012Validator)
     assert set(data) == set(result_schema("report")["required"])
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from holodeck_action.results.agreement import krippendorff_alpha
-from holodeck_action.results.decide import decide
+from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
-from holodeck_action.results.report import build_report
+from holodeck_action.results.report_building import build_report
 from tests.results.records import case_of, evaluation, record, turn
 
 Units = list[list[float | None]]

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.results.decide import decide
+from holodeck_action.results.case_verdicts import deciding_prefix, judge_evaluation, judge_turn, trials_surely_needed
+from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.record import ToolAssertion
 from holodeck_action.results.verdict import GateVerdict, Outcome, Verdict
-from holodeck_action.results.verdicts import deciding_prefix, judge_evaluation, judge_turn, trials_surely_needed
 from holodeck_action.suite.policy import GateMetric, Gates, GateSummary, QuarantineEntry
 from tests.results.records import FAILED_EVALUATION, case, case_of, evaluation, record, turn
 

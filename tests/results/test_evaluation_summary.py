@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holodeck_action.results.decide import decide
+from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.evaluation_summary import EvaluationSummary
 from holodeck_action.results.record import CaseRecord
-from holodeck_action.results.report import build_report
-from holodeck_action.results.views import canonical_report
+from holodeck_action.results.report_building import build_report
+from holodeck_action.results.report_views import canonical_report
 from tests.results.records import case_of, evaluation, record, turn
 
 

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from holodeck_action.results.decide import decide
+from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.gates import figure, figures
 from holodeck_action.results.metric_gates import Measured, Scores, metric_gates

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from holodeck_action.results.estimates import NOTHING, Confusion, Estimate
-from holodeck_action.results.reliability import (
+from holodeck_action.results.agreement import (
     alpha_of_pairs,
     cohen_kappa,
     confusion_of,
@@ -22,6 +21,7 @@ from holodeck_action.results.reliability import (
     spearman,
     wilson,
 )
+from holodeck_action.results.judge_card import NOTHING, Confusion, Estimate
 
 TABLES = st.builds(Confusion, *[st.integers(0, 60)] * 4)
 

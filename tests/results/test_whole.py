@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from holodeck_action.results.canonical import chosen_cases
-from holodeck_action.results.decide import decide
-from holodeck_action.results.files import RecordError, read_results, write_record, write_results
+from holodeck_action.results.decision import decide
+from holodeck_action.results.result_files import RecordError, read_results, write_results
 from tests.cli.project import Project
 from tests.results.records import case, record
 
@@ -152,10 +152,9 @@ def test_an_empty_suite_that_was_allowed_stays_one(project: Project) -> None:
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, 1e10, 1e308])
 def test_a_weight_that_breaks_sums_is_refused(tmp_path: Path, weight: float) -> None:
-    path = tmp_path / "results.json"
-    write_record(path, record(case("P", weight=weight)))
+    write_results(tmp_path, record(case("P", weight=weight)), decide(record(case("P"))))
     with pytest.raises(RecordError, match="the weight of a case is "):
-        read_results(path)
+        read_results(tmp_path / "results.json")
 
 
 def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.files import read_record
+from holodeck_action.results.result_files import read_record
 from holodeck_action.runner.journal import sealed_line
 from tests.cli.project import Project
 

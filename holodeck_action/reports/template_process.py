@@ -51,20 +51,20 @@ def _limit(task: dict[str, Any]) -> None:
 
 
 def _render(task: dict[str, Any], data: bytes) -> str:
-    from holodeck_action.reports.budget import DETAILS, Budget, cut, gather
+    from holodeck_action.reports.size_limit import DETAILS, SizeLimit, cut, gather
     from holodeck_action.reports.templating import CUSTOM, markdown_environment, wrap
 
     report = wrap(json.loads(data))
-    budget = Budget(**task["budget"])
+    limit = SizeLimit(**task["limit"])
     template = markdown_environment((task["source"], task["name"])).get_template(CUSTOM)
     # Only the last level is written out whatever its length: that tells a long text, to be cut, from an endless one.
     for detail in DETAILS:
-        text, whole = gather(template.generate(report=report, detail=detail), budget)
+        text, whole = gather(template.generate(report=report, detail=detail), limit)
         if whole:
             return text
     return cut(
         "".join(_bounded(template.generate(report=report, detail=DETAILS[-1]), task["output"])),
-        budget,
+        limit,
         task["rest"],
     )
 

@@ -7,6 +7,7 @@ from datetime import date
 
 from holodeck_action.results.agreement import panel_summaries
 from holodeck_action.results.canonical import record_digest
+from holodeck_action.results.case_verdicts import judge_case
 from holodeck_action.results.consumption import cost_of, latencies_of, tokens_of
 from holodeck_action.results.gates import GateInputs, figures, judge_gates
 from holodeck_action.results.record import CaseRecord, Record
@@ -19,11 +20,9 @@ from holodeck_action.results.verdict import (
     CaseVerdict,
     Counts,
     GateVerdict,
-    Outcome,
     Verdict,
     VerdictOutcome,
 )
-from holodeck_action.results.verdicts import judge_case
 from holodeck_action.suite.policy import Gates, QuarantineEntry
 
 
@@ -124,36 +123,25 @@ def _evaluations(gating: list[tuple[CaseRecord, CaseVerdict]], stop_when_decided
 
 def _lost(gating: list[tuple[CaseRecord, CaseVerdict]]) -> Iterator[str]:
     for case, verdict in gating:
-        for trial in verdict.trials if verdict.outcome == "passed" else ():
-            for turn in trial.turns:
-                for metric in turn.metrics:
-                    if metric.outcome == "error":
-                        yield f"{case.name or case.id} ({case.source}): {metric.name}: {metric.reason[:200]}"
+        for metric in verdict.metrics if verdict.outcome == "passed" else ():
+            if metric.outcome == "error":
+                yield f"{case.name or case.id} ({case.source}): {metric.name}: {metric.reason[:200]}"
 
 
 def minimized_in(record: Record) -> frozenset[str]:
     """Return the names of the metrics whose low scores are good."""
-    return frozenset(
-        evaluation.evaluator_name
-        for case in record.cases
-        for trial in case.trials
-        for turn in trial.turns
-        for evaluation in turn.evaluations
-        if evaluation.criteria.polarity == "minimize"
-    )
+    return frozenset(each.evaluator_name for each in record.evaluations if each.criteria.polarity == "minimize")
 
 
 def _counts(verdicts: tuple[CaseVerdict, ...], planned: int, completed: int) -> Counts:
-    def count(outcome: Outcome) -> int:
-        return sum(verdict.outcome == outcome for verdict in verdicts)
-
+    outcomes = [verdict.outcome for verdict in verdicts]
     return Counts(
-        passed=count("passed"),
-        failed=count("failed"),
-        error=count("error"),
-        skipped=count("skipped"),
-        informational=count("informational"),
-        quarantined=count("quarantined"),
+        passed=outcomes.count("passed"),
+        failed=outcomes.count("failed"),
+        error=outcomes.count("error"),
+        skipped=outcomes.count("skipped"),
+        informational=outcomes.count("informational"),
+        quarantined=outcomes.count("quarantined"),
         planned_evaluations=planned,
         completed_evaluations=completed,
     )

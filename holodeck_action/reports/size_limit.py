@@ -14,7 +14,7 @@ DETAILS: tuple[Detail, ...] = ("full", "counts", "reasons", "tables")
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class SizeLimit:
     """The most a text may hold: Unicode characters and UTF-8 bytes, both counted."""
 
     characters: int
@@ -25,14 +25,17 @@ class Budget:
         return characters <= self.characters and size <= self.bytes
 
 
-COMMENT = Budget(65_000, 65_000)
+COMMENT = SizeLimit(65_000, 65_000)
 """A comment's body: GitHub refuses more than 65,536 characters; the rest is for a marker and a link."""
 
-CHECK = Budget(65_535, 65_535)
+CHECK = SizeLimit(65_535, 65_535)
 """`output.summary` and `output.text` of a check run: `maxLength` of GitHub's OpenAPI description."""
 
-JOB_SUMMARY = Budget(1024 * 1024, 1024 * 1024)
+JOB_SUMMARY = SizeLimit(1024 * 1024, 1024 * 1024)
 """A step's job summary: 1 MiB; the runner uploads nothing of a larger one."""
+
+IN_THE_RECORD = "the whole record is in results.json"
+"""Where the rest of a cut report is, unless said otherwise."""
 
 _LINE = re.compile(r"[^\n]*\n")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
@@ -43,27 +46,27 @@ _HTML_BLOCK = re.compile(
 _DETAILS = re.compile(r"<(/?)details\b", re.IGNORECASE)
 
 
-def fit(render: Callable[[Detail], Iterable[str]], budget: Budget, rest: str) -> str:
+def fit(render: Callable[[Detail], Iterable[str]], limit: SizeLimit, rest: str) -> str:
     """Return the most detailed rendering that fits; when none does, the least detailed one, cut.
 
     Args:
-        render: yields the text in pieces for a level of detail; it is asked no further once the budget is used up.
-        budget: what the text may hold.
+        render: yields the text in pieces for a level of detail; it is asked no further once the limit is used up.
+        limit: what the text may hold.
         rest: trusted Markdown saying where the whole report is, put behind a cut text.
     """
     text = ""
     for detail in DETAILS:
-        text, whole = gather(render(detail), budget)
+        text, whole = gather(render(detail), limit)
         if whole:
             return text
-    return cut(text, budget, rest)
+    return cut(text, limit, rest)
 
 
-def gather(pieces: Iterable[str], budget: Budget) -> tuple[str, bool]:
-    """Join pieces until the budget is used up.
+def gather(pieces: Iterable[str], limit: SizeLimit) -> tuple[str, bool]:
+    """Join pieces until the limit is used up.
 
     Returns:
-        The text, and whether it is whole; if not, it is just longer than the budget.
+        The text, and whether it is whole; if not, it is just longer than the limit.
     """
     gathered: list[str] = []
     characters = size = 0
@@ -71,17 +74,17 @@ def gather(pieces: Iterable[str], budget: Budget) -> tuple[str, bool]:
         gathered.append(piece)
         characters += len(piece)
         size += len(piece.encode("utf-8", "replace"))
-        if not budget.holds(characters, size):
+        if not limit.holds(characters, size):
             return "".join(gathered), False
     return "".join(gathered), True
 
 
-def cut(text: str, budget: Budget, rest: str) -> str:
+def cut(text: str, limit: SizeLimit, rest: str) -> str:
     """Cut Markdown at the end of a line, closing what is open there: a fence, `<details>`.
 
     Args:
         text: Markdown whose `<details>` tags stand outside HTML comments.
-        budget: what the result may hold.
+        limit: what the result may hold.
         rest: trusted Markdown put at the end.
     """
     end = f"\n\n_The report was cut here: {rest}_\n"
@@ -91,9 +94,9 @@ def cut(text: str, budget: Budget, rest: str) -> str:
         characters += len(line)
         size += len(line.encode())
         tail = closing + end
-        if not budget.holds(characters, size):
+        if not limit.holds(characters, size):
             break
-        if budget.holds(characters + len(tail), size + len(tail.encode())):
+        if limit.holds(characters + len(tail), size + len(tail.encode())):
             best = text[:characters] + tail
     return best or end.lstrip()
 

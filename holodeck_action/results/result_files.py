@@ -17,10 +17,11 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from holodeck_action.results.adapters import adapter
-from holodeck_action.results.canonical import chosen_cases, head_of
+from holodeck_action.results.canonical import adapter, chosen_cases, head_of
 from holodeck_action.results.disk import DISK, Disk, staged, write_atomically
+from holodeck_action.results.judge_card import JudgeCard
 from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, CaseRecord, Record, TrialRecord, TurnRecord
+from holodeck_action.results.report_views import Report
 from holodeck_action.results.verdict import CaseVerdict, CombinedVerdict, Verdict
 
 T = TypeVar("T")
@@ -61,15 +62,6 @@ def write_results(folder: Path, record: Record, verdict: Verdict, disk: Disk = D
         with staged(judged, _verdict_lines(bound), disk) as new_verdict:
             disk.replace(new_results, results)
             disk.replace(new_verdict, judged)
-
-
-def write_record(path: Path, record: Record) -> None:
-    """Write a record to `path`, replacing it in one step.
-
-    Raises:
-        OSError: the file cannot be written; what stood there before is untouched.
-    """
-    write_atomically(path, _Sealed(_lines(head_of(record), adapter(CaseRecord), record.cases)))
 
 
 def write_verdict(path: Path, verdict: Verdict, disk: Disk = DISK) -> None:
@@ -145,10 +137,10 @@ def _without_digest(path: os.PathLike[str], record: Record) -> Results:
 
 def _from_version_1(record: Record) -> Record:
     """Take an empty list of tool calls for unknown, which it may have stood for: only the suite's own model knew."""
-    told = record.provenance.target.startswith("model:")
+    own_model = record.provenance.target.startswith("model:")
 
     def known(turn: TurnRecord) -> TurnRecord:
-        if turn.tool_invocations or (told and turn.response is not None):
+        if turn.tool_invocations or (own_model and turn.response is not None):
             return turn
         return replace(turn, tool_invocations=None)
 
@@ -222,3 +214,17 @@ def _document(content: bytes) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"it holds {name}")
+
+
+def result_schema(document: str) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a file: `results`, `verdict`, `report` or `judge-card`."""
+    documents: dict[str, Any] = {"results": Record, "verdict": Verdict, "report": Report, "judge-card": JudgeCard}
+    made = TypeAdapter(documents[document]).json_schema(mode="serialization")
+    if document == "results":
+        made["properties"]["digest"] = {
+            "description": "SHA-256 of the file up to this line.",
+            "pattern": "^[0-9a-f]{64}$",
+            "type": "string",
+        }
+        made["required"].append("digest")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"{document}.json", **made}

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
-from holodeck_action.github.remote import ApiError, CheckRun, CheckState, Remote
-from holodeck_action.github.writing import LOOKS_S, refused, sentence
+from holodeck_action.github.channels import LOOKS_S, Access, Failed, Outcome, Published, Skipped, sentence
+from holodeck_action.github.objects import ApiError, CheckRun, CheckState
 from holodeck_action.results.verdict import (
     EXIT_INCOMPLETE,
     EXIT_PASSED,
@@ -29,6 +27,7 @@ TITLE_LIMIT = 255
 """Characters of a title (GitHub's description of the Checks API)."""
 
 _TRIES = 3
+_STARTED = "The evaluation is running"
 _RUNNING = "The result will stand here."
 _PERSONAL = re.compile(r"gh[pou]_|github_pat_|[0-9a-f]{40}\Z")
 """Tokens of a person: classic, OAuth, an App's on behalf of a user, fine-grained, and classic ones of before 2021."""
@@ -64,82 +63,56 @@ def conclusion_of(exit_code: int, fail_on: Literal["violation", "never"]) -> Lit
 
 
 def start(
-    remote: Remote,
+    github: Access,
     sha: str,
     name: str,
     external_id: str,
     details_url: str | None,
-    *,
-    title: str = "The evaluation is running",
-    why: str = "",
-    pause: Callable[[float], None] = time.sleep,
 ) -> CheckRun | Outcome:
     """Make a check run that is in progress.
 
     Args:
-        remote: GitHub.
+        github: where it is made.
         sha: the commit it belongs to.
         name: its name; at most 100 characters of it are used.
         external_id: no other check run has it; by it a check run is found that GitHub made without saying so.
         details_url: where "Details" leads.
-        title: headline until it is concluded.
-        why: one sentence on why the token cannot write, where that is to be expected.
-        pause: waits so many seconds.
 
     Returns:
         The check run for `conclude`, or how the channel ended without one.
     """
-    state = CheckState(
-        status="in_progress",
-        title=_line(title, TITLE_LIMIT),
-        summary=_RUNNING,
-        details_url=details_url,
-    )
+    state = CheckState("in_progress", title=_STARTED, summary=_RUNNING, details_url=details_url)
     short = _line(name, NAME_LIMIT)
-    told = ""
+    reason = ""
     for _ in range(_TRIES - 1):
         try:
-            return remote.create_check(sha, short, external_id, state)
+            return github.api.create_check(sha, short, external_id, state)
         except ApiError as error:
             if not error.accepted:
-                return refused("the check run could not be made", "checks: write", error, why)
-            told = sentence(error)
+                return github.refused("the check run could not be made", "checks: write", error)
+            reason = sentence(error)
         try:
-            made = _made(remote, sha, short, external_id, pause)
+            made = _made(github, sha, short, external_id)
         except ApiError as error:
-            told = sentence(error)
+            reason = sentence(error)
             break
         if made is not None:
             return made
-    return Failed(f"whether the check run was made could not be told, so it was not asked for again: {told}")
+    return Failed(f"whether the check run was made could not be told, so it was not asked for again: {reason}")
 
 
-def found(
-    remote: Remote,
-    sha: str,
-    name: str,
-    external_id: str,
-    pause: Callable[[float], None] = time.sleep,
-) -> CheckRun | Outcome:
-    """Return the check run of a `start` that was interrupted, such as by a runner that cancels the job.
-
-    Args:
-        remote: GitHub.
-        sha: as given to `start`.
-        name: as given to `start`.
-        external_id: as given to `start`.
-        pause: waits so many seconds.
-    """
-    told = "the step was stopped while the check run was made"
+def found(github: Access, sha: str, name: str, external_id: str) -> CheckRun | Outcome:
+    """Return the check run of a `start` that was interrupted, such as by a runner that cancels the job."""
+    stopped = "the step was stopped while the check run was made"
     try:
-        made = _made(remote, sha, _line(name, NAME_LIMIT), external_id, pause)
+        made = _made(github, sha, _line(name, NAME_LIMIT), external_id)
     except ApiError as error:
-        return Failed(f"{told}, which may stay in progress: {sentence(error)}")
-    return made if made is not None else Skipped(f"{told}, and GitHub shows none", asked=True)
+        return Failed(f"{stopped}, which may stay in progress: {sentence(error)}")
+    return made if made is not None else Skipped(f"{stopped}, and GitHub shows none", asked=True)
 
 
 def conclude(
-    remote: Remote,
+    github: Access,
     run: CheckRun,
     *,
     conclusion: Conclusion,
@@ -147,8 +120,6 @@ def conclude(
     summary: str,
     annotations: Sequence[Mapping[str, Any]],
     now: datetime,
-    why: str = "",
-    pause: Callable[[float], None] = time.sleep,
 ) -> Outcome:
     """Conclude a check run, with annotations.
 
@@ -156,15 +127,13 @@ def conclude(
     up the merge without saying why.
 
     Args:
-        remote: GitHub.
+        github: where it is written.
         run: what `start` returned.
         conclusion: how it ends.
         title: headline; at most 255 characters of it are used.
-        summary: Markdown within `reports.budget.CHECK`.
+        summary: Markdown within `reports.size_limit.CHECK`.
         annotations: all of them, as the API takes them.
         now: when it ended, with its time zone.
-        why: one sentence on why the token cannot write, where that is to be expected.
-        pause: waits so many seconds.
 
     Returns:
         Published where it stands with all annotations.
@@ -176,14 +145,14 @@ def conclude(
         summary=summary,
         completed_at=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
-    added, broken = _annotate(remote, run, ending, annotations, pause)
+    added, broken = _annotate(github, run, ending, annotations)
     if broken is None:
         return _published(conclusion, added, run)
     try:
-        _end(remote, run, ending, pause)
+        _end(github, run, ending)
     except ApiError as error:
         left = f"the check run {run.url} is not known to be concluded and may stay in progress"
-        return refused(left, "checks: write", error, why)
+        return github.refused(left, "checks: write", error)
     if added == len(annotations):
         return _published(conclusion, added, run)
     # Of a request without an answer some more may stand there: only what is certain is claimed.
@@ -194,11 +163,7 @@ def conclude(
 
 
 def _annotate(
-    remote: Remote,
-    run: CheckRun,
-    ending: CheckState,
-    annotations: Sequence[Mapping[str, Any]],
-    pause: Callable[[float], None],
+    github: Access, run: CheckRun, ending: CheckState, annotations: Sequence[Mapping[str, Any]]
 ) -> tuple[int, ApiError | None]:
     """Add annotations, the last of them with the end.
 
@@ -216,13 +181,13 @@ def _annotate(
             status="in_progress", title="The annotations are being added", summary=_RUNNING, annotations=batch
         )
         try:
-            remote.update_check(run.id, replace(ending, annotations=batch) if last else more)
+            github.api.update_check(run.id, replace(ending, annotations=batch) if last else more)
         except ApiError as error:
             tries += 1
             if not error.accepted:
                 return added, error
             try:
-                count = _counted(remote, run, added, pause)
+                count = _counted(github, run, added)
             except ApiError:
                 return added, error
             if count > added:
@@ -237,19 +202,19 @@ def _annotate(
                 return added, None
 
 
-def _end(remote: Remote, run: CheckRun, ending: CheckState, pause: Callable[[float], None]) -> None:
+def _end(github: Access, run: CheckRun, ending: CheckState) -> None:
     """Conclude without adding anything, which can be repeated."""
     for seconds in (LOOKS_S[0], None):
         try:
-            remote.update_check(run.id, ending)
+            github.api.update_check(run.id, ending)
             return
         except ApiError as error:
             if seconds is None or not error.accepted:
                 raise
-        pause(seconds)
+        github.pause(seconds)
 
 
-def _counted(remote: Remote, run: CheckRun, known: int, pause: Callable[[float], None]) -> int:
+def _counted(github: Access, run: CheckRun, known: int) -> int:
     """Return how many annotations were added, looked at until there are more than are known of.
 
     Raises:
@@ -257,17 +222,17 @@ def _counted(remote: Remote, run: CheckRun, known: int, pause: Callable[[float],
     """
     count = known
     for seconds in LOOKS_S:
-        pause(seconds)
-        count = remote.check(run.id).annotations - run.annotations
+        github.pause(seconds)
+        count = github.api.check(run.id).annotations - run.annotations
         if count > known:
             break
     return count
 
 
-def _made(remote: Remote, sha: str, name: str, external_id: str, pause: Callable[[float], None]) -> CheckRun | None:
+def _made(github: Access, sha: str, name: str, external_id: str) -> CheckRun | None:
     for seconds in LOOKS_S:
-        pause(seconds)
-        for run in remote.checks(sha, name):
+        github.pause(seconds)
+        for run in github.api.checks(sha, name):
             if run.external_id == external_id:
                 return run
     return None

@@ -1,27 +1,126 @@
-"""GitHub's JSON as the values of `remote`, read strictly, and the bodies of requests that are made of them."""
+"""GitHub's objects as the channels use them, read strictly from its JSON, and the bodies of requests.
+
+Texts that come from here were written by anybody.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
 
-from holodeck_action.github.remote import (
-    ChangedFile,
-    CheckRun,
-    CheckState,
-    Comment,
-    InlineComment,
-    Ownership,
-    Pull,
-    Review,
-)
+ErrorKind = Literal["denied", "not_found", "invalid", "rate_limited", "unavailable"]
 
 _T = TypeVar("_T")
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _PAGE = re.compile(r"https?://[A-Za-z0-9./:?#@!$&*+,;=%_~\[\]-]+")
 _SUFFIX = "[bot]"
+
+
+class ApiError(Exception):
+    """A call failed; the message is one sentence without secrets.
+
+    Attributes:
+        kind: `denied` (401, or 403 for good), `not_found` (404, 410), `invalid` (400, 409, 422), `rate_limited` (403 or
+            429, longer than we wait), `unavailable` (5xx, timeout, connection).
+        status: HTTP status; None without an answer.
+        accepted: GitHub may have done what was asked although it did not say so: look before asking again.
+    """
+
+    def __init__(self, message: str, kind: ErrorKind, status: int | None, *, accepted: bool = False) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.status = status
+        self.accepted = accepted
+
+    def going_on(self, more: str) -> ApiError:
+        """Return the error with more behind its sentence."""
+        return ApiError(f"{self}{more}", self.kind, self.status, accepted=self.accepted)
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """A pull request.
+
+    `head_repository` is `owner/name`, None for a deleted fork; `merge_sha` the test merge commit, where GitHub has one.
+    """
+
+    number: int
+    state: str
+    head_sha: str
+    head_repository: str | None
+    base_repository: str
+    merge_sha: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment on a pull request, a review of it, or an inline comment of a review."""
+
+    id: int
+    node_id: str
+    body: str
+    author_type: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Whether we wrote a comment or review, and whether somebody has hidden it."""
+
+    own: bool
+    minimized: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRun:
+    """A check run; `annotations` is how many it has."""
+
+    id: int
+    url: str
+    external_id: str
+    annotations: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """A file of a pull request's diff; `patch` is None for binary or very large ones."""
+
+    path: str
+    patch: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class InlineComment:
+    """An inline comment to make: on a line of the new side of the diff."""
+
+    path: str
+    line: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckState:
+    """What a check run is set to; None leaves a field out.
+
+    Attributes:
+        status: `in_progress` or `completed`.
+        conclusion: of a completed one.
+        title: headline of the output.
+        summary: Markdown of at most `reports.size_limit.CHECK`.
+        annotations: at most 50, as the API takes them; they are added to those it has.
+        details_url: where "Details" leads.
+        completed_at: ISO 8601, UTC.
+    """
+
+    status: Literal["in_progress", "completed"]
+    conclusion: Literal["success", "failure", "neutral", "cancelled"] | None = None
+    title: str | None = None
+    summary: str | None = None
+    annotations: Sequence[Mapping[str, Any]] = field(default=())
+    details_url: str | None = None
+    completed_at: str | None = None
 
 
 class ShapeError(ValueError):
@@ -44,39 +143,15 @@ def pull(data: Any) -> Pull:
 
 
 def comment(data: Any) -> Comment:
-    """Read a comment on a pull request."""
-    login, kind = _author(data)
+    """Read a comment on a pull request, a review of it, or an inline comment of a review."""
+    # Whoever deletes an account leaves comments that nobody wrote.
+    user = _optional(data, "user", dict)
     return Comment(
         id=_id(data, "id"),
         node_id=_field(data, "node_id", str),
         body=_optional(data, "body", str) or "",
-        author=login,
-        author_type=kind,
+        author_type="User" if user is None else _field(user, "type", str),
         url=_page(data),
-    )
-
-
-def inline_comment(data: Any) -> Comment:
-    """Read an inline comment of a review."""
-    return replace(
-        comment(data),
-        path=_field(data, "path", str),
-        line=_optional(data, "line", int),
-        review_id=_optional(data, "pull_request_review_id", int),
-    )
-
-
-def review(data: Any) -> Review:
-    """Read a review."""
-    login, kind = _author(data)
-    return Review(
-        id=_id(data, "id"),
-        node_id=_field(data, "node_id", str),
-        body=_optional(data, "body", str) or "",
-        author=login,
-        author_type=kind,
-        url=_page(data),
-        state=_field(data, "state", str),
     )
 
 
@@ -92,8 +167,7 @@ def check_run(data: Any) -> CheckRun:
 
 def changed_file(data: Any) -> ChangedFile:
     """Read a file of a pull request's diff."""
-    path, status = _field(data, "filename", str), _field(data, "status", str)
-    return ChangedFile(path=path, status=status, patch=_optional(data, "patch", str))
+    return ChangedFile(path=_field(data, "filename", str), patch=_optional(data, "patch", str))
 
 
 def listed(data: Any, read: Callable[[Any], _T], key: str | None = None) -> tuple[_T, ...]:
@@ -169,12 +243,6 @@ def _own(node: Any, viewer: str) -> bool:
         # GraphQL has a bot's login without the suffix: a person may have the same one.
         return author.get("__typename") == "Bot" and login == viewer.removesuffix(_SUFFIX)
     return login == viewer
-
-
-def _author(data: Any) -> tuple[str, str]:
-    # Whoever deletes an account leaves comments that nobody wrote.
-    user = _optional(data, "user", dict)
-    return ("ghost", "User") if user is None else (_field(user, "login", str), _field(user, "type", str))
 
 
 def _page(data: Any) -> str:

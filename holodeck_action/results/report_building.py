@@ -8,21 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from holodeck_action.results.decide import minimized_in
+from holodeck_action.results.decision import minimized_in
 from holodeck_action.results.evaluation_summary import summarise_evaluations
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, TurnRecord
-from holodeck_action.results.statistics import weighted_mean
-from holodeck_action.results.summary import summary_score
-from holodeck_action.results.verdict import (
-    CaseVerdict,
-    MetricSummary,
-    MetricVerdict,
-    Outcome,
-    TrialVerdict,
-    TurnVerdict,
-    Verdict,
-)
-from holodeck_action.results.views import (
+from holodeck_action.results.report_views import (
     REPORT_VERSION,
     CaseScore,
     CaseSummary,
@@ -35,6 +24,17 @@ from holodeck_action.results.views import (
     Spend,
     ToolCallView,
     TurnView,
+)
+from holodeck_action.results.statistics import weighted_mean
+from holodeck_action.results.summary import summary_score
+from holodeck_action.results.verdict import (
+    CaseVerdict,
+    MetricSummary,
+    MetricVerdict,
+    Outcome,
+    TurnVerdict,
+    Verdict,
+    explaining_trial,
 )
 from holodeck_action.suite.policy import GateSummary
 
@@ -96,7 +96,7 @@ def _means(scores: Iterable[CaseScore]) -> dict[str, float]:
 def _summary(judged: CaseVerdict, gate: GateSummary | None, minimized: frozenset[str]) -> CaseSummary | None:
     if gate is None or gate.method == "custom":
         return None
-    lost = {metric.name for metric in _metrics_of(judged.trials) if metric.outcome == "error"}
+    lost = {metric.name for metric in judged.metrics if metric.outcome == "error"}
     if gate.weights is not None:
         lost &= gate.weights.keys()
     # The mean of the others is another number.
@@ -129,15 +129,9 @@ def _case_view(position: int, case: CaseRecord, judged: CaseVerdict, summary: Ca
     )
 
 
-def _metrics_of(trials: Iterable[TrialVerdict]) -> Iterator[MetricVerdict]:
-    for trial in trials:
-        for turn in trial.turns:
-            yield from turn.metrics
-
-
 def _scores(judged: CaseVerdict) -> tuple[CaseScore, ...]:
     scores: dict[str, list[tuple[float, float]]] = {}
-    for metric in _metrics_of(judged.trials):
+    for metric in judged.metrics:
         if metric.outcome not in ("skipped", "error"):
             found = scores.setdefault(metric.name, [])
             if metric.score is not None:
@@ -146,19 +140,11 @@ def _scores(judged: CaseVerdict) -> tuple[CaseScore, ...]:
 
 
 def _turns(case: CaseRecord, judged: CaseVerdict) -> tuple[TurnView, ...]:
-    shown = _telling_trial(judged)
-    if shown is None:
+    explaining = explaining_trial(judged.trials)
+    if explaining is None:
         return ()
-    record = next(trial for trial in case.trials if trial.index == shown.index)
-    return tuple(_turn_view(turn, verdict) for turn, verdict in zip(record.turns, shown.turns, strict=True))
-
-
-def _telling_trial(judged: CaseVerdict) -> TrialVerdict | None:
-    for outcome in ("failed", "error", "skipped"):
-        for trial in judged.trials:
-            if trial.outcome == outcome:
-                return trial
-    return next(iter(judged.trials), None)
+    record = next(trial for trial in case.trials if trial.index == explaining.index)
+    return tuple(_turn_view(turn, verdict) for turn, verdict in zip(record.turns, explaining.turns, strict=True))
 
 
 def _turn_view(turn: TurnRecord, verdict: TurnVerdict) -> TurnView:
@@ -227,10 +213,7 @@ def _metric_view(name: str, summary: MetricSummary) -> MetricView:
 
 def _skipped(verdict: Verdict) -> tuple[SkippedMetric, ...]:
     counts = Counter(
-        (metric.name, metric.reason)
-        for case in verdict.cases
-        for metric in _metrics_of(case.trials)
-        if metric.outcome == "skipped"
+        (metric.name, metric.reason) for case in verdict.cases for metric in case.metrics if metric.outcome == "skipped"
     )
     return tuple(SkippedMetric(name, reason, count) for (name, reason), count in sorted(counts.items()))
 
@@ -245,10 +228,9 @@ def _fallback_notices(verdict: Verdict) -> Iterator[str]:
 
 
 def _spend(record: Record) -> Spend:
-    turns = [turn for case in record.cases for trial in case.trials for turn in trial.turns]
-    usages = [turn.usage for turn in turns if turn.usage is not None]
+    usages = [turn.usage for turn in record.turns if turn.usage is not None]
     agent = _total(usage.cost_usd for usage in usages)
-    judge = _total(evaluation.cost_usd for turn in turns for evaluation in turn.evaluations)
+    judge = _total(evaluation.cost_usd for evaluation in record.evaluations)
     prompt = [usage.prompt_tokens for usage in usages if usage.prompt_tokens is not None]
     completion = [usage.completion_tokens for usage in usages if usage.completion_tokens is not None]
     return Spend(

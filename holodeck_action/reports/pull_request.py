@@ -8,25 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from holodeck_action.reports.budget import CHECK, COMMENT, Budget, Detail, cut, fit
-from holodeck_action.reports.changes import Change, State, compare, keys, worst
+from holodeck_action.reports.changes import Change, State, compare, keys
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
-from holodeck_action.reports.markdown import IN_THE_RECORD
+from holodeck_action.reports.size_limit import CHECK, COMMENT, IN_THE_RECORD, Detail, SizeLimit, cut, fit
 from holodeck_action.reports.templating import (
     Fields,
     actual,
-    markdown_environment,
     place,
     required,
+    shipped_template,
     text_of,
     wrap,
 )
-from holodeck_action.reports.wording import SIGNS, VERDICTS, WORDS, tally
-from holodeck_action.results.positions import repository_path
+from holodeck_action.reports.wording import SIGNS, VERDICTS, WORDS, repository_path, tally
+from holodeck_action.results.report_views import Report
 from holodeck_action.results.verdict import (
     EXIT_CONFIGURATION,
     EXIT_INCOMPLETE,
@@ -34,14 +31,11 @@ from holodeck_action.results.verdict import (
     EXIT_STOPPED,
     EXIT_VIOLATED,
     GateVerdict,
+    worst_exit_code,
 )
-from holodeck_action.results.views import Report
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.code_spans import cell, fence, inline_code
 from holodeck_action.text.plain import one_line
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 TITLE_LIMIT = 255
 """Characters of a check run's title (GitHub's description of the Checks API)."""
@@ -54,7 +48,7 @@ _NOTHING = {
 _NO_VERDICT = ("⚠️", "the evaluation could not run")
 
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-_GATES_TOLD = 3
+_GATES_SHOWN = 3
 _PROBLEMS_SHOWN = 14_000
 """Characters of problems, which take at most four bytes each."""
 _OVERVIEW = 20_000
@@ -89,7 +83,7 @@ def render_comment(
     template: CustomTemplate | None,
     note: Callable[[str], None],
 ) -> str:
-    """Return the comment about suites that ran, within `budget.COMMENT`.
+    """Return the comment about suites that ran, within `size_limit.COMMENT`.
 
     Args:
         reports: of the suites.
@@ -131,7 +125,7 @@ def render_check(
     *,
     exit_code: int | None = None,
 ) -> tuple[str, str]:
-    """Return title and summary of a check run: a plain line of at most `TITLE_LIMIT`, Markdown within `budget.CHECK`.
+    """Return title and summary of a check run: a line of at most `TITLE_LIMIT`, Markdown within `size_limit.CHECK`.
 
     Args:
         reports: of the suites.
@@ -144,7 +138,7 @@ def render_check(
     """
     nothing = bool(problems) or not reports
     if exit_code is None:
-        exit_code = EXIT_CONFIGURATION if nothing else worst(report.exit_code for report in reports)
+        exit_code = EXIT_CONFIGURATION if nothing else worst_exit_code(report.exit_code for report in reports)
     text = _Text(at, exit_code, template, note)
     head = ""
     if hidden > 0:
@@ -158,10 +152,10 @@ def render_check(
     return title[:TITLE_LIMIT], summary
 
 
-def _whole(head: str, body: Callable[[int], str], budget: Budget, rest: str) -> str:
+def _whole(head: str, body: Callable[[int], str], limit: SizeLimit, rest: str) -> str:
     """Put a text together; the head always stays."""
-    text = head + body(budget.bytes - len(head.encode()))
-    return text if budget.holds(len(text), len(text.encode())) else cut(text, budget, rest)
+    text = head + body(limit.bytes - len(head.encode()))
+    return text if limit.holds(len(text), len(text.encode())) else cut(text, limit, rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +184,8 @@ class _Text:
 
     def problem(self, problems: Sequence[str]) -> str:
         sign, what = _nothing(self.exit_code)
-        told = fence("\n".join(problems) or "see the log", _PROBLEMS_SHOWN)
-        return f"### {sign} NO VERDICT: {what}{told}{self._facts()}\n"
+        shown = fence("\n".join(problems) or "see the log", _PROBLEMS_SHOWN)
+        return f"### {sign} NO VERDICT: {what}{shown}{self._facts()}\n"
 
     def of(self, reports: Sequence[Report], found: Sequence[Change | None], room: int) -> str:
         """Return the text about suites in at most `room` bytes, each at the detail that its share of them allows."""
@@ -203,14 +197,14 @@ class _Text:
             if share < _LEAST_SHARE:
                 parts.append(f"\n_There is no room for {left} more suite(s): {self.rest}._\n")
                 break
-            parts.append(self._suite(report, change, Budget(share, share), alone=alone) + "\n")
+            parts.append(self._suite(report, change, SizeLimit(share, share), alone=alone) + "\n")
             room -= len(parts[-1].encode())
         return "".join(parts)
 
-    def _suite(self, report: Report, change: Change | None, budget: Budget, *, alone: bool) -> str:
+    def _suite(self, report: Report, change: Change | None, limit: SizeLimit, *, alone: bool) -> str:
         if self.template is not None:
             try:
-                return custom_markdown(self.template, report, budget, rest=self.rest)
+                return custom_markdown(self.template, report, limit, rest=self.rest)
             except TemplateError as error:
                 self.note(f"{error}; the built-in report is used instead")
         given = {
@@ -225,22 +219,22 @@ class _Text:
         }
 
         def render(detail: Detail) -> Iterator[str]:
-            return _template().generate(detail=detail, **given)
+            return shipped_template("comment.md.j2").generate(detail=detail, **given)
 
-        return fit(render, budget, self.rest)
+        return fit(render, limit, self.rest)
 
     def _overview(self, reports: Sequence[Report]) -> str:
         outcome = _OUTCOMES.get(self.exit_code)
         sign, verdict = (SIGNS[outcome], VERDICTS[outcome]) if outcome else _NO_OUTCOME
         passed = sum(report.outcome == "passed" for report in reports)
         lines = [f"### {sign} {verdict}: {passed} of {len(reports)} suites passed", "", self._facts(), ""]
-        if worst(report.exit_code for report in reports) != self.exit_code:
+        if worst_exit_code(report.exit_code for report in reports) != self.exit_code:
             lines += [f"**{_BEYOND}** See the log of {self.run}.", ""]
         lines += ["| | Suite | Cases | Why |", "| :-: | --- | --- | --- |"]
         room = _OVERVIEW
         for index, report in enumerate(reports):
-            told = tally(report.outcome, report.counts)
-            row = f"| {SIGNS[report.outcome]} | {cell(report.suite, 80)} | {told} | {cell(report.reason, 200)} |"
+            cases = tally(report.outcome, report.counts)
+            row = f"| {SIGNS[report.outcome]} | {cell(report.suite, 80)} | {cases} | {cell(report.reason, 200)} |"
             room -= len(row.encode())
             if room < 0:
                 lines += ["", f"… and {len(reports) - index} more suites."]
@@ -272,11 +266,6 @@ _NO_OUTCOME = ("⚠️", "NO VERDICT")
 _BEYOND = "The run did not end as its suites did: not all of them ran, or their results could not be written."
 
 
-@cache
-def _template() -> Template:
-    return markdown_environment().get_template("comment.md.j2")
-
-
 def _nothing(exit_code: int) -> tuple[str, str]:
     return _NOTHING.get(exit_code, _NO_VERDICT)
 
@@ -290,10 +279,10 @@ def _title(reports: Sequence[Report], exit_code: int) -> str:
     report = reports[0]
     violated = [gate for gate in report.gates if gate.state == "failed"]
     broken = violated or [gate for gate in report.gates if gate.state == "undetermined"]
-    told = [f"{verdict}: {tally(report.outcome, report.counts)}", *map(_gate, broken[:_GATES_TOLD])]
+    parts = [f"{verdict}: {tally(report.outcome, report.counts)}", *map(_gate, broken[:_GATES_SHOWN])]
     if report.exit_code != exit_code:
-        told.append("not all suites ran, or results could not be written")
-    return one_line("; ".join(told), TITLE_LIMIT - 30)
+        parts.append("not all suites ran, or results could not be written")
+    return one_line("; ".join(parts), TITLE_LIMIT - 30)
 
 
 def _gate(gate: GateVerdict) -> str:

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import quote
 
-from holodeck_action.github.channels import Failed, Outcome, Published, Skipped
-from holodeck_action.github.remote import ApiError, Comment, Remote
-from holodeck_action.github.writing import (
+from holodeck_action.github.channels import (
     LOOKS_S,
     NO_PULL,
     TRIES,
+    Access,
+    Failed,
+    Outcome,
+    Published,
+    Skipped,
     Stopped,
-    edited,
     first_line,
-    ownership,
-    refused,
     same,
     sentence,
 )
+from holodeck_action.github.objects import ApiError, Comment
 
 Mode = Literal["always", "changes", "failures", "off"]
 
 _ID_LIMIT = 200
-_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/:-")
 _ASKED_AT_ONCE = 100
 """Node ids of one GraphQL query: the most that `nodes` takes."""
-
-
-_UNTOLD = "whether the comment was {} could not be told, so it was not sent again: the next run brings it up to date"
+_UNKNOWN = "whether the comment was {} could not be told, so it was not sent again: the next run brings it up to date"
 
 
 def marker(comment_id: str) -> str:
@@ -42,7 +40,7 @@ def marker(comment_id: str) -> str:
             percent-encoded, as `--` would end the HTML comment; of an id longer than 200 characters when encoded
             stands the SHA-256 digest.
     """
-    encoded = "".join(_encoded(comment_id))
+    encoded = quote(comment_id.encode("utf-8", "surrogatepass"), safe="/:").replace("~", "%7E").replace("--", "-%2D")
     if len(encoded) > _ID_LIMIT:
         # No encoded id has a `=`.
         encoded = f"sha256={hashlib.sha256(encoded.encode()).hexdigest()}"
@@ -73,48 +71,32 @@ class Wanted:
     worse: Callable[[str], bool]
 
 
-def publish_comment(
-    remote: Remote,
-    pull_number: int,
-    first_line: str,
-    wanted: Wanted,
-    *,
-    why: str = "",
-    app: bool = True,
-    pause: Callable[[float], None] = time.sleep,
-) -> Outcome:
+def publish_comment(github: Access, pull_number: int, first_line: str, wanted: Wanted) -> Outcome:
     """Make the comment of a pull request, or bring the one that stands there up to date.
 
     Only comments that we wrote and that nobody has hidden count. A GitHub that does not tell (GraphQL) is taken at the
     author's type: a bot's is ours, a person's never.
 
     Args:
-        remote: GitHub.
+        github: where it is written.
         pull_number: the pull request.
         first_line: the `marker` by which the comment is found.
         wanted: what it is to say.
-        why: one sentence on why the token cannot write, where that is to be expected.
-        app: whether the token is the job's own or another GitHub App's, whose comments are a bot's.
-        pause: waits so many seconds.
     """
     if wanted.mode == "off":
         return Skipped("the comment is switched off", asked=False)
-    sticky = _Sticky(remote, pull_number, first_line, wanted, why, app, pause)
     try:
-        return sticky.publish()
+        return _Sticky(github, pull_number, first_line, wanted).publish()
     except Stopped as stopped:
         return stopped.outcome
 
 
 @dataclass(frozen=True, slots=True)
 class _Sticky:
-    remote: Remote
+    github: Access
     number: int
     first_line: str
     wanted: Wanted
-    why: str
-    app: bool
-    pause: Callable[[float], None]
 
     def publish(self) -> Outcome:
         try:
@@ -153,13 +135,12 @@ class _Sticky:
         if not clash and self.wanted.mode == "changes" and not self.wanted.changed(comment.body):
             return Published("unchanged", comment.url)
         try:
-            written = edited(
-                lambda: self.remote.update_comment(comment.id, text),
-                lambda: self.remote.comments(self.number),
+            written = self.github.edited(
+                lambda: self.github.api.update_comment(comment.id, text),
+                lambda: self.github.api.comments(self.number),
                 comment,
                 text,
-                self.pause,
-                _UNTOLD.format("written"),
+                _UNKNOWN.format("written"),
             )
         except ApiError as error:
             if error.kind == "not_found" and not self._listed(comment):
@@ -170,7 +151,7 @@ class _Sticky:
     def _listed(self, comment: Comment) -> bool:
         """Tell whether GitHub still lists a comment that it said is gone; where it cannot be asked, it may."""
         try:
-            return any(listed.id == comment.id for listed in self.remote.comments(self.number))
+            return any(listed.id == comment.id for listed in self.github.api.comments(self.number))
         except ApiError:
             return True
 
@@ -178,7 +159,7 @@ class _Sticky:
         error: ApiError | None = None
         for _ in range(TRIES):
             try:
-                return Published("created", self.remote.create_comment(self.number, text).url)
+                return Published("created", self.github.api.create_comment(self.number, text).url)
             except ApiError as unclear:
                 if not unclear.accepted:
                     raise Stopped(self._unwritten(unclear)) from unclear
@@ -192,7 +173,7 @@ class _Sticky:
                 if outcome is not None:
                     return outcome
         assert error is not None
-        return Failed(f"{sentence(error)}; {_UNTOLD.format('made')}")
+        return Failed(f"{sentence(error)}; {_UNKNOWN.format('made')}")
 
     def _looked_up(self, text: str) -> Comment | None:
         """Return our comment, preferably with this text, after GitHub did not say whether one was made.
@@ -202,11 +183,11 @@ class _Sticky:
         """
         found: Comment | None = None
         for seconds in LOOKS_S:
-            self.pause(seconds)
+            self.github.pause(seconds)
             try:
                 ours = self._ours()
             except ApiError as error:
-                raise Stopped(Failed(f"{sentence(error)}; {_UNTOLD.format('made')}")) from error
+                raise Stopped(Failed(f"{sentence(error)}; {_UNKNOWN.format('made')}")) from error
             found = next((comment for comment in ours if same(comment.body, text)), ours[0] if ours else None)
             if found is not None and same(found.body, text):
                 break
@@ -214,22 +195,16 @@ class _Sticky:
 
     def _ours(self) -> Sequence[Comment]:
         """Return our comments with the marker that are not hidden, the newest first."""
-        marked = [comment for comment in self.remote.comments(self.number) if self._marked(comment)]
+        listed = self.github.api.comments(self.number)
+        marked = [comment for comment in listed if first_line(comment.body) == self.first_line]
         marked.sort(key=lambda comment: comment.id, reverse=True)
         # Anybody can write the marker any number of times: the newest that are ours end the search.
         for start in range(0, len(marked), _ASKED_AT_ONCE):
             some = marked[start : start + _ASKED_AT_ONCE]
-            ours = self._own(some)
-            if ours:
+            owned = self.github.ours(some, "a comment with our marker is")
+            if ours := [comment for comment, found in owned if not found.minimized]:
                 return ours
         return ()
-
-    def _marked(self, comment: Comment) -> bool:
-        return first_line(comment.body) == self.first_line
-
-    def _own(self, marked: Sequence[Comment]) -> Sequence[Comment]:
-        owned = ownership(self.remote, marked, app=self.app, what="a comment with our marker is")
-        return [comment for comment, found in owned if not found.minimized]
 
     def _clashed(self, comment: Comment) -> Outcome:
         return Failed(
@@ -239,21 +214,11 @@ class _Sticky:
 
     def _unread(self, error: ApiError) -> Outcome:
         also = " (`pull-requests: write` to write the comment)"
-        return refused("the comments could not be read", "pull-requests: read", error, self.why, also, missing=NO_PULL)
+        what = "the comments could not be read"
+        return self.github.refused(what, "pull-requests: read", error, also, missing=NO_PULL)
 
     def _unwritten(self, error: ApiError) -> Outcome:
-        return refused("the comment could not be written", "pull-requests: write", error, self.why, missing=NO_PULL)
-
-
-def _encoded(text: str) -> Iterator[str]:
-    before = ""
-    for character in text:
-        if character in _PLAIN and not (character == before == "-"):
-            yield character
-            before = character
-        else:
-            yield "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
-            before = ""
+        return self.github.refused("the comment could not be written", "pull-requests: write", error, missing=NO_PULL)
 
 
 def _with_others(outcome: Outcome, count: int) -> Outcome:

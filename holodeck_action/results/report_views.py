@@ -1,6 +1,6 @@
 """`Report` and its parts: a run made ready to show; every channel shows this one value.
 
-Plain data in and out: `to_data` gives the JSON report, which is also what templates see.
+Plain data: as JSON it is the JSON report, which is also what templates see.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holodeck_action.results.adapters import adapter
+from holodeck_action.results.canonical import adapter
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.evaluation_summary import EvaluationSummary
 from holodeck_action.results.judge_card import CardSummary
@@ -213,12 +213,6 @@ class Report:
     panels: tuple[PanelSummary, ...]
     cards: tuple[CardSummary, ...]
     evaluations: EvaluationSummary
-
-
-def to_data(report: Report) -> dict[str, Any]:
-    """Return a report as JSON values: the JSON report, and what templates see as `report`."""
-    data: dict[str, Any] = adapter(Report).dump_python(report, mode="json")
-    return data
 
 
 def canonical_report(report: Report) -> Report:
