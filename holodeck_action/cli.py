@@ -385,10 +385,11 @@ def schema(caller: Caller, document: str) -> int:
     """Print the JSON Schema of a DOCUMENT: agent.yaml, the policy file, or a file that a command writes."""
     import json
 
+    from holodeck_action.prepare.metrics import installed_metrics
     from holodeck_action.results.result_files import result_schema
     from holodeck_action.suite.schema import suite_schema
 
-    made = suite_schema(document) if document in ("agent", "policy") else result_schema(document)
+    made = suite_schema(document, installed_metrics()) if document in ("agent", "policy") else result_schema(document)
     click.echo(json.dumps(made, indent=2, ensure_ascii=False), caller.stdout)
     return 0
 

@@ -18,9 +18,13 @@ import yaml
 from pydantic import BaseModel
 
 from holodeck_action.cli import cli
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.agent import AgentConfig, ProjectConfig
+from holodeck_action.suite.base import FormatModel
+from holodeck_action.suite.metric_base import Metric
+from holodeck_action.suite.metric_types import PLACE
 from holodeck_action.suite.policy import Policy
-from holodeck_action.suite.schema import describe_fields
+from holodeck_action.suite.schema import describe_fields, models_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "fields.md"
 Schema = dict[str, Any]
@@ -68,7 +72,10 @@ def build() -> str:
 
 def _models(annotation: Any, found: dict[type[BaseModel], None]) -> dict[type[BaseModel], None]:
     """Every model below an annotation, in the order of the fields."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if annotation is Metric:
+        for metric in built_in().classes.values():
+            _models(metric, found)
+    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
         if annotation not in found:
             found[annotation] = None
             for field in annotation.model_fields.values():
@@ -82,7 +89,7 @@ def _models(annotation: Any, found: dict[type[BaseModel], None]) -> dict[type[Ba
 def _blocks(model: type[BaseModel], written: set[type[BaseModel]]) -> Iterator[str]:
     """Yield the tables of a model and of the models it inherits fields from, each once."""
     schema = model.model_json_schema()
-    describe_fields(schema, model)
+    describe_fields(schema, model, {known.__name__: known for known in models_of(FormatModel)})
     if "$ref" in schema:  # It holds itself.
         schema = schema["$defs"][model.__name__]
     owners = [owner for owner in model.__mro__ if issubclass(owner, BaseModel) and _own(owner)]
@@ -155,14 +162,13 @@ def _parts(field: Schema) -> list[Schema]:
 
 
 def _type(field: Schema) -> str:
-    parts = _parts(field)
-    if len(parts) > 5 and all(part.get("$ref", "").endswith("Metric") for part in parts):
-        return "[metric](metrics.md)"
-    found = dict.fromkeys(_one_type(part) for part in parts)
+    found = dict.fromkeys(_one_type(part) for part in _parts(field))
     return " or ".join(found) or "any value"
 
 
 def _one_type(part: Schema) -> str:
+    if PLACE in part:
+        return "[metric](metrics.md)"
     if "$ref" in part:
         return _linked([part["$ref"].rpartition("/")[2]])
     if "const" in part:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -29,8 +30,13 @@ from holodeck_action.metrics.params import (
     declared_names,
 )
 from holodeck_action.metrics.result import EvaluationResult
+from holodeck_action.suite.metric_base import Metric
 from holodeck_action.text.plain import cut
 from holodeck_action.workers.threads import in_daemon_thread
+
+if TYPE_CHECKING:
+    from holodeck_action.llm.judge import JudgeModel
+    from holodeck_action.workers.pool import WorkerPool
 
 __all__ = [
     "DEEPEVAL_PARAMS",
@@ -56,7 +62,9 @@ class RetryConfig(BaseModel):
     The defaults make at most three attempts, 2 and 4 seconds apart.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True, defer_build=True
+    )
 
     max_retries: int = Field(default=3, ge=0)
     """Attempts in all, as HoloDeck counts them; 0 is one too."""
@@ -209,6 +217,15 @@ class BaseEvaluator(ABC):
                 raise self._missing(param)
         return arguments
 
+    def knows(self, given: Mapping[str, Any], trial: int) -> bool | None:
+        """Tell whether all is known already for which somebody would be asked; None where nobody would be.
+
+        Args:
+            given: the inputs of an item.
+            trial: index of the trial: every trial is judged anew.
+        """
+        return None
+
     def result_of(self, outcome: EvaluationResult | Mapping[str, Any]) -> EvaluationResult:
         """Return what `_evaluate_impl` gave as a checked result.
 
@@ -279,6 +296,34 @@ class BaseEvaluator(ABC):
             code="missing_input",
             context={"parameter": param.value},
         )
+
+
+OfJudge = Callable[["JudgeModel | None", dict[str, Any]], BaseEvaluator]
+"""Makes the evaluator that asks one judge; the second argument holds its timeout and retries, and without a judge the
+configuration of its model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Building:
+    """What the evaluator of a metric is built with.
+
+    Attributes:
+        options: `timeout` and `retry_config`, as every evaluator takes them.
+        judged: finds who grades a metric, or a part of one, and makes its evaluator: one model's, or a panel's.
+        member: makes the evaluator of a member; the number is its cut-off rank.
+        k: the metric's own cut-off rank.
+        pool: the workers in which the suite's own code runs.
+    """
+
+    options: Mapping[str, Any]
+    judged: Callable[[Metric, OfJudge], BaseEvaluator]
+    member: Callable[[Metric, int | None], BaseEvaluator]
+    k: int | None = None
+    pool: WorkerPool | None = None
+
+    def asking(self, config: Metric, evaluator: Callable[..., BaseEvaluator], **options: Any) -> BaseEvaluator:
+        """Return what asks whoever grades a metric; `evaluator` takes `judge` besides these options."""
+        return self.judged(config, lambda judge, shared: evaluator(judge=judge, **options, **shared))
 
 
 class DeterministicEvaluator(BaseEvaluator):

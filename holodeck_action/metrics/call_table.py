@@ -20,7 +20,7 @@ from holodeck_action.metrics.matchers import (
 )
 from holodeck_action.metrics.tool_wording import quoted
 from holodeck_action.results.record import ToolInvocation
-from holodeck_action.suite.metrics import ArgumentMatching
+from holodeck_action.suite.metric_base import ArgumentMatching
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool
 
 _Key = TypeVar("_Key", bound=Hashable)

@@ -3,23 +3,101 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from holodeck_action.metrics.base import BaseEvaluator, EvalParam, EvaluationResult, ParamSpec, RetryConfig
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.metrics.base import BaseEvaluator, Building, EvalParam, EvaluationResult, ParamSpec, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import UNREPORTED
 from holodeck_action.results.record import ToolInvocation
-from holodeck_action.suite.metrics import CodeMetric
+from holodeck_action.suite.base import FormatModel, NonBlank, Number
+from holodeck_action.suite.metric_base import Metric, Role
 from holodeck_action.text.plain import cut_before, storable
 from holodeck_action.workers.errors import UserCodeError
 from holodeck_action.workers.grading import UNREPORTED_CALLS
-from holodeck_action.workers.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from holodeck_action.workers.pool import WorkerPool
 
 _OUTPUT_SHOWN = 4096
 """Characters of a grader's output kept with its evaluation: the last ones."""
 
 _PASS_MARK = 0.5
 """Lowest passing score, on the 0..1 scale, of a grader that neither gives a verdict nor has a threshold."""
+
+
+class Scale(FormatModel):
+    """The range of a score that is not 0..1."""
+
+    min: Number
+    max: Number
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Scale:
+        if not self.min < self.max:
+            raise PydanticCustomError("max", "must be above min")
+        return self
+
+
+class CodeMetric(Metric):
+    """`type: code`: a Python callable of the repository."""
+
+    PLACE = 4
+    TOLD_BY = "grader"
+    TAKES_CASE = True
+
+    type: Annotated[Literal["code"], Role.KIND] = "code"
+    grader: Annotated[str, Field(pattern=r"^[\w.]+:\w+$"), Role.KIND]
+    """`module.path:callable`, importable from the suite's folder."""
+    threshold: Annotated[Number | None, Role.PASS_MARK] = None
+    scale: Scale | None = None
+    """Range of the grader's score when it is not 0..1; the score is normalised, the raw one kept."""
+    pass_values: Annotated[Annotated[list[NonBlank], Field(min_length=1)] | None, Role.KIND] = None
+    """The passing categories, when the grader's score is a category."""
+
+    @model_validator(mode="after")
+    def _threshold_within_scale(self) -> CodeMetric:
+        low, high = (self.scale.min, self.scale.max) if self.scale else (0.0, 1.0)
+        if self.threshold is not None and not low <= self.threshold <= high:
+            raise PydanticCustomError(
+                "threshold",
+                "threshold {threshold} is outside the grader's scores, so it would decide nothing (allowed: {low} to "
+                "{high}; give `scale` when the grader scores on another range)",
+                {"threshold": f"{self.threshold:g}", "low": f"{low:g}", "high": f"{high:g}"},
+            )
+        return self
+
+    def _can_fail(self) -> bool:
+        return True
+
+    def _lowest_score(self) -> float:
+        return 0.0 if self.scale is None else self.scale.min
+
+    @property
+    def measure(self) -> str:
+        """The callable with its module."""
+        return self.grader
+
+    def base_name(self, k: int | None) -> str:
+        """Return the callable's name."""
+        return self.grader.rpartition(":")[2]
+
+    @property
+    def passing_categories(self) -> tuple[str, ...] | None:
+        """The passing categories."""
+        return tuple(self.pass_values) if self.pass_values else None
+
+    @property
+    def grader_callables(self) -> tuple[str, ...]:
+        """The grader."""
+        return (self.grader,)
+
+    def evaluator(self, building: Building) -> CodeGraderEvaluator:
+        """Return what scores."""
+        assert building.pool is not None
+        return CodeGraderEvaluator(self, building.pool, **building.options)
 
 
 class CodeGraderEvaluator(BaseEvaluator):

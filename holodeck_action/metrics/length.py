@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from holodeck_action.metrics.base import (
+    Building,
     DeterministicEvaluator,
     EvalParam,
     EvaluationError,
@@ -18,6 +22,11 @@ from holodeck_action.metrics.base import (
 )
 from holodeck_action.metrics.result import check_threshold
 from holodeck_action.metrics.wording import count
+from holodeck_action.suite.base import Integer, UnitInterval, given
+from holodeck_action.suite.metric_base import Metric, Role
+
+_UNITS = ("words", "characters", "sentences")
+_BOUNDS = tuple(f"{end}_{unit}" for unit in _UNITS for end in ("min", "max"))
 
 # The look-behind lets a run of marks be tried once only, from its beginning: linear on any text.
 _SENTENCE_END = re.compile(
@@ -27,6 +36,48 @@ _SENTENCE_END = re.compile(
     """,
     re.VERBOSE,
 )
+
+
+class LengthMetric(Metric):
+    """`type: length`: characters, words and sentences of the answer against a range (evaluators §11)."""
+
+    PLACE = 9
+    SCHEMA_RULES = ({"anyOf": [given(name) for name in _BOUNDS]},)
+
+    type: Annotated[Literal["length"], Role.KIND] = "length"
+    threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
+    min_words: Annotated[Integer, Field(ge=0)] | None = None
+    max_words: Annotated[Integer, Field(ge=1)] | None = None
+    min_characters: Annotated[Integer, Field(ge=0)] | None = None
+    max_characters: Annotated[Integer, Field(ge=1)] | None = None
+    min_sentences: Annotated[Integer, Field(ge=0)] | None = None
+    max_sentences: Annotated[Integer, Field(ge=1)] | None = None
+    optimal_words: Annotated[Integer, Field(ge=1)] | None = None
+    """The best number of words: others inside the bounds score the ratio to it, and pass all the same."""
+
+    @model_validator(mode="after")
+    def _has_a_range(self) -> LengthMetric:
+        bounds = [(getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}"), unit) for unit in _UNITS]
+        if all(low is None and high is None for low, high, _ in bounds):
+            raise PydanticCustomError("length_range", "give at least one bound, such as max_words: 200")
+        for low, high, unit in bounds:
+            if low is not None and high is not None and low > high:
+                raise PydanticCustomError("length_range", "min_{unit} must not be above max_{unit}", {"unit": unit})
+        if self.optimal_words is not None:
+            low, high, _ = bounds[0]
+            if not (low or 0) <= self.optimal_words <= (high or self.optimal_words):
+                raise PydanticCustomError("length_range", "optimal_words must be from min_words to max_words")
+        return self
+
+    @property
+    def pass_mark(self) -> float | None:
+        """Inside all bounds, where no threshold is given."""
+        return 1.0 if self.threshold is None else self.threshold
+
+    def evaluator(self, building: Building) -> LengthEvaluator:
+        """Return what scores."""
+        bounds = {name: getattr(self, name) for name in (*_BOUNDS, "optimal_words")}
+        return LengthEvaluator(threshold=self.threshold, **bounds, **building.options)
 
 
 def count_words(text: str) -> int:

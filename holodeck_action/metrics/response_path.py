@@ -13,7 +13,7 @@ from typing import Any
 
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.wording import count, excerpt
-from holodeck_action.suite.metrics import RESPONSE_PATH
+from holodeck_action.suite.patterns import RESPONSE_PATH
 
 _PATH = re.compile(RESPONSE_PATH)
 _STEP = re.compile(r"([A-Za-z_][\w-]*)|\[([0-9]+)\]")

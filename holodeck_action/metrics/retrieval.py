@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from holodeck_action.metrics.base import DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
+from pydantic import Discriminator, Field, Tag
+
+from holodeck_action.metrics.base import Building, DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.matchers import is_number
 from holodeck_action.metrics.options import one_of
@@ -21,12 +23,55 @@ from holodeck_action.metrics.result import check_threshold
 from holodeck_action.metrics.tool_wording import listed, shown_text, shown_value
 from holodeck_action.metrics.wording import count, excerpt
 from holodeck_action.results.record import RetrievedChunk
-from holodeck_action.suite.metrics import RetrievalName
+from holodeck_action.suite.base import Integer, UnitInterval
+from holodeck_action.suite.metric_base import Metric, Role
 from holodeck_action.text.plain import cut
 
-RetrievalMetric = Callable[[Sequence[str], Mapping[str, float], int], float]
+RetrievalName = Literal["precision_at_k", "recall_at_k", "hit_rate_at_k", "mrr_at_k", "map_at_k", "ndcg_at_k"]
+RetrievalFormula = Callable[[Sequence[str], Mapping[str, float], int], float]
+Rank = Annotated[Integer, Field(ge=1)]
 
 _LISTED = 50
+
+
+class RetrievalMetric(Metric):
+    """`type: retrieval`: ranking of retrieved chunks against `ground_truth_chunk_ids` (evaluators §7)."""
+
+    PLACE = 8
+    OF_CONVERSATION = True
+
+    type: Annotated[Literal["retrieval"], Role.KIND] = "retrieval"
+    metric: Annotated[RetrievalName, Role.KIND]
+    k: Annotated[
+        Annotated[Rank, Tag("number")] | Annotated[list[Rank], Field(min_length=1), Tag("list")],
+        Discriminator(lambda value: "list" if isinstance(value, list) else "number"),
+        Role.KIND,
+    ] = 20
+    """Cut-off rank; a list gives one evaluation per rank."""
+    threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The relevant chunks and those that were found."""
+        return frozenset(("ground_truth_chunk_ids", "retrieved_chunks"))
+
+    @property
+    def measure(self) -> str:
+        """The formula."""
+        return self.metric
+
+    def base_name(self, k: int | None) -> str:
+        """Return such as `recall_at_5`."""
+        return f"{self.metric.removesuffix('_k')}_{k}"
+
+    def cut_offs(self) -> Sequence[int | None]:
+        """Return the ranks, each once."""
+        return tuple(dict.fromkeys(self.k)) if isinstance(self.k, list) else (self.k,)
+
+    def evaluator(self, building: Building) -> RetrievalEvaluator:
+        """Return what scores."""
+        assert building.k is not None
+        return RetrievalEvaluator(metric=self.metric, k=building.k, threshold=self.threshold, **building.options)
 
 
 def precision_at_k(ranked_ids: Sequence[str], gains: Mapping[str, float], k: int) -> float:
@@ -113,7 +158,7 @@ def _largest(gains: Mapping[str, float]) -> float:
     return largest
 
 
-METRICS: Mapping[RetrievalName, RetrievalMetric] = {
+METRICS: Mapping[RetrievalName, RetrievalFormula] = {
     "precision_at_k": precision_at_k,
     "recall_at_k": recall_at_k,
     "hit_rate_at_k": hit_rate_at_k,

@@ -1,15 +1,21 @@
-"""BLEU, ROUGE, METEOR and token F1 as evaluators; the formulas are in `holodeck_action.metrics.text`.
+"""`type: standard`: comparison of texts, and the legacy Azure AI metrics; text metrics as evaluators.
 
-Source: HoloDeck evaluation API, Standard NLP Metrics; evaluators reference §2.
+The formulas of BLEU, ROUGE, METEOR and token F1 are in `holodeck_action.metrics.text`. Sources: HoloDeck format
+reference §1.7 and its decision table; HoloDeck evaluation API, Standard NLP Metrics; evaluators reference §2.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from holodeck_action.metrics.base import (
+    BaseEvaluator,
+    Building,
     DeterministicEvaluator,
     EvalParam,
     EvaluationResult,
@@ -19,8 +25,226 @@ from holodeck_action.metrics.base import (
 )
 from holodeck_action.metrics.options import one_of
 from holodeck_action.metrics.result import check_threshold
+from holodeck_action.suite.base import Flag, Integer, NonBlank, Number, given
+from holodeck_action.suite.metric_base import GROUND_TRUTH, NOTHING, JudgedMetric, Metric, Role
+from holodeck_action.suite.patterns import RESPONSE_PATH
+from holodeck_action.suite.providers import LLMProvider
+
+StandardName = Literal[
+    "groundedness",
+    "relevance",
+    "coherence",
+    "fluency",
+    "similarity",
+    "bleu",
+    "rouge",
+    "meteor",
+    "f1_score",
+    "equality",
+    "numeric",
+]
+AZURE_METRICS = ("groundedness", "relevance", "coherence", "fluency", "similarity")
+AZURE_TOP = 5
+"""Azure AI metrics are graded from 1 to this."""
+MIGRATION = {
+    "groundedness": "type rag with metric_type faithfulness",
+    "relevance": "type rag with metric_type answer_relevancy",
+    "coherence": "type geval with criteria for coherence",
+    "fluency": "type geval with criteria for fluency",
+    "similarity": "type geval with evaluation_params actual_output and expected_output",
+}
+"""What a legacy Azure metric becomes."""
+_USED_BY = {
+    **dict.fromkeys(("case_insensitive", "strip_whitespace", "strip_punctuation"), ("equality",)),
+    **dict.fromkeys(
+        ("absolute_tolerance", "relative_tolerance", "accept_percent", "accept_thousands_separators"), ("numeric",)
+    ),
+    **dict.fromkeys(("variant", "use_stemmer"), ("rouge",)),
+    **dict.fromkeys(("custom_prompt", "model"), AZURE_METRICS),
+}
 
 ROUGE_VARIANTS = ("rouge1", "rouge2", "rougeL")
+
+
+class StandardMetric(JudgedMetric):
+    """`type: standard`: text comparison without a model, or a legacy Azure AI metric."""
+
+    PLACE = 1
+    TOLD_BY = "metric"
+    SCHEMA_RULES = ({"if": given("scale"), "else": {"properties": {"threshold": {"maximum": 1}}}},)
+    SCORE_IS_THRESHOLD_FREE = True
+
+    type: Annotated[Literal["standard"], Role.KIND] = "standard"
+    metric: Annotated[StandardName, Role.KIND]
+    threshold: Annotated[Annotated[Number, Field(ge=0.0)] | None, Role.PASS_MARK] = None
+    """Lowest passing score, 0..1, or 0..scale when `scale` is given."""
+    scale: Annotated[Annotated[Integer, Field(gt=0)] | None, Role.SCALE] = None
+    """Upper end of the scale on which `threshold` is written; the score itself stays 0..1."""
+    custom_prompt: NonBlank | None = None
+    model: Annotated[LLMProvider | None, Role.JUDGES] = None
+    case_insensitive: Flag = False
+    strip_whitespace: Flag = False
+    strip_punctuation: Flag = False
+    absolute_tolerance: Annotated[Number, Field(ge=0.0)] = 1e-6
+    relative_tolerance: Annotated[Number, Field(ge=0.0)] = 0.0
+    accept_percent: Flag = False
+    accept_thousands_separators: Flag = False
+    response_path: Annotated[str, Field(pattern=RESPONSE_PATH)] | None = None
+    """The part of a JSON answer that is compared: keys joined by dots, list positions in brackets."""
+    variant: Literal["rouge1", "rouge2", "rougeL"] = "rougeL"
+    """Which ROUGE F-measure is the score; all three are recorded."""
+    use_stemmer: Flag = False
+    """Porter stemmer for ROUGE."""
+
+    @model_validator(mode="after")
+    def _threshold_within_scale(self) -> StandardMetric:
+        top = self.scale or 1
+        if self.threshold is not None and self.threshold > top:
+            raise PydanticCustomError(
+                "threshold", "can never be reached: scores end at {top} (allowed: 0 to {top})", {"top": top}
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _panels_are_of_models(self) -> StandardMetric:
+        if self.judges is not None and not self._of_azure:
+            raise PydanticCustomError(
+                "judges", "grade nothing here: no model is asked for {metric}", {"metric": self.metric}
+            )
+        return self
+
+    @property
+    def _of_azure(self) -> bool:
+        return self.metric in AZURE_METRICS
+
+    @property
+    def _yes_or_no(self) -> bool:
+        return self.metric in ("equality", "numeric")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The text to compare with; of Azure's metrics similarity alone has one."""
+        return NOTHING if self._of_azure and self.metric != "similarity" else GROUND_TRUTH
+
+    @property
+    def pass_mark(self) -> float | None:
+        """The threshold from 0 to 1; a comparison passes or not without one."""
+        if self.threshold is None:
+            return 1.0 if self._yes_or_no else None
+        if self._of_azure and self.scale == AZURE_TOP:
+            # Their own scale, which begins at 1.
+            return max(0.0, (self.threshold - 1) / (AZURE_TOP - 1))
+        return self.threshold / (self.scale or 1)
+
+    @property
+    def measure(self) -> str:
+        """The metric."""
+        return self.metric
+
+    @property
+    def answer_path(self) -> str | None:
+        """The part of a JSON answer that is compared."""
+        return self.response_path
+
+    def judged_parts(self) -> Iterator[tuple[str, Metric]]:
+        """Yield the metric itself, if it is one of Azure's."""
+        if self._of_azure:
+            yield "", self
+
+    @property
+    def library(self) -> Literal["deepeval", "azure"] | None:
+        """Azure's own package, for its metrics."""
+        return "azure" if self._of_azure else None
+
+    def settings_problem(self) -> str | None:
+        """Return what is wrong with a metric of Azure's."""
+        if not self._of_azure:
+            return None
+        if self.scale == AZURE_TOP and self.threshold is not None and self.threshold < 1:
+            return (
+                f"has a threshold of {self.threshold:g} on scale 5, where the lowest score is 1: every answer would "
+                "pass"
+            )
+        if self.custom_prompt is None:
+            return None
+        from holodeck_action.metrics.azure.metrics import EVALUATORS
+
+        return EVALUATORS[self.metric].prompt_problem(self.custom_prompt)
+
+    @property
+    def supported_providers(self) -> tuple[str, ...] | None:
+        """Azure's package knows its own models alone."""
+        from holodeck_action.metrics.azure.base import SUPPORTED_PROVIDERS
+
+        return tuple(SUPPORTED_PROVIDERS)
+
+    def unsupported_judge(self, shown: str) -> str:
+        """Return why another provider's model cannot grade, and what can be done."""
+        return (
+            f"is graded by models of provider azure_openai alone, and {shown} is none: give it a `model` of that "
+            f"provider, or migrate to {MIGRATION[self.metric]}"
+        )
+
+    def expected_value_problem(self, ground_truth: str) -> str | None:
+        """Return why an expected value is no number where numbers are compared."""
+        if self.metric != "numeric":
+            return None
+        from holodeck_action.metrics.deterministic import NumericEvaluator
+
+        reader = NumericEvaluator(
+            accept_percent=self.accept_percent, accept_thousands_separators=self.accept_thousands_separators
+        )
+        try:
+            reader.parse(ground_truth)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def notices(self, place: str) -> Iterator[str]:
+        """Yield that Azure's metrics are deprecated, and which settings have no effect."""
+        if self._of_azure:
+            yield f"{self.metric} is deprecated: migrate to {MIGRATION[self.metric]}"
+        for name, metrics in _USED_BY.items():
+            if name in self.model_fields_set and self.metric not in metrics and getattr(self, name) is not None:
+                yield f"{place}: {name} has no effect on {self.metric}"
+
+    def evaluator(self, building: Building) -> BaseEvaluator:
+        """Return what scores."""
+        if self._of_azure:
+            from holodeck_action.metrics.azure.metrics import EVALUATORS
+
+            return building.asking(
+                self, EVALUATORS[self.metric], threshold=self.pass_mark, custom_prompt=self.custom_prompt
+            )
+        # Without a threshold of its own a comparison gives its own verdict, and a text metric none.
+        threshold = None if self.threshold is None else self.pass_mark
+        if self.metric == "rouge":
+            return ROUGEEvaluator(threshold, self.variant, use_stemmer=self.use_stemmer, **building.options)
+        if not self._yes_or_no:
+            texts: dict[str, Callable[..., BaseEvaluator]] = {
+                "bleu": BLEUEvaluator,
+                "meteor": METEOREvaluator,
+                "f1_score": F1Evaluator,
+            }
+            return texts[self.metric](threshold, **building.options)
+        from holodeck_action.metrics.deterministic import EqualityEvaluator, NumericEvaluator
+
+        if self.metric == "equality":
+            return EqualityEvaluator(
+                case_insensitive=self.case_insensitive,
+                strip_whitespace=self.strip_whitespace,
+                strip_punctuation=self.strip_punctuation,
+                threshold=threshold,
+                **building.options,
+            )
+        return NumericEvaluator(
+            absolute_tolerance=self.absolute_tolerance,
+            relative_tolerance=self.relative_tolerance,
+            accept_percent=self.accept_percent,
+            accept_thousands_separators=self.accept_thousands_separators,
+            threshold=threshold,
+            **building.options,
+        )
 
 
 class _TextEvaluator(DeterministicEvaluator):

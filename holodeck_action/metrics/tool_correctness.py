@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from holodeck_action.metrics.assignment import bits, maximum_matching
-from holodeck_action.metrics.base import DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.metrics.base import Building, DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
 from holodeck_action.metrics.call_table import CallTable, agreeing
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.options import one_of
@@ -24,12 +24,34 @@ from holodeck_action.metrics.tool_wording import (
 )
 from holodeck_action.metrics.wording import count
 from holodeck_action.results.record import ToolInvocation
-from holodeck_action.suite.metrics import ArgumentMatching
+from holodeck_action.suite.base import UnitInterval
+from holodeck_action.suite.metric_base import TOOLS, ArgumentMatching, Metric, Role
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 
 ToolScore = Literal["f1", "precision", "recall"]
 
 _LISTED = 50
+
+
+class ToolCorrectnessMetric(Metric):
+    """`type: tool_correctness`: expected against actual tool calls by optimal assignment (evaluators §6)."""
+
+    PLACE = 5
+    OF_TOOL_CALLS = True
+
+    type: Annotated[Literal["tool_correctness"], Role.KIND] = "tool_correctness"
+    threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
+    args: ArgumentMatching = "subset"
+    score: ToolScore = "f1"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The expected calls."""
+        return TOOLS
+
+    def evaluator(self, building: Building) -> ToolCorrectnessEvaluator:
+        """Return what scores."""
+        return ToolCorrectnessEvaluator(args=self.args, score=self.score, threshold=self.threshold, **building.options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, repeat
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from holodeck_action.metrics.assignment import common_subsequence_length
-from holodeck_action.metrics.base import DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.metrics.base import Building, DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
 from holodeck_action.metrics.call_table import CallTable, agreeing
 from holodeck_action.metrics.options import one_of
 from holodeck_action.metrics.result import check_threshold
@@ -15,10 +15,38 @@ from holodeck_action.metrics.tool_correctness import pair_calls
 from holodeck_action.metrics.tool_wording import shown_call, shown_entry
 from holodeck_action.metrics.wording import count
 from holodeck_action.results.record import ToolInvocation
-from holodeck_action.suite.metrics import ArgumentMatching
+from holodeck_action.suite.base import UnitInterval
+from holodeck_action.suite.metric_base import ArgumentMatching, Metric, Role
 from holodeck_action.suite.values import ExpectedTool
 
 TrajectoryMode = Literal["strict", "unordered", "subset", "superset", "lcs_f1"]
+
+
+class TrajectoryMetric(Metric):
+    """`type: trajectory`: the order of tool calls (evaluators §6)."""
+
+    PLACE = 7
+    OF_CONVERSATION = True
+    OF_TOOL_CALLS = True
+
+    type: Annotated[Literal["trajectory"], Role.KIND] = "trajectory"
+    threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
+    mode: TrajectoryMode = "strict"
+    args: ArgumentMatching = "subset"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The expected trajectory."""
+        return frozenset(("expected_trajectory",))
+
+    @property
+    def pass_mark(self) -> float | None:
+        """All or nothing, where no threshold is given; `lcs_f1` alone is a matter of degree."""
+        return 1.0 if self.threshold is None and self.mode != "lcs_f1" else self.threshold
+
+    def evaluator(self, building: Building) -> TrajectoryEvaluator:
+        """Return what scores."""
+        return TrajectoryEvaluator(mode=self.mode, args=self.args, threshold=self.pass_mark, **building.options)
 
 
 class TrajectoryEvaluator(DeterministicEvaluator):

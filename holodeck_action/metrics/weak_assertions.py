@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from holodeck_action.suite.applicability import (
-    asserts,
-    case_asserts,
-    effective_threshold,
-    polarity_of,
-    skip_reason,
-)
+from holodeck_action.suite.applicability import case_asserts, skip_reason
 from holodeck_action.suite.errors import masked, quoted
-from holodeck_action.suite.metrics import AnyMetric, CodeMetric, CompositeMetric, StandardMetric
-from holodeck_action.suite.preset_metrics import PresetMetric, RefusalMetric
-from holodeck_action.suite.presets import members_of
+from holodeck_action.suite.metric_base import Metric
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
 
 _SHOWN = 20
@@ -44,7 +36,7 @@ def _silent(case: Case) -> str:
         f"{spec.label}: {reason}"
         for turn in case.turns
         for spec in turn.metrics
-        if asserts(spec.config) and (reason := skip_reason(spec, turn)) is not None
+        if spec.config.asserts and (reason := skip_reason(spec, turn)) is not None
     }
     why = f" ({'; '.join(sorted(reasons))})" if reasons else ""
     return (
@@ -57,49 +49,28 @@ def _thresholds(cases: tuple[Case, ...]) -> Iterator[str]:
     found: dict[str, None] = {}
     for _, spec in _evaluated(cases):
         for name, config in _named(spec):
-            bound = _powerless(config)
+            bound = config.powerless_threshold
             if bound is not None:
-                side = "above" if polarity_of(config) == "minimize" else "below"
-                told = f"no score is {side} the threshold {bound:g}, so that it fails nothing"
-                found[f"{spec.mark}: {quoted(name)}: {told}"] = None
+                side = "above" if config.polarity == "minimize" else "below"
+                problem = f"no score is {side} the threshold {bound:g}, so that it fails nothing"
+                found[f"{spec.mark}: {quoted(name)}: {problem}"] = None
     yield from found
 
 
-def _named(spec: MetricSpec) -> list[tuple[str, AnyMetric]]:
-    if isinstance(spec.config, CompositeMetric):
-        return [(f"{spec.label}: {member.name}", member.config) for member in members_of(spec.config)]
-    return [(spec.label, spec.config)]
-
-
-def _powerless(config: AnyMetric) -> float | None:
-    """Return the threshold of a metric as written where every score reaches it; presets have their parts besides."""
-    threshold = effective_threshold(config)
-    if threshold is None or isinstance(config, PresetMetric | CompositeMetric | RefusalMetric):
-        return None
-    if config.threshold is None:
-        return None
-    if polarity_of(config) == "minimize":
-        return config.threshold if threshold >= 1 else None
-    least = config.scale.min if isinstance(config, CodeMetric) and config.scale is not None else 0
-    return config.threshold if threshold <= least else None
+def _named(spec: MetricSpec) -> list[tuple[str, Metric]]:
+    members = [(f"{spec.label}: {member.name}", member.config) for member in spec.config.members()]
+    return members or [(spec.label, spec.config)]
 
 
 def _no_numbers(cases: tuple[Case, ...]) -> Iterator[str]:
     for turn, spec in _evaluated(cases):
+        if turn.ground_truth is None:
+            continue
         for name, config in _named(spec):
-            if not isinstance(config, StandardMetric) or config.metric != "numeric" or turn.ground_truth is None:
-                continue
-            # Only suites with the metric pay for the import.
-            from holodeck_action.metrics.deterministic import NumericEvaluator
-
-            reader = NumericEvaluator(
-                accept_percent=config.accept_percent, accept_thousands_separators=config.accept_thousands_separators
-            )
-            try:
-                reader.parse(turn.ground_truth)
-            except ValueError as error:
-                told = f"the expected value {quoted(turn.ground_truth)} {error}, so that no answer passes"
-                yield f"{turn.mark}: {quoted(name)}: {told}"
+            problem = config.expected_value_problem(turn.ground_truth)
+            if problem is not None:
+                value = quoted(turn.ground_truth)
+                yield f"{turn.mark}: {quoted(name)}: the expected value {value} {problem}, so that no answer passes"
 
 
 def _evaluated(cases: tuple[Case, ...]) -> Iterator[tuple[Turn, MetricSpec]]:

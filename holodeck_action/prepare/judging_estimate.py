@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from holodeck_action.llm.budget import COMPLETION_GUESS, dollars, text_tokens
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.prepare.reckoning import Span, fewest_trials, list_price, noun
-from holodeck_action.suite.applicability import model_of, needs_judge, skip_reason
-from holodeck_action.suite.judge_calls import AskedFor, asked_for
+from holodeck_action.suite.applicability import skip_reason
+from holodeck_action.suite.metric_base import JudgeCalls
 from holodeck_action.suite.panels import panel_of
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import Suite
@@ -103,7 +103,7 @@ class _Tally:
 def estimate_judges(item: Prepared) -> JudgingEstimate | None:
     """Reckon what a suite asks of its judges; None where it needs none.
 
-    Calls are those of answers that are not empty, without repetitions; see `judge_calls.asked_for`. Each judge of a
+    Calls are those of answers that are not empty, without repetitions; see `Metric.judge_calls`. Each judge of a
     panel counts, also the same model several times. Tokens are counted as `holodeck_action.llm.budget` counts them.
     """
     suite = item.suite
@@ -116,10 +116,10 @@ def estimate_judges(item: Prepared) -> JudgingEstimate | None:
         for turn in case.turns:
             empty = QUESTION_TOKENS + text_tokens(turn.input) + text_tokens(turn.ground_truth or "")
             for spec in turn.metrics:
-                if not needs_judge(spec.config) or skip_reason(spec, turn) is not None:
+                if not spec.config.needs_judge or skip_reason(spec, turn) is not None:
                     continue
                 evaluations = [count + more for count, more in zip(evaluations, times, strict=True)]
-                for at, asked in enumerate(asked_for(spec.config)):
+                for at, asked in enumerate(spec.config.judge_calls()):
                     models, others = _asked(suite, asked)
                     fallbacks |= others
                     for model in models:
@@ -135,13 +135,13 @@ def estimate_judges(item: Prepared) -> JudgingEstimate | None:
     return JudgingEstimate(Span(*evaluations), tuple(tallies[key].estimate() for key in sorted(tallies)), fallbacks)
 
 
-def _asked(suite: Suite, asked: AskedFor) -> tuple[list[LLMProvider], bool]:
+def _asked(suite: Suite, asked: JudgeCalls) -> tuple[list[LLMProvider], bool]:
     """Return the models that are asked, one per judge, and whether others may stand in for them."""
     evaluations = suite.agent.evaluations
     default = (evaluations.model if evaluations is not None else None) or suite.agent.model
     panel = panel_of(suite.policy.judges, asked.config)
     if panel is None:
-        return [model_of(asked.config) or default], False
+        return [asked.config.own_model or default], False
     return [model or default for model in panel.models], bool(panel.fallbacks)
 
 

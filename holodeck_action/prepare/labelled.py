@@ -31,14 +31,7 @@ from holodeck_action.runner.schedule import TrialKey
 from holodeck_action.runner.stored import StoredRun, StoredTrials
 from holodeck_action.runner.trial import Clock
 from holodeck_action.scoring.scoring import TurnScorer
-from holodeck_action.suite.applicability import (
-    asserts,
-    effective_threshold,
-    judges_tool_calls,
-    missing_static_inputs,
-    needs_judge,
-    required_inputs,
-)
+from holodeck_action.suite.applicability import missing_static_inputs
 from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -207,7 +200,7 @@ def _specs_of(suite: Suite, metric: str | None, place: str) -> list[MetricSpec]:
             for spec in turn.metrics:
                 if spec.config.enabled:
                     entries.setdefault(spec.label, {})[id(spec)] = spec
-    names = [name for name, specs in entries.items() if any(needs_judge(spec.config) for spec in specs.values())]
+    names = [name for name, specs in entries.items() if any(spec.config.needs_judge for spec in specs.values())]
     if metric is None and len(names) == 1:
         return list(entries[names[0]].values())
     if metric is not None and metric in entries:
@@ -221,7 +214,7 @@ def _specs_of(suite: Suite, metric: str | None, place: str) -> list[MetricSpec]:
 def _check_thresholds(labels: Labels, specs: Sequence[MetricSpec], shown: str) -> None:
     """Refuse what gives no verdict before anything is paid for it."""
     for spec in specs:
-        if not asserts(spec.config) or (labels.scores and effective_threshold(spec.config) is None):
+        if not spec.config.asserts or (labels.scores and spec.config.pass_mark is None):
             where = f"{shown}/{spec.mark}" if shown else str(spec.mark)
             raise LabelError([f"{where}: {spec.label} {NO_THRESHOLD}"])
 
@@ -313,10 +306,10 @@ def _case_turn(row: LabelledAnswer, suite: Suite, label: str) -> Turn:
 def _lacking(turn: Turn, spec: MetricSpec) -> Iterator[str]:
     """Name what a metric looks at that a label does not bring."""
     yield from missing_static_inputs(spec, turn)
-    required = required_inputs(spec.config)
+    required = spec.config.needs
     if "retrieval_context" in required and turn.retrieval_context is None:
         yield "retrieval_context"
     if "retrieved_chunks" in required:
         yield "retrieved_chunks"
-    if judges_tool_calls(spec.config):
+    if spec.config.reads_tool_calls:
         yield "tool_invocations"

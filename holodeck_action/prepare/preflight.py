@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from holodeck_action.metrics.weak_assertions import weak_assertions
+from holodeck_action.prepare.metrics import installed_metrics
 from holodeck_action.prepare.settings import (
     Flags,
     Settings,
@@ -28,7 +29,7 @@ from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.results.cards import suite_cards
 from holodeck_action.results.result_files import RecordError, read_record
 from holodeck_action.runner.conditions import silence_on_tools
-from holodeck_action.suite.applicability import by_deepeval, judged_metrics
+from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.checkout import Checkout, ReachError
 from holodeck_action.suite.configuration_errors import (
     ConfigurationError,
@@ -185,6 +186,7 @@ def load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool =
     """
     suites: list[Loaded] = []
     lines: list[str | Located] = []
+    metrics = installed_metrics()
     for path in paths:
         shown = shown_folder(path.parent, around.cwd)
         try:
@@ -194,6 +196,7 @@ def load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool =
                 path,
                 environ=found.variables,
                 home=around.home,
+                metrics=metrics,
                 checkout=checkout,
                 plain_http=around.allowed.plain_http,
                 allow_empty=allow_empty,
@@ -337,7 +340,7 @@ def gates_of(policy: GivenPath, around: Surroundings) -> Gates:
         ConfigurationError: the problems of the file.
     """
     try:
-        return load_policy(policy.path, str(policy), environ=around.environ).gates
+        return load_policy(policy.path, str(policy), environ=around.environ, metrics=installed_metrics()).gates
     except SuiteError as error:
         folder = policy.path.resolve().parent
         shown = shown_folder(folder, around.cwd)
@@ -440,7 +443,7 @@ def judge_problems(
     suite: Suite, cases: Sequence[Case], settings: Settings, environ: Mapping[str, str], shown: str
 ) -> list[str | Located]:
     """Name every metric that a model must grade and that nobody can, or whose package is not there."""
-    metrics = judged_metrics(cases) | by_deepeval(cases)
+    metrics = judged_metrics(cases) | library_metrics(cases)
     if not metrics:
         return []
     from holodeck_action.scoring.judges import problems_of
@@ -452,7 +455,7 @@ def judge_problems(
 
 def _check_judges(suite: Suite, environ: Mapping[str, str], shown: str) -> tuple[list[str | Located], list[str]]:
     """Return what is wrong with the judges of a suite, and else a line for each package or key that is not here."""
-    metrics = judged_metrics(suite.cases) | by_deepeval(suite.cases)
+    metrics = judged_metrics(suite.cases) | library_metrics(suite.cases)
     if not metrics:
         return [], []
     from holodeck_action.scoring.judges import check_judges

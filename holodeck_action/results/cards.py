@@ -14,7 +14,6 @@ from holodeck_action.results.canonical import adapter
 from holodeck_action.results.case_verdicts import judge_evaluation
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.judge_card import CARD_VERSION, NOTHING, CardSummary, Configuration, Estimate, JudgeCard
-from holodeck_action.suite.applicability import needs_judge
 from holodeck_action.suite.checkout import Checkout, ReachError
 from holodeck_action.suite.errors import Problem, SuiteError, quoted
 from holodeck_action.suite.values import Suite
@@ -43,7 +42,7 @@ def suite_cards(suite: Suite) -> Mapping[str, JudgeCard]:
     for case in suite.cases:
         for turn in case.turns:
             for spec in turn.metrics:
-                labels[spec.label] = needs_judge(spec.config)
+                labels[spec.label] = spec.config.needs_judge
     cards: dict[str, JudgeCard] = {}
     first: dict[str, int] = {}
     problems: list[Problem] = []

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import CaseRecord, Record, TurnRecord, Usage
-from holodeck_action.suite.metrics import AZURE_METRICS
 
 _JUDGED_KINDS = (
     *("geval", "rag", "generation", "query_transformation", "summarization", "lm_retrieval", "agent"),
     *("refusal", "trajectory_accuracy", "composite"),
     *("quality", "factual_accuracy", "toxicity", "relevance"),
 )
+_OF_AZURE = ("groundedness", "relevance", "coherence", "fluency", "similarity")
 _UNKNOWN = Usage()
 
 
@@ -103,7 +103,10 @@ def _judges(turn: TurnRecord) -> Iterator[Usage]:
 
 def _judged(evaluation: Evaluation) -> bool:
     criteria = evaluation.criteria
-    return criteria.kind in _JUDGED_KINDS or (criteria.kind == "standard" and criteria.metric in AZURE_METRICS)
+    if criteria.kind in _JUDGED_KINDS or (criteria.kind == "standard" and criteria.metric in _OF_AZURE):
+        return True
+    # A metric of another package tells by what it took.
+    return evaluation.cost_usd is not None or "usage" in evaluation.metadata
 
 
 def _count(value: object) -> int | None:

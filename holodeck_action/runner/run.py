@@ -21,7 +21,7 @@ from holodeck_action.results.record import (
 from holodeck_action.runner.conditions import about_answers, conditions
 from holodeck_action.runner.journal import Journal
 from holodeck_action.runner.schedule import Stop, TrialKey, Trials, run_cases
-from holodeck_action.suite.applicability import asserts, skip_reason
+from holodeck_action.suite.applicability import skip_reason
 from holodeck_action.suite.policy import Gates, QuarantineEntry
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.text.redaction import Redactor
@@ -175,7 +175,7 @@ def case_record(case: Case, trials: tuple[TrialRecord, ...], redactor: Redactor)
                 not_applicable += 1
                 continue
             planned += 1
-            asserting = asserting or asserts(spec.config)
+            asserting = asserting or spec.config.asserts
     return CaseRecord(
         id=redactor.case_id(case.id, case.content_hash),
         name=redactor.value(case.name),

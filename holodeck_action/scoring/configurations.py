@@ -12,13 +12,13 @@ from holodeck_action.results.judge_card import Configuration, JudgeCard
 from holodeck_action.results.record import Record
 from holodeck_action.scoring.judges import plans_of
 from holodeck_action.scoring.reuse import digest_of, judge_identity, library_of
-from holodeck_action.suite.applicability import judged_parts
+from holodeck_action.suite.metric_base import Role
 from holodeck_action.suite.panels import panel_of
 from holodeck_action.suite.values import MetricSpec, Suite
 from holodeck_action.text.redaction import Redactor
 
-_OUTSIDE = {"enabled", "fail_on_error", "timeout_ms", "retry_on_failure", "threshold", "model", "judges"}
-"""Fields of a metric that change no score, that are compared by themselves, or that its judges stand for."""
+_OUTSIDE = (Role.HANDLING, Role.EFFORT, Role.PASS_MARK, Role.JUDGES)
+"""Settings of a metric that change no score, that are compared by themselves, or that its judges stand for."""
 
 
 def configuration_of(
@@ -34,7 +34,7 @@ def configuration_of(
         redactor: masks secrets before a digest is made.
     """
     try:
-        parts = [(name, part, plans_of(suite, part, environ)) for name, part in judged_parts(spec.config)]
+        parts = [(name, part, plans_of(suite, part, environ)) for name, part in spec.config.judged_parts()]
     except ModelConfigError:
         return None
     if not parts:
@@ -46,6 +46,7 @@ def configuration_of(
         how = None if panel is None else [len(panel.models), panel.aggregation, panel.min_successful]
         panels.append([name, len(plans), how])
     config = spec.config
+    settings = config.model_dump(mode="json", exclude=set(config.settings_for(*_OUTSIDE)))
 
     def digest(value: object) -> str:
         return digest_of(redactor.value(value))
@@ -55,7 +56,7 @@ def configuration_of(
         addresses=digest([[judge["endpoint"], judge["api_version"]] for judge in judges]),
         model_settings=digest([[judge["settings"], judge["reasoning"]] for judge in judges]),
         panel=digest(panels),
-        metric=digest({"type": config.type, "config": config.model_dump(mode="json", exclude=_OUTSIDE)}),
+        metric=digest({"type": config.type, "config": settings}),
         version=f"{version or 'unknown'}, {library_of(config)}",
     )
 

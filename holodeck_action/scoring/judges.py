@@ -13,17 +13,12 @@ from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import Keyless, ModelConfigError, ModelPlan
 from holodeck_action.metrics.azure import library as azure
-from holodeck_action.metrics.azure.base import SUPPORTED_PROVIDERS
-from holodeck_action.metrics.azure.metrics import EVALUATORS
 from holodeck_action.metrics.deepeval import library as deepeval
 from holodeck_action.metrics.importing import in_background
-from holodeck_action.suite.applicability import AZURE_TOP, by_deepeval, judged_metrics, model_of
+from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.errors import Problem, SourceMark
-from holodeck_action.suite.metric_base import MetricModel
-from holodeck_action.suite.metrics import DeepEvalToolCorrectnessMetric, GEvalMetric, RagMetric, StandardMetric
-from holodeck_action.suite.notices import MIGRATION
+from holodeck_action.suite.metric_base import Metric
 from holodeck_action.suite.panels import Panel, panel_of
-from holodeck_action.suite.preset_metrics import GradedPart
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import Suite
 
@@ -70,7 +65,7 @@ class Judges:
     def _begin(self) -> Future[None]:
         if self._importing is None:
             cases = self._suite.cases
-            metrics = [*judged_metrics(cases).values(), *by_deepeval(cases).values()]
+            metrics = [*judged_metrics(cases).values(), *library_metrics(cases).values()]
             self._importing = in_background(_libraries(metrics))
         return self._importing
 
@@ -86,7 +81,7 @@ class Judges:
         plan = plan_of(self._suite, model, self._environ)
         return self._of(plan)
 
-    def panel(self, config: MetricModel) -> tuple[Panel, list[JudgeModel], list[JudgeModel]] | None:
+    def panel(self, config: Metric) -> tuple[Panel, list[JudgeModel], list[JudgeModel]] | None:
         """Return a metric's panel with its judges and those that stand in for them; None where one model grades.
 
         Raises:
@@ -106,24 +101,19 @@ class Judges:
         return judge
 
 
-def _libraries(metrics: Collection[MetricModel]) -> list[Callable[[], object]]:
+def _libraries(metrics: Collection[Metric]) -> list[Callable[[], object]]:
     """Return what imports the libraries that metrics are graded with, each once."""
     found: list[Callable[[], object]] = []
-    if any(map(_by_deepeval, metrics)):
+    libraries = {config.library for config in metrics}
+    if "deepeval" in libraries:
         found.append(deepeval.import_for_run)
-    if any(isinstance(config, StandardMetric) for config in metrics):
+    if "azure" in libraries:
         found.append(azure.package)
     return found
 
 
-def _by_deepeval(config: MetricModel) -> bool:
-    if isinstance(config, GEvalMetric | RagMetric | DeepEvalToolCorrectnessMetric):
-        return True
-    return isinstance(config, GradedPart) and config.scored
-
-
-Judged = Mapping[tuple[SourceMark, str], MetricModel]
-"""Metrics by place and label, from `judged_metrics` and `by_deepeval`."""
+Judged = Mapping[tuple[SourceMark, str], Metric]
+"""Metrics by place and label, from `judged_metrics` and `library_metrics`."""
 
 
 def problems_of(suite: Suite, metrics: Judged, environ: Mapping[str, str]) -> list[Problem]:
@@ -148,7 +138,7 @@ def check_judges(suite: Suite, metrics: Judged, environ: Mapping[str, str]) -> t
     return [], [*first.values()]
 
 
-def _problems(metrics: Judged, problem_of: Callable[[MetricModel], str | None]) -> list[Problem]:
+def _problems(metrics: Judged, problem_of: Callable[[Metric], str | None]) -> list[Problem]:
     found = ((mark, label, problem_of(config)) for (mark, label), config in sorted(metrics.items()))
     return [
         Problem(mark, label, f"{problem}; or set enabled: false to go without")
@@ -157,56 +147,37 @@ def _problems(metrics: Judged, problem_of: Callable[[MetricModel], str | None]) 
     ]
 
 
-def packages_missing(config: MetricModel) -> str | None:
+def packages_missing(config: Metric) -> str | None:
     """Return which packages a metric needs that are not installed here; None when all are."""
-    if isinstance(config, DeepEvalToolCorrectnessMetric):
-        needed, extras = ["deepeval"], "judges"
-    elif isinstance(config, StandardMetric):
-        needed, extras = ["azure.ai.evaluation", "pydantic_ai"], "agents,azure"
-    elif _by_deepeval(config):
-        needed, extras = ["deepeval", "pydantic_ai"], "agents,judges"
-    else:
-        needed, extras = ["pydantic_ai"], "agents"
+    needed = {"pydantic_ai": "agents"} if config.needs_judge else {}
+    if config.library is not None:
+        needed |= _PACKAGES[config.library]
     if all(map(_installed, needed)):
         return None
-    return f"needs packages that are not installed (pip install 'holodeck-action[{extras}]')"
+    return f"needs packages that are not installed (pip install 'holodeck-action[{','.join(needed.values())}]')"
 
 
-def settings_problem(suite: Suite, config: MetricModel, environ: Mapping[str, str]) -> str | None:
+_PACKAGES = {"deepeval": {"deepeval": "judges"}, "azure": {"azure.ai.evaluation": "azure"}}
+"""The extra that brings it, by package that is imported, for every library."""
+
+
+def settings_problem(suite: Suite, config: Metric, environ: Mapping[str, str]) -> str | None:
     """Return why nobody can grade a judged metric, wherever it is run: its settings, or those of its judges."""
-    if isinstance(config, DeepEvalToolCorrectnessMetric):
-        return None
-    if isinstance(config, StandardMetric):
-        return _azure_problem(suite, config, environ)
+    problem = config.settings_problem()
+    if problem is not None or not config.needs_judge:
+        return problem
+    supported = config.supported_providers
     try:
+        if supported is not None:
+            # The provider first: nobody shall look for a key that is of no use.
+            plans = plans_of(suite, config, Keyless(environ))
+            other = next((plan for plan in plans if plan.provider not in supported), None)
+            if other is not None:
+                return config.unsupported_judge(other.title)
         plans_of(suite, config, environ)
     except ModelConfigError as error:
         return str(error)
     return None
-
-
-def _azure_problem(suite: Suite, config: StandardMetric, environ: Mapping[str, str]) -> str | None:
-    if config.scale == AZURE_TOP and config.threshold is not None and config.threshold < 1:
-        return (
-            f"has a threshold of {config.threshold:g} on scale 5, where the lowest score is 1: every answer would pass"
-        )
-    if config.custom_prompt is not None:
-        problem = EVALUATORS[config.metric].prompt_problem(config.custom_prompt)
-        if problem is not None:
-            return problem
-    try:
-        # The provider first: nobody shall look for a key that is of no use.
-        plans = plans_of(suite, config, Keyless(environ))
-        other = next((plan for plan in plans if plan.provider not in SUPPORTED_PROVIDERS), None)
-        if other is None:
-            plans_of(suite, config, environ)
-            return None
-    except ModelConfigError as error:
-        return str(error)
-    return (
-        f"is graded by models of provider azure_openai alone, and {other.title} is none: give it a `model` of that "
-        f"provider, or migrate to {MIGRATION[config.metric]}"
-    )
 
 
 def _installed(name: str) -> bool:
@@ -216,7 +187,7 @@ def _installed(name: str) -> bool:
         return False
 
 
-def plans_of(suite: Suite, config: MetricModel, environ: Mapping[str, str]) -> tuple[ModelPlan, ...]:
+def plans_of(suite: Suite, config: Metric, environ: Mapping[str, str]) -> tuple[ModelPlan, ...]:
     """Decide how all the models are reached that may grade a metric.
 
     Raises:
@@ -225,7 +196,7 @@ def plans_of(suite: Suite, config: MetricModel, environ: Mapping[str, str]) -> t
     """
     panel = panel_of(suite.policy.judges, config)
     if panel is None:
-        return (plan_of(suite, model_of(config), environ),)
+        return (plan_of(suite, config.own_model, environ),)
     if panel.min_successful > len(panel.models):
         raise ModelConfigError(
             f"min_successful_judges is {panel.min_successful}, but {panel.origin} name {len(panel.models)} "

@@ -3,38 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from holodeck_action.metrics.base import BaseEvaluator
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.results.evaluation import Criteria
 from holodeck_action.scoring.registry import EvaluatorRegistry, timeout_of
-from holodeck_action.suite.applicability import asserts, effective_threshold, polarity_of
-from holodeck_action.suite.metrics import (
-    AnyMetric,
-    CodeMetric,
-    CompositeMetric,
-    RagMetric,
-    RetrievalMetric,
-    StandardMetric,
-)
 from holodeck_action.suite.values import MetricSpec
-
-# Fields that Criteria holds elsewhere, or that say nothing about how the answer is graded.
-_NO_SETTINGS = {
-    "type",
-    "metric",
-    "metric_type",
-    "grader",
-    "name",
-    "threshold",
-    "enabled",
-    "fail_on_error",
-    "pass_values",
-    "k",
-    "model",
-    "judges",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +42,7 @@ class Planner:
                 criteria=criteria_of(spec),
                 evaluator=self._evaluator(spec),
                 timeout_s=timeout_of(spec.config),
-                response_path=spec.config.response_path if isinstance(spec.config, StandardMetric) else None,
+                response_path=spec.config.answer_path,
             )
         return planned
 
@@ -82,29 +56,14 @@ class Planner:
 def criteria_of(spec: MetricSpec) -> Criteria:
     """Return what is asked of a metric, complete enough to judge its score without the suite."""
     config = spec.config
-    settings: dict[str, Any] = config.model_dump(mode="json", exclude=_NO_SETTINGS, exclude_defaults=True)
-    if spec.k is not None:
-        settings["k"] = spec.k
-    if isinstance(config, CompositeMetric):
-        settings["metrics"] = [
-            {"type": metric.type, **metric.model_dump(mode="json", exclude_defaults=True)} for metric in config.metrics
-        ]
     return Criteria(
         kind=config.type,
-        metric=_metric_of(config),
-        threshold=effective_threshold(config),
-        asserts=asserts(config),
-        polarity=polarity_of(config),
+        metric=config.measure,
+        threshold=config.pass_mark,
+        asserts=config.asserts,
+        polarity=config.polarity,
         fail_on_error=config.fail_on_error,
-        settings=settings,
-        pass_values=tuple(config.pass_values) if isinstance(config, CodeMetric) and config.pass_values else None,
+        settings=config.criteria_settings() | ({} if spec.k is None else {"k": spec.k}),
+        pass_values=config.passing_categories,
         source=spec.mark,
     )
-
-
-def _metric_of(config: AnyMetric) -> str:
-    if isinstance(config, StandardMetric | RetrievalMetric):
-        return config.metric
-    if isinstance(config, RagMetric):
-        return config.metric_type
-    return config.grader if isinstance(config, CodeMetric) else config.type

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from enum import Enum
@@ -13,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from holodeck_action import __version__
+from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.providers import ModelConfigError
-from holodeck_action.metrics.base import BaseEvaluator
+from holodeck_action.metrics.base import BaseEvaluator, RetryConfig
+from holodeck_action.metrics.composite import DelegatingEvaluator
+from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import declared_names
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.results.record import ToolInvocation, Usage
 from holodeck_action.scoring.judges import plans_of
 from holodeck_action.scoring.verdict_cache import FORMAT, KeptVerdict, VerdictCache
-from holodeck_action.suite.applicability import effective_threshold, judged_parts, needs_judge
-from holodeck_action.suite.dimension_metrics import DimensionMetric
 from holodeck_action.suite.hosts import is_loopback
-from holodeck_action.suite.metric_base import MetricModel
-from holodeck_action.suite.metrics import AnyMetric, CompositeMetric, GEvalMetric, RagMetric, StandardMetric
+from holodeck_action.suite.metric_base import Metric, Role
 from holodeck_action.suite.panels import panel_of
 from holodeck_action.text.redaction import Redactor
 
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from holodeck_action.llm.providers import ModelPlan
     from holodeck_action.suite.values import Suite
 
-_OUTSIDE = {"enabled", "fail_on_error", "timeout_ms", "retry_on_failure", "model", "judges"}
-"""Fields of a metric that change no verdict, or that the plans of its judges stand for."""
+_OUTSIDE = (Role.HANDLING, Role.EFFORT, Role.JUDGES)
+"""Settings of a metric that change no verdict, or that the plans of its judges stand for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class Reuse:
         self._cache = cache
         self._redactor = redactor
         self._on_miss: Callable[[], None] | None = on_miss
-        self._metrics: dict[tuple[int, int], tuple[AnyMetric, BaseEvaluator, Reusable | None]] = {}
+        self._metrics: dict[tuple[int, int], tuple[Metric, BaseEvaluator, Reusable | None]] = {}
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -95,7 +96,7 @@ class Reuse:
         return () if trouble is None else (f"the cache of verdicts could not be used: {trouble}",)
 
     def find(
-        self, config: AnyMetric, evaluator: BaseEvaluator, inputs: Mapping[str, Any], trial: int
+        self, config: Metric, evaluator: BaseEvaluator, inputs: Mapping[str, Any], trial: int
     ) -> KeptVerdict | None:
         """Return the verdict on these inputs, None when a judge must be asked, and for every composite.
 
@@ -105,7 +106,7 @@ class Reuse:
             inputs: what its evaluator is given, under the names that it declares.
             trial: index of the trial: every trial is judged anew.
         """
-        if isinstance(config, CompositeMetric):
+        if config.HAS_MEMBERS:
             return None
         reusable = self._reusable(config, evaluator)
         found = None
@@ -114,14 +115,14 @@ class Reuse:
             found = None if key is None else self._cache.read(key)
             if found is not None and reusable.plain:
                 found = replace(found, result=replace(found.result, threshold=reusable.threshold, passed=None))
-        if found is None and needs_judge(config) and self._on_miss is not None:
-            told, self._on_miss = self._on_miss, None
-            told()
+        if found is None and config.needs_judge and self._on_miss is not None:
+            on_miss, self._on_miss = self._on_miss, None
+            on_miss()
         return found
 
     def keep(
         self,
-        config: AnyMetric,
+        config: Metric,
         evaluator: BaseEvaluator,
         inputs: Mapping[str, Any],
         trial: int,
@@ -177,7 +178,7 @@ class Reuse:
             }
         )
 
-    def _reusable(self, config: AnyMetric, evaluator: BaseEvaluator) -> Reusable | None:
+    def _reusable(self, config: Metric, evaluator: BaseEvaluator) -> Reusable | None:
         # By identity: entries hold mappings, and what is kept here keeps them alive.
         key = id(config), id(evaluator)
         known = self._metrics.get(key)
@@ -185,16 +186,16 @@ class Reuse:
             known = self._metrics[key] = (config, evaluator, self._describe(config, evaluator))
         return known[2]
 
-    def _describe(self, config: AnyMetric, evaluator: BaseEvaluator) -> Reusable | None:
-        if isinstance(config, CompositeMetric) or not needs_judge(config):
+    def _describe(self, config: Metric, evaluator: BaseEvaluator) -> Reusable | None:
+        if config.HAS_MEMBERS or not config.needs_judge:
             return None
         try:
-            parts = [self._part(name, part) for name, part in judged_parts(config)]
+            parts = [self._part(name, part) for name, part in config.judged_parts()]
         except ModelConfigError:
             return None
-        single = isinstance(config, GEvalMetric | RagMetric | StandardMetric | DimensionMetric)
-        plain = single and all(part["panel"] is None for part in parts)
-        dumped = config.model_dump(mode="json", exclude=_OUTSIDE | ({"threshold"} if plain else set()))
+        plain = config.SCORE_IS_THRESHOLD_FREE and all(part["panel"] is None for part in parts)
+        outside = config.settings_for(*_OUTSIDE, *((Role.PASS_MARK,) if plain else ()))
+        dumped = config.model_dump(mode="json", exclude=set(outside))
         written_steps = _writes_steps(dumped)
         if written_steps and not plain:
             # Which steps they are is not known before the judges are asked.
@@ -207,10 +208,10 @@ class Reuse:
             "config": dumped,
             "parts": parts,
         }
-        threshold = effective_threshold(config)
-        return Reusable(digest_of(self._redactor.value(described)), evaluator, threshold, plain, written_steps)
+        identity = digest_of(self._redactor.value(described))
+        return Reusable(identity, evaluator, config.pass_mark, plain, written_steps)
 
-    def _part(self, name: str, config: MetricModel) -> dict[str, Any]:
+    def _part(self, name: str, config: Metric) -> dict[str, Any]:
         """Return who grades a metric, or a part of it.
 
         Raises:
@@ -222,6 +223,50 @@ class Reuse:
             "judges": [judge_identity(plan) for plan in plans_of(self._suite, config, self._environ)],
             "panel": None if panel is None else [len(panel.models), panel.aggregation, panel.min_successful],
         }
+
+
+class ReusingEvaluator(DelegatingEvaluator):
+    """A judged metric of a composite, which takes the verdict of an earlier run where nothing has changed."""
+
+    def __init__(self, config: Metric, evaluator: BaseEvaluator, reuse: Reuse) -> None:
+        """Configure.
+
+        Args:
+            config: the metric.
+            evaluator: grades where nothing is kept; it has its own timeout and retries.
+            reuse: the verdicts.
+        """
+        super().__init__(timeout=None, retry_config=RetryConfig(max_retries=0))
+        self._config = config
+        self._evaluator = evaluator
+        self._reuse = reuse
+        self.PARAM_SPEC = evaluator.PARAM_SPEC
+
+    def knows(self, given: Mapping[str, Any], trial: int) -> bool:
+        """Tell whether there is a verdict on these inputs."""
+        try:
+            inputs = self._evaluator.resolve(given)
+        except EvaluationError:
+            return False
+        return self._reuse.find(self._config, self._evaluator, inputs, trial) is not None
+
+    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        inputs = self._evaluator.resolve(kwargs)
+        context = CALL.get(CallContext("judge", 0, None, Meter()))
+        kept = self._reuse.find(self._config, self._evaluator, inputs, context.repeat)
+        if kept is not None:
+            context.meter.add_part(kept.usage, kept.duration_ms)
+            return kept.result
+        started, meter = time.perf_counter(), Meter()
+        token = CALL.set(replace(context, meter=meter))
+        try:
+            result = await self._evaluator.evaluate(**kwargs)
+        finally:
+            CALL.reset(token)
+            context.meter.add_part(meter.usage())
+        took = 1000 * (time.perf_counter() - started)
+        self._reuse.keep(self._config, self._evaluator, inputs, context.repeat, result, took, meter.usage())
+        return result
 
 
 def judge_identity(plan: ModelPlan) -> dict[str, Any]:
@@ -246,9 +291,9 @@ def _version(package: str) -> str:
         return ""
 
 
-def library_of(config: AnyMetric) -> str:
+def library_of(config: Metric) -> str:
     """Return name and version of the library whose prompts the judges are asked."""
-    package = "azure-ai-evaluation" if isinstance(config, StandardMetric) else "deepeval"
+    package = "azure-ai-evaluation" if config.library == "azure" else "deepeval"
     return f"{package} {_version(package)}"
 
 

@@ -18,22 +18,14 @@ from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import CONVERSATION, UNKNOWN, UNREPORTED, EvalParam
 from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.metrics.tool_assertions import check_tools
-from holodeck_action.metrics.traced import EvaluationSpans, tools_checked
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
 from holodeck_action.scoring.computing import Done, Job, compute_all
 from holodeck_action.scoring.evaluations import EvaluationWriter
 from holodeck_action.scoring.planning import PlannedMetric, Planner
 from holodeck_action.scoring.registry import DEFAULT_TIMEOUT_S, EvaluatorRegistry
-from holodeck_action.suite.applicability import computed_by_deepeval, missing_static_inputs, needs_judge, skip_reason
-from holodeck_action.suite.metrics import (
-    CodeMetric,
-    CompositeMetric,
-    DeepEvalToolCorrectnessMetric,
-    ToolCorrectnessMetric,
-    TrajectoryMetric,
-)
-from holodeck_action.suite.preset_metrics import AgentMetric, TrajectoryAccuracyMetric
+from holodeck_action.scoring.traced import EvaluationSpans, tools_checked
+from holodeck_action.suite.applicability import missing_static_inputs, skip_reason
 from holodeck_action.suite.values import Suite, Turn
 from holodeck_action.tracing.spans import Scope, Span, span
 from holodeck_action.workers.threads import DaemonThreads
@@ -133,7 +125,7 @@ class TurnScorer:
                     done[at] = Done(None, error, None)
                     continue
                 if isinstance(evaluator, DeterministicEvaluator):
-                    if computed_by_deepeval(metric.spec.config):
+                    if metric.spec.config.computed_by_library():
                         await self._imported()
                     jobs[at] = Job(partial(_compute, evaluator, arguments, metric.response_path), metric.timeout_s)
                 else:
@@ -160,10 +152,9 @@ class TurnScorer:
         kept = None if self._reuse is None else self._reuse.find(config, evaluator, arguments, trial)
         if kept is not None:
             return Done(kept.result, None, kept.duration_ms, kept.usage, cached=True)
-        known = isinstance(config, CompositeMetric) and _all_kept(evaluator, arguments, trial)
-        if self._judges is not None and needs_judge(config) and not known:
+        if self._judges is not None and config.needs_judge and evaluator.knows(arguments, trial) is not True:
             await self._judges.ready()
-        if computed_by_deepeval(config):
+        if config.computed_by_library():
             await self._imported()
         done = await _call(metric, evaluator, arguments, trial, traced)
         if self._reuse is not None and done.result is not None and done.duration_ms is not None:
@@ -249,20 +240,11 @@ def _missing(names: Sequence[str], where: str) -> EvaluationError:
     )
 
 
-_OF_CONVERSATION = (
-    ToolCorrectnessMetric,
-    DeepEvalToolCorrectnessMetric,
-    TrajectoryMetric,
-    TrajectoryAccuracyMetric,
-    AgentMetric,
-)
-
-
 def _inputs(metric: PlannedMetric, answer: Answer) -> dict[str, Any]:
     turn, config = answer.turn, metric.spec.config
     calls = answer.tool_invocations
     # A trajectory is expected of the whole conversation.
-    if isinstance(config, _OF_CONVERSATION) and turn.expected_trajectory is not None:
+    if config.OF_TOOL_CALLS and turn.expected_trajectory is not None:
         calls = answer.conversation_invocations
     inputs: dict[str, Any] = {
         EvalParam.RESPONSE.value: answer.response,
@@ -277,11 +259,11 @@ def _inputs(metric: PlannedMetric, answer: Answer) -> dict[str, Any]:
     }
     if _looks_at_files(metric):
         inputs[EvalParam.CONTEXT.value] = answer.context
-    if isinstance(config, CompositeMetric):
+    if config.HAS_MEMBERS:
         inputs[CONVERSATION] = answer.conversation_invocations
         if answer.conversation_invocations is None:
             inputs[CONVERSATION] = UNKNOWN
-    if isinstance(config, CodeMetric | CompositeMetric):
+    if config.TAKES_CASE:
         inputs |= {"turn_index": turn.index, "test_case_name": answer.case_name, "turn_config": turn.turn_config}
     return inputs
 
@@ -304,12 +286,6 @@ def _part(evaluator: BaseEvaluator, arguments: dict[str, Any], path: str | None)
 def _compute(evaluator: DeterministicEvaluator, arguments: dict[str, Any], path: str | None) -> EvaluationResult:
     part = _part(evaluator, arguments, path)
     return part if isinstance(part, EvaluationResult) else evaluator.compute(**part)
-
-
-def _all_kept(composite: BaseEvaluator, arguments: dict[str, Any], trial: int) -> bool:
-    from holodeck_action.metrics.presets.composite import CompositeEvaluator
-
-    return isinstance(composite, CompositeEvaluator) and composite.knows(arguments, trial)
 
 
 async def _call(

@@ -21,7 +21,7 @@ from holodeck_action.suite.base import (
     WrittenText,
 )
 from holodeck_action.suite.cases import CaseEntry, FreeMapping
-from holodeck_action.suite.metrics import SuiteMetric
+from holodeck_action.suite.metric_types import SuiteMetric
 from holodeck_action.suite.patterns import pattern_problem
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.tools import HierarchicalDocumentTool, MCPTool, Tool, VectorstoreTool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     BaseModel,
@@ -38,6 +38,14 @@ class FormatModel(BaseModel):
         # Only the roots that are used get a validator: start-up is paid for by every run.
         defer_build=True,
     )
+
+    SCHEMA_RULES: ClassVar[tuple[dict[str, Any], ...]] = ()
+    """What the validators of the whole mapping demand, as JSON Schema."""
+
+
+def given(*names: str) -> dict[str, Any]:
+    """Return as JSON Schema that a mapping gives values under these keys."""
+    return {"required": list(names), "properties": {name: {"not": {"enum": [None, ""]}} for name in names}}
 
 
 def _number(value: Any) -> Any:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.base import Flag, FormatModel, Integer, MaybeText, NonBlank
-from holodeck_action.suite.metrics import CaseMetric
+from holodeck_action.suite.metric_types import CaseMetric
 from holodeck_action.suite.patterns import pattern_problem
 
 MATCHER_KEYS: tuple[Literal["fuzzy"], Literal["regex"]] = ("fuzzy", "regex")

@@ -13,10 +13,7 @@ from pydantic import BaseModel, SecretStr
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.applicability import (
     case_asserts,
-    computed_by_deepeval,
     missing_static_inputs,
-    polarity_of,
-    required_inputs,
     skip_reason,
 )
 from holodeck_action.suite.document import Document
@@ -70,7 +67,7 @@ def bounds_against_polarity(policy: Policy, cases: Iterable[Case], document: Doc
         for case in cases
         for turn in case.turns
         for spec in turn.metrics
-        if polarity_of(spec.config) == "minimize"
+        if spec.config.polarity == "minimize"
     }
     return [
         document.problem(("gates", "metrics", name, key), problem, key=True)
@@ -139,7 +136,7 @@ def metrics_that_never_apply(
     problems = []
     for mark, (spec, field) in waiting.items():
         if mark not in unused:
-            names = " and ".join(sorted(required_inputs(spec.config) - {"retrieval_context", "retrieved_chunks"}))
+            names = " and ".join(sorted(spec.config.needs - {"retrieval_context", "retrieved_chunks"}))
             problems.append(
                 Problem(mark, field, f"applies to no turn: no case gives {names}; give it or remove the metric")
             )
@@ -152,7 +149,7 @@ def inexpressible_calls(cases: Iterable[Case]) -> list[Problem]:
     for case in cases:
         for turn in case.turns:
             for spec in turn.metrics:
-                compared = any(config.evaluation_params for config in computed_by_deepeval(spec.config))
+                compared = any(config.compares_literals for config in spec.config.computed_by_library())
                 for place, reason in _not_literal(turn) if compared and skip_reason(spec, turn) is None else ():
                     message = f"{quoted(spec.label)} ({spec.mark}) cannot grade this: {reason}"
                     problems.setdefault((turn.mark, place), Problem(turn.mark, place, message))

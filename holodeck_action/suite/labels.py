@@ -10,17 +10,10 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 
 from holodeck_action.suite.errors import Problem, SourceMark, quoted
-from holodeck_action.suite.metrics import (
-    AnyMetric,
-    CodeMetric,
-    GEvalMetric,
-    RagMetric,
-    RetrievalMetric,
-    StandardMetric,
-)
+from holodeck_action.suite.metric_base import Metric, Role
 
 # What is done with a score does not change what is measured.
-_NOT_MEASURED = frozenset(("name", "threshold", "enabled", "fail_on_error", "timeout_ms", "retry_on_failure"))
+_NOT_MEASURED = (Role.NAME, Role.PASS_MARK, Role.SCALE, Role.HANDLING, Role.EFFORT)
 _LONGEST_VALUE = 40
 
 Settings = tuple[tuple[str, Any], ...]
@@ -28,34 +21,9 @@ MetricKey = tuple[str | None, str, str, Settings]
 """Explicit name, type, base name and the settings that differ from their defaults."""
 
 
-def base_name(config: AnyMetric, k: int | None) -> str:
-    """The name of a metric without its settings: `rouge`, `recall_at_5`, a grader's callable."""
-    if isinstance(config, StandardMetric):
-        return config.metric
-    if isinstance(config, GEvalMetric):
-        return config.name
-    if isinstance(config, RagMetric):
-        return config.metric_type
-    if isinstance(config, CodeMetric):
-        return config.grader.rpartition(":")[2]
-    if isinstance(config, RetrievalMetric):
-        return f"{config.metric.removesuffix('_k')}_{k}"
-    return config.type
-
-
-def cut_offs(config: AnyMetric) -> tuple[int | None, ...]:
-    """One entry per evaluation that a metric asks for: its ranks for a retrieval metric, else None once."""
-    if not isinstance(config, RetrievalMetric):
-        return (None,)
-    return tuple(dict.fromkeys(config.k)) if isinstance(config.k, list) else (config.k,)
-
-
-def metric_key(config: AnyMetric, k: int | None) -> MetricKey:
+def metric_key(config: Metric, k: int | None) -> MetricKey:
     """What tells one metric from another."""
-    skipped = set(_NOT_MEASURED)
-    if isinstance(config, StandardMetric):
-        # The scale on which the threshold is written.
-        skipped.add("scale")
+    skipped = config.settings_for(*_NOT_MEASURED)
     settings = []
     for name, field in type(config).model_fields.items():
         value = getattr(config, name)
@@ -65,7 +33,7 @@ def metric_key(config: AnyMetric, k: int | None) -> MetricKey:
         settings = [(name, value) for name, value in settings if name != "k"]
         if config.name is not None:
             settings.append(("k", k))
-    return config.name, config.type, base_name(config, k), tuple(settings)
+    return config.name, config.type, config.base_name(k), tuple(settings)
 
 
 def freeze(value: Any) -> Any:

@@ -33,7 +33,7 @@ from holodeck_action.suite.files import (
     unreadable_of_project,
 )
 from holodeck_action.suite.identity import asked_hash, case_ids
-from holodeck_action.suite.metrics import CodeMetric
+from holodeck_action.suite.metric_types import METRICS, MetricTypes
 from holodeck_action.suite.notices import suite_notices
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.reading import read_yaml
@@ -62,6 +62,7 @@ def load_suite(
     *,
     environ: Mapping[str, str],
     home: Path | None,
+    metrics: MetricTypes,
     checkout: Checkout | None = None,
     plain_http: bool = False,
     allow_empty: bool = False,
@@ -73,6 +74,7 @@ def load_suite(
         path: agent.yaml.
         environ: values of `${VAR}` (see `variables.environment_for`).
         home: the user's home folder, for user configuration; None leaves it out.
+        metrics: the metrics that there are.
         checkout: the suite's folder, and what paths in its files may reach; None for that folder alone.
         plain_http: whether keys may go to other machines unencrypted.
         allow_empty: accept a suite without cases.
@@ -82,7 +84,7 @@ def load_suite(
         SuiteError: with every problem of every file.
     """
     checkout = checkout or Checkout.of(path.parent, path.parent)
-    sources = read_sources(path, checkout, environ=environ, home=home)
+    sources = read_sources(path, checkout, environ=environ, home=home, metrics=metrics)
     project = _project(sources)
     policy = _policy(sources)
     agent = _agent(sources, merged_project(sources))
@@ -166,7 +168,7 @@ def _card_marks(sources: Sources, policy: Policy) -> tuple[SourceMark, ...]:
     return tuple(sources.policy.place(place) for place in places)
 
 
-def load_policy(path: Path, shown: str, *, environ: Mapping[str, str]) -> Policy:
+def load_policy(path: Path, shown: str, *, environ: Mapping[str, str], metrics: MetricTypes) -> Policy:
     """Load a policy file on its own, which messages call `shown`, for judging a record again.
 
     Raises:
@@ -179,7 +181,7 @@ def load_policy(path: Path, shown: str, *, environ: Mapping[str, str]) -> Policy
     problems = list(document.problems)
     policy: Policy | None = Policy()
     if document.root is not None:
-        policy, found = validated(Policy, document.root, document)
+        policy, found = validated(Policy, document.root, document, metrics=metrics)
         problems += found
     if policy is not None:
         problems += unsupported_settings(policy, document)
@@ -197,8 +199,8 @@ def graders(suite: Suite) -> Mapping[str, SourceMark]:
     for case in suite.cases:
         for turn in case.turns:
             for spec in turn.metrics:
-                if isinstance(spec.config, CodeMetric) and spec.config.enabled:
-                    found[spec.config.grader] = min(spec.mark, found.get(spec.config.grader, spec.mark))
+                for grader in spec.config.grader_callables if spec.config.enabled else ():
+                    found[grader] = min(spec.mark, found.get(grader, spec.mark))
     return found
 
 
@@ -239,7 +241,7 @@ def _policy(sources: Sources) -> Policy | None:
         return Policy()
     if not _must_be_mapping(sources, document):
         return None
-    policy, problems = validated(Policy, document.root, document)
+    policy, problems = validated(Policy, document.root, document, metrics=sources.metrics)
     sources.problems += problems
     if policy is not None:
         sources.problems += unsupported_settings(policy, document)
@@ -255,7 +257,7 @@ def _agent(sources: Sources, project: Mapping[str, Any]) -> AgentConfig | None:
         # The cases are validated one by one; keeping the key keeps the marks of the others.
         root["test_cases"] = None
     fill_models(root, project)
-    agent, problems = validated(AgentConfig, root, sources.agent)
+    agent, problems = validated(AgentConfig, root, sources.agent, metrics=sources.metrics)
     sources.problems += problems
     if agent is not None:
         sources.problems += duplicate_tools(agent, sources.agent)
@@ -274,7 +276,9 @@ def _outline(sources: Sources, table: MetricTable) -> _Outline:
             sources.problems.append(Problem(mark, field_path(("test_cases", index)), "must be a mapping"))
             continue
         name = _shown_name(raw)
-        entry, problems = validated(CaseEntry, raw, sources.cases, ("test_cases", index), case=name)
+        entry, problems = validated(
+            CaseEntry, raw, sources.cases, ("test_cases", index), case=name, metrics=sources.metrics
+        )
         if entry is None:
             sources.problems += problems
             continue
@@ -367,10 +371,11 @@ class _Resolution:
         builder = CaseBuilder(self._sources.cases, self.policy, self._policy_document, self._table)
         builder.set_suite_metrics(self.suite_specs)
         raw_cases = self._sources.raw_cases
+        context = {METRICS: self._sources.metrics}
         cases: list[Case] = []
         for index, (case_id, asked) in enumerate(zip(self._ids, self._outline.asked, strict=True)):
             raw, raw_cases[index] = raw_cases[index], None
-            entry = CaseEntry.model_validate(raw)
+            entry = CaseEntry.model_validate(raw, context=context)
             overlay, written = self._overlays.get(index), self._raw_overlays.get(index)
             cases.append(builder.build(entry, raw, case_id, asked, overlay, written))
         return tuple(cases)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from holodeck_action.suite.errors import quoted
-from holodeck_action.suite.metrics import RESPONSE_PATH, RagName, RetrievalName
+from holodeck_action.suite.metric_types import MetricTypes
+from holodeck_action.suite.patterns import RESPONSE_PATH
 from holodeck_action.text.plain import cut
 
 
@@ -24,6 +25,7 @@ class Finding:
         schema: core schema of what is expected there.
         value: what stands there.
         hidden: the value is a secret and must not be shown.
+        metrics: the metrics that there are.
     """
 
     kind: str
@@ -33,6 +35,7 @@ class Finding:
     schema: Mapping[str, Any]
     value: Any
     hidden: bool
+    metrics: MetricTypes | None = None
 
 
 _PATTERNS = {
@@ -108,10 +111,8 @@ def _literal(finding: Finding) -> str:
         name = finding.value
         if name == "safety":
             return "safety is not supported: use type geval with criteria that say what a safe answer is"
-        if name in get_args(RagName):
-            return f"{name} is a rag metric: write type: rag and metric_type: {name}"
-        if name in get_args(RetrievalName):
-            return f"{name} is a retrieval metric: write type: retrieval and metric: {name}"
+        for kind, key in finding.metrics.measuring(name) if finding.metrics is not None else ():
+            return f"{name} is a {kind} metric: write type: {kind} and {key}: {name}"
     return _choice(finding, [str(value) for value in finding.schema["expected"]])
 
 
@@ -160,7 +161,8 @@ def _range(finding: Finding) -> str:
 
 
 def _pattern(finding: Finding) -> str:
-    return _PATTERNS[finding.context["pattern"]]
+    pattern = finding.context["pattern"]
+    return _PATTERNS.get(pattern, f"must match {pattern}")
 
 
 def _too_long(finding: Finding) -> str:

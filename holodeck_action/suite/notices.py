@@ -10,7 +10,6 @@ from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.backends import runner_block
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.judging import Judges
-from holodeck_action.suite.metrics import AZURE_METRICS, DeepEvalToolCorrectnessMetric, StandardMetric
 from holodeck_action.suite.panels import replaced_models
 from holodeck_action.suite.tools import VectorstoreTool
 from holodeck_action.suite.values import Case, MetricSpec
@@ -22,23 +21,7 @@ _HONOURED = frozenset(
         *("fallback_model", "extended_thinking"),
     )
 )
-MIGRATION = {
-    "groundedness": "type rag with metric_type faithfulness",
-    "relevance": "type rag with metric_type answer_relevancy",
-    "coherence": "type geval with criteria for coherence",
-    "fluency": "type geval with criteria for fluency",
-    "similarity": "type geval with evaluation_params actual_output and expected_output",
-}
-"""What a legacy Azure metric becomes."""
 _FILES_WITH = {"pages": "pdf", "sheet": "excel", "range": "excel"}
-_USED_BY = {
-    **dict.fromkeys(("case_insensitive", "strip_whitespace", "strip_punctuation"), ("equality",)),
-    **dict.fromkeys(
-        ("absolute_tolerance", "relative_tolerance", "accept_percent", "accept_thousands_separators"), ("numeric",)
-    ),
-    **dict.fromkeys(("variant", "use_stemmer"), ("rouge",)),
-    **dict.fromkeys(("custom_prompt", "model"), AZURE_METRICS),
-}
 
 
 def suite_notices(
@@ -50,7 +33,7 @@ def suite_notices(
         *_unused(agent, project),
         *_other_block(agent),
         *_tools(agent, project),
-        *_metrics(specs),
+        *dict.fromkeys(notice for spec in specs for notice in spec.config.notices(str(spec.mark))),
         *replaced_models(judges, specs),
         *_duplicate_names(cases),
         *_lenient_trials(cases),
@@ -112,27 +95,6 @@ def _distinct(suite_specs: Sequence[MetricSpec], cases: Sequence[Case]) -> list[
                 for spec in turn.metrics:
                     found.setdefault(id(spec.config), spec)
     return list(found.values())
-
-
-def _metrics(specs: Sequence[MetricSpec]) -> list[str]:
-    found: dict[str, None] = {}
-    for spec in specs:
-        config = spec.config
-        if isinstance(config, DeepEvalToolCorrectnessMetric) and _overrules(config):
-            found[f"{spec.mark}: threshold has no effect on {config.type} with strict_mode: it is 1"] = None
-        if not isinstance(config, StandardMetric):
-            continue
-        if config.metric in AZURE_METRICS:
-            found[f"{config.metric} is deprecated: migrate to {MIGRATION[config.metric]}"] = None
-        for name, metrics in _USED_BY.items():
-            if name in config.model_fields_set and config.metric not in metrics and getattr(config, name) is not None:
-                found[f"{spec.mark}: {name} has no effect on {config.metric}"] = None
-    return list(found)
-
-
-def _overrules(config: DeepEvalToolCorrectnessMetric) -> bool:
-    """Whether strict mode has another threshold than the one written."""
-    return config.strict_mode and "threshold" in config.model_fields_set and config.threshold != 1
 
 
 def _lenient_trials(cases: Sequence[Case]) -> Iterator[str]:

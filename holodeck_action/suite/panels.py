@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from holodeck_action.suite.applicability import model_of, needs_judge
 from holodeck_action.suite.judging import Aggregation, Judges
-from holodeck_action.suite.metric_base import JudgedMetric, MetricModel
-from holodeck_action.suite.metrics import CompositeMetric
-from holodeck_action.suite.presets import members_of
+from holodeck_action.suite.metric_base import Metric
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import MetricSpec
 
@@ -35,23 +32,23 @@ class Panel:
     origin: str
 
 
-def panel_of(defaults: Judges, config: MetricModel) -> Panel | None:
+def panel_of(defaults: Judges, config: Metric) -> Panel | None:
     """Return the panel of a metric, None where one model grades.
 
     Args:
         defaults: `judges` of the policy file.
         config: the metric; what it says itself counts, setting by setting.
     """
-    if not needs_judge(config):
+    if not config.needs_judge:
         return None
-    own = config.judges if isinstance(config, JudgedMetric) else None
+    own = config.own_judges
     settings = defaults
     if own is not None:
         settings = defaults.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
     if not settings.models and not settings.fallback_models and settings.min_successful_judges == 1:
         return None
     return Panel(
-        models=settings.models or (model_of(config),),
+        models=settings.models or (config.own_model,),
         fallbacks=settings.fallback_models,
         aggregation=settings.aggregation,
         min_successful=settings.min_successful_judges,
@@ -63,18 +60,16 @@ def panel_of(defaults: Judges, config: MetricModel) -> Panel | None:
 def replaced_models(defaults: Judges, specs: Iterable[MetricSpec]) -> Iterator[str]:
     """Yield a sentence for every metric whose `model` the policy file's panel replaces."""
     for spec in specs:
-        config = spec.config
-        metrics = [member.config for member in members_of(config)] if isinstance(config, CompositeMetric) else [config]
-        if any(_is_replaced(defaults, metric) for metric in metrics):
+        if any(_is_replaced(defaults, metric) for metric in spec.config.flat()):
             yield (
                 f"{spec.mark}: model is not used: the panel of the policy file grades this metric; give it "
                 "`judges: {models: []}` to be graded by its own model"
             )
 
 
-def _is_replaced(defaults: Judges, config: MetricModel) -> bool:
-    model = model_of(config)
-    if not defaults.models or model is None or not needs_judge(config):
+def _is_replaced(defaults: Judges, config: Metric) -> bool:
+    model = config.own_model
+    if not defaults.models or model is None or not config.needs_judge:
         return False
     panel = panel_of(defaults, config)
     return panel is not None and model not in panel.models

@@ -23,7 +23,7 @@ from holodeck_action.suite.base import (
 )
 from holodeck_action.suite.cases import TrajectoryEntry
 from holodeck_action.suite.judging import SuiteJudges
-from holodeck_action.suite.metrics import CaseMetric, SuiteMetric
+from holodeck_action.suite.metric_types import CaseMetric, SuiteMetric
 from holodeck_action.suite.targets import Target
 
 Count = Annotated[Integer, Field(ge=0)]

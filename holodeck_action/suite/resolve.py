@@ -14,9 +14,9 @@ from holodeck_action.suite.document import Document, Path, last_position
 from holodeck_action.suite.errors import Problem, SourceMark, field_path, quoted
 from holodeck_action.suite.expectations import ExpectationFactory, expected_tool
 from holodeck_action.suite.identity import content_hash
-from holodeck_action.suite.labels import MetricKey, cut_offs, freeze, label_metrics, metric_key
+from holodeck_action.suite.labels import MetricKey, freeze, label_metrics, metric_key
 from holodeck_action.suite.messages import did_you_mean
-from holodeck_action.suite.metrics import AnyMetric, CompositeMetric, RetrievalMetric, TrajectoryMetric
+from holodeck_action.suite.metric_base import Metric
 from holodeck_action.suite.policy import CaseOverlay, Policy, QuarantineEntry, RetrievalOverlay
 from holodeck_action.suite.values import Case, ExpectedTool, MetricSpec, Turn
 
@@ -144,9 +144,9 @@ class MetricTable:
     def __init__(self) -> None:
         self.first_marks: dict[MetricKey, SourceMark] = {}
         self.labels: dict[MetricKey, str] = {}
-        self._known: dict[tuple[Any, ...], tuple[AnyMetric, tuple[tuple[int | None, MetricKey], ...]]] = {}
+        self._known: dict[tuple[Any, ...], tuple[Metric, tuple[tuple[int | None, MetricKey], ...]]] = {}
 
-    def add(self, configs: Sequence[AnyMetric] | None, raw: Any, document: Document) -> None:
+    def add(self, configs: Sequence[Metric] | None, raw: Any, document: Document) -> None:
         """Note the metrics of one list, with the list as written."""
         for config, written in zip(configs or (), raw or (), strict=True):
             for _, key in self._entry(config)[1]:
@@ -158,7 +158,7 @@ class MetricTable:
         self.labels, problems = label_metrics(self.first_marks)
         return problems
 
-    def specs(self, configs: Sequence[AnyMetric] | None, raw: Any, document: Document, *, inherited: bool) -> Specs:
+    def specs(self, configs: Sequence[Metric] | None, raw: Any, document: Document, *, inherited: bool) -> Specs:
         """The evaluations that one list asks for."""
         found: list[MetricSpec] = []
         for config, written in zip(configs or (), raw or (), strict=True):
@@ -167,22 +167,15 @@ class MetricTable:
             found += (MetricSpec(shared, self.labels[key], mark, inherited, k) for k, key in keys)
         return tuple(found)
 
-    def _entry(self, config: AnyMetric) -> tuple[AnyMetric, tuple[tuple[int | None, MetricKey], ...]]:
+    def _entry(self, config: Metric) -> tuple[Metric, tuple[tuple[int | None, MetricKey], ...]]:
         full = (type(config), *(freeze(value) for value in config.__dict__.values()))
         if full not in self._known:
-            self._known[full] = (config, tuple((k, metric_key(config, k)) for k in cut_offs(config)))
+            self._known[full] = (config, tuple((k, metric_key(config, k)) for k in config.cut_offs()))
         return self._known[full]
 
 
-def concerns_conversation(config: AnyMetric) -> bool:
-    """Whether a metric, or one of a composite, grades the conversation as a whole, on its last turn."""
-    if isinstance(config, CompositeMetric):
-        return any(concerns_conversation(metric) for metric in config.metrics)
-    return isinstance(config, RetrievalMetric | TrajectoryMetric)
-
-
 def _of_one_turn(specs: Specs) -> Specs:
-    return tuple(spec for spec in specs if not concerns_conversation(spec.config))
+    return tuple(spec for spec in specs if not spec.config.concerns_conversation)
 
 
 class CaseBuilder:
@@ -283,7 +276,7 @@ class CaseBuilder:
         folder = posixpath.dirname(self._document.file)
         return file.model_copy(update={"path": posixpath.normpath(posixpath.join(folder, file.path))})
 
-    def _listed(self, configs: Sequence[AnyMetric] | None, raw: Any) -> Specs:
+    def _listed(self, configs: Sequence[Metric] | None, raw: Any) -> Specs:
         if not configs:
             return ()
         # An aliased list is one object: its specs are shared by the cases that follow one another.
@@ -323,7 +316,7 @@ def misplaced_metrics(entry: CaseEntry, raw: Any, document: Document, case: int)
     problems: list[Problem] = []
     for index, turn in enumerate((entry.turns or ())[:-1]):
         for place, config in enumerate(turn.evaluations or ()):
-            if concerns_conversation(config):
+            if config.concerns_conversation:
                 written = raw["turns"][index]["evaluations"][place]
                 field = field_path(("test_cases", case, "turns", index, "evaluations", place))
                 message = f"{config.type} grades the whole conversation: list it on the last turn or on the case"

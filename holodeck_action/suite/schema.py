@@ -14,18 +14,20 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from holodeck_action.suite.agent import AgentConfig
-from holodeck_action.suite.base import FLAG_TEXT, INTEGER_TEXT, NUMBER_TEXT, FormatModel
-from holodeck_action.suite.metrics import METRIC_TYPES, TOLD_BY
+from holodeck_action.suite.base import FLAG_TEXT, INTEGER_TEXT, NUMBER_TEXT, FormatModel, given
+from holodeck_action.suite.metric_types import PLACE, PLACES, MetricTypes
 from holodeck_action.suite.policy import BOUNDS_OF_METRICS, Policy
 
+M = TypeVar("M", bound=BaseModel)
 
-def describe_fields(schema: dict[str, Any], root: type[BaseModel]) -> None:
+
+def describe_fields(schema: dict[str, Any], root: type[BaseModel], models: Mapping[str, type[BaseModel]]) -> None:
     """Write the docstring below each field into the schema of a model and of those it is made of.
 
     "Example: `VALUE`." at the end of a docstring is YAML, and becomes an example of the schema.
@@ -33,9 +35,9 @@ def describe_fields(schema: dict[str, Any], root: type[BaseModel]) -> None:
     Args:
         schema: what `model_json_schema` returned; changed.
         root: the model it was made from.
+        models: every model that may be part of it, by name.
     """
-    known = {model.__name__: model for model in _models(BaseModel)}
-    definitions = {name: known[name] for name in schema.get("$defs", ()) if name in known}
+    definitions = {name: models[name] for name in schema.get("$defs", ()) if name in models}
     for model, part in [(root, schema), *((model, schema["$defs"][name]) for name, model in definitions.items())]:
         properties = part.get("properties", {})
         for owner in model.__mro__:
@@ -48,17 +50,21 @@ def describe_fields(schema: dict[str, Any], root: type[BaseModel]) -> None:
                             properties[name].setdefault("examples", [yaml.safe_load(example.removesuffix("`."))])
 
 
-def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
+def models_of(base: type[M]) -> Iterator[type[M]]:
+    """Yield all subclasses of a model."""
     for model in base.__subclasses__():
-        if model.__module__.startswith(f"{__package__}."):
-            yield model
-        yield from _models(model)
+        yield model
+        yield from models_of(model)
 
 
 @cache
 def _of_module(module: str) -> Mapping[str, Mapping[str, str]]:
     """Return the docstrings of fields by class and field."""
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except OSError:
+        # A package without its sources.
+        return {}
     return {node.name: dict(_below(node.body)) for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
@@ -94,10 +100,6 @@ _LISTS_OF_SCHEMAS = ("anyOf", "oneOf", "allOf")
 _SCHEMAS = ("items", "additionalProperties", "propertyNames")
 
 
-def _given(*names: str) -> Schema:
-    return {"required": list(names), "properties": {name: {"not": {"enum": [None, ""]}} for name in names}}
-
-
 def _absent(*names: str) -> Schema:
     return {"properties": {name: {"type": "null"} for name in names}}
 
@@ -107,11 +109,11 @@ def _is(name: str, *values: Any) -> Schema:
 
 
 def _one_of(first: str, second: str) -> Schema:
-    return {"oneOf": [{**_given(first), "not": _given(second)}, {**_given(second), "not": _given(first)}]}
+    return {"oneOf": [{**given(first), "not": given(second)}, {**given(second), "not": given(first)}]}
 
 
 def _any_of(*names: str) -> Schema:
-    return {"anyOf": [_given(name) for name in names]}
+    return {"anyOf": [given(name) for name in names]}
 
 
 def _pattern(name: str, pattern: str) -> Schema:
@@ -119,9 +121,7 @@ def _pattern(name: str, pattern: str) -> Schema:
 
 
 _SEARCHES = {"contains": _is("type", "vectorstore", "hierarchical_document")}
-_AZURE: Schema = {"if": _is("provider", "azure_openai"), "then": _given("endpoint")}
-_ANSWER_IS_SHOWN: Schema = {"contains": {"anyOf": [{"const": "actual_output"}, {"pattern": _VARIABLE}]}}
-_LENGTHS = [f"{side}_{unit}" for unit in ("words", "characters", "sentences") for side in ("min", "max")]
+_AZURE: Schema = {"if": _is("provider", "azure_openai"), "then": given("endpoint")}
 _SERVER_URL = r"^(https|wss|ws):|^http://(localhost|127\.0\.0\.1|\[::1\])([:/?#]|$)"
 
 # What the validators of the models demand, by model.
@@ -133,51 +133,45 @@ _RULES: dict[str, tuple[Schema, ...]] = {
     "LLMProvider": (_AZURE,),
     "CaseEntry": (
         {
-            "if": _given("turns"),
+            "if": given("turns"),
             "then": _absent("input", "ground_truth", "expected_tools", "files", "retrieval_context"),
-            "else": _given("input"),
+            "else": given("input"),
         },
     ),
-    "StandardMetric": ({"if": _given("scale"), "else": {"properties": {"threshold": {"maximum": 1}}}},),
-    "GEvalMetric": ({"properties": {"evaluation_params": _ANSWER_IS_SHOWN}},),
-    "CriterionPart": (
-        {"if": _given("evaluation_params"), "then": {"properties": {"evaluation_params": _ANSWER_IS_SHOWN}}},
-    ),
-    "LengthMetric": (_any_of(*_LENGTHS),),
-    "VectorstoreTool": ({"if": _given("vector_field"), "then": _given("id_field")},),
-    "KeywordIndex": ({"if": _is("provider", "opensearch"), "then": _given("endpoint", "index_name")},),
+    "VectorstoreTool": ({"if": given("vector_field"), "then": given("id_field")},),
+    "KeywordIndex": ({"if": _is("provider", "opensearch"), "then": given("endpoint", "index_name")},),
     "HierarchicalDocumentTool": (
-        {"if": _is("enable_reranking", True, 1, "true", "yes", "on"), "then": _given("reranker_model")},
+        {"if": _is("enable_reranking", True, 1, "true", "yes", "on"), "then": given("reranker_model")},
     ),
     "MCPTool": (
         {
             "if": _is("transport", "sse", "websocket", "http"),
-            "then": {"allOf": [_given("url"), _pattern("url", _SERVER_URL)]},
-            "else": _given("command"),
+            "then": {"allOf": [given("url"), _pattern("url", _SERVER_URL)]},
+            "else": given("command"),
         },
     ),
     "AgentConfig": (
-        {"not": _given("test_cases", "test_cases_file")},
+        {"not": given("test_cases", "test_cases_file")},
         {"properties": {"embedding_provider": {"not": _is("provider", "anthropic")}}},
         {
             "if": {"properties": {"model": _is("provider", "anthropic"), "tools": _SEARCHES}, "required": ["tools"]},
-            "then": _given("embedding_provider"),
+            "then": given("embedding_provider"),
         },
     ),
     "GateMetric": (_any_of(*(key for pair in BOUNDS_OF_METRICS for key in pair)),),
-    "GateSummary": ({"if": _is("method", "weighted_average"), "then": _given("weights"), "else": _absent("weights")},),
+    "GateSummary": ({"if": _is("method", "weighted_average"), "then": given("weights"), "else": _absent("weights")},),
     "QuarantineEntry": (_pattern("expires", r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"),),
     "HttpTarget": (_pattern("url", r"^https?://[^\s/?#]\S*$"),),
 }
 
 
-def suite_schema(document: str) -> Schema:
+def suite_schema(document: str, metrics: MetricTypes) -> Schema:
     """JSON Schema of a document: `agent` for agent.yaml, `policy` for holodeck-action.yaml."""
-    return {"agent": _agent_schema, "policy": _policy_schema}[document]()
+    return {"agent": _agent_schema, "policy": _policy_schema}[document](metrics)
 
 
-def _agent_schema() -> Schema:
-    schema = _finished(AgentConfig, "agent.yaml")
+def _agent_schema(metrics: MetricTypes) -> Schema:
+    schema = _finished(AgentConfig, "agent.yaml", metrics)
     # The provider's entry in the project config may give what is missing here.
     reference = copy.deepcopy(schema["$defs"]["LLMProvider"])
     reference["required"] = ["provider"]
@@ -188,8 +182,8 @@ def _agent_schema() -> Schema:
     return schema
 
 
-def _policy_schema() -> Schema:
-    schema = _finished(Policy, "holodeck-action.yaml")
+def _policy_schema(metrics: MetricTypes) -> Schema:
+    schema = _finished(Policy, "holodeck-action.yaml", metrics)
     # YAML 1.1 reads an unquoted off as false.
     schema["$defs"]["CacheSettings"]["properties"]["mode"]["anyOf"].append({"const": False})
     return schema
@@ -201,24 +195,67 @@ def _point(schema: Schema, name: str) -> None:
             entry["$ref"] = f"#/$defs/{name}"
 
 
-def _finished(root: type[FormatModel], title: str) -> Schema:
-    generated = root.model_json_schema()
-    describe_fields(generated, root)
+def _finished(root: type[FormatModel], title: str, metrics: MetricTypes) -> Schema:
+    generated = _generated(root, metrics)
+    models = {model.__name__: model for model in models_of(FormatModel)}
+    describe_fields(generated, root, models)
     schema = _editable(generated)
     definitions: dict[str, Schema] = schema["$defs"]
-    for name, rules in _RULES.items():
+    rules_of = _RULES | {name: model.SCHEMA_RULES for name, model in models.items() if model.SCHEMA_RULES}
+    for name, rules in rules_of.items():
         target = schema if name == root.__name__ else definitions.get(name)
         if target is not None:
             target["allOf"] = [*target.get("allOf", ()), *copy.deepcopy(rules)]
-    for kind, model in METRIC_TYPES.items():
-        if kind not in ("standard", *TOLD_BY.values()) and model.__name__ in definitions:
-            definition = definitions[model.__name__]
+    for metric in metrics.classes.values():
+        if metric.TOLD_BY is None and metric.__name__ in definitions:
+            definition = definitions[metric.__name__]
             definition["required"] = ["type", *definition.get("required", ())]
     if "MCPTool" in definitions:
         # Among other tools it needs its type.
         definitions["MCPTool"]["required"].insert(0, "type")
     definitions.update(copy.deepcopy(_TEXT_FORMS))
     return {"$schema": _DIALECT, "title": title, **schema}
+
+
+def _generated(root: type[FormatModel], metrics: MetricTypes) -> Schema:
+    """Return the schema of a document, with the entries of metrics filled in wherever one stands."""
+    adapters: dict[str, TypeAdapter[Any]] = {place: metrics.adapter(place) for place in PLACES}
+    adapters[root.__name__] = TypeAdapter(root)
+    found, shared = TypeAdapter.json_schemas([(name, "validation", made) for name, made in adapters.items()])
+    entries = {place: found[place, "validation"] for place in PLACES}
+    definitions: dict[str, Schema] = shared["$defs"]
+    schema = _filled(definitions.pop(root.__name__), entries)
+    definitions = _filled(definitions, entries)
+    used: set[str] = set()
+    left = [schema]
+    while left:
+        fresh = set(_references(left.pop())) - used
+        used |= fresh
+        left += (definitions[name] for name in fresh)
+    return {"$defs": {name: found for name, found in definitions.items() if name in used}, **schema}
+
+
+def _references(schema: Any) -> Iterator[str]:
+    """Yield the names of the definitions to which a part of a schema refers."""
+    if isinstance(schema, dict):
+        if isinstance(reference := schema.get("$ref"), str):
+            yield reference.removeprefix("#/$defs/")
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for item in schema:
+            yield from _references(item)
+
+
+def _filled(schema: Any, entries: Mapping[Any, Schema]) -> Any:
+    if isinstance(schema, list):
+        return [_filled(item, entries) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if PLACE in schema:
+        # What stands beside it, such as a description, is said of the place.
+        rest = {key: value for key, value in schema.items() if key != PLACE}
+        return {**copy.deepcopy(entries[schema[PLACE]]), **rest}
+    return {key: _filled(value, entries) for key, value in schema.items()}
 
 
 def _editable(schema: Schema) -> Schema:

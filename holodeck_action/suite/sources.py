@@ -12,6 +12,7 @@ from typing import Any
 from holodeck_action.suite.checkout import MOST_YAML, Checkout, ReachError
 from holodeck_action.suite.document import Document, MarkedList, MarkedMap
 from holodeck_action.suite.errors import Problem, SourceMark, SuiteError
+from holodeck_action.suite.metric_types import MetricTypes
 from holodeck_action.suite.reading import read_yaml
 
 POLICY_NAMES = ("holodeck-action.yaml", "holodeck-action.yml")
@@ -25,6 +26,7 @@ class Sources:
     Attributes:
         checkout: the folder of agent.yaml, and what paths in the files may reach.
         environ: variables for substitution.
+        metrics: the metrics that there are.
         agent: agent.yaml.
         cases: the file of the cases, which is agent.yaml unless it names another.
         raw_cases: the cases as written, with their marks.
@@ -36,6 +38,7 @@ class Sources:
 
     checkout: Checkout
     environ: Mapping[str, str]
+    metrics: MetricTypes
     agent: Document
     cases: Document
     raw_cases: MarkedList = field(default_factory=MarkedList)
@@ -77,7 +80,9 @@ class Sources:
         return total.hexdigest()
 
 
-def read_sources(path: Path, checkout: Checkout, *, environ: Mapping[str, str], home: Path | None) -> Sources:
+def read_sources(
+    path: Path, checkout: Checkout, *, environ: Mapping[str, str], home: Path | None, metrics: MetricTypes
+) -> Sources:
     """Read agent.yaml and every file that belongs to it.
 
     Args:
@@ -85,6 +90,7 @@ def read_sources(path: Path, checkout: Checkout, *, environ: Mapping[str, str], 
         checkout: its folder, and what paths in it may reach.
         environ: variables for substitution.
         home: the user's home folder; None to leave user configuration out.
+        metrics: the metrics that there are.
 
     Raises:
         SuiteError: agent.yaml cannot be read.
@@ -93,7 +99,7 @@ def read_sources(path: Path, checkout: Checkout, *, environ: Mapping[str, str], 
     if data is None:
         raise SuiteError([Problem(None, "", f"{path}: {reason}")])
     agent = read_yaml(data, file=path.name, environ=environ)
-    sources = Sources(checkout, environ, agent, agent)
+    sources = Sources(checkout, environ, metrics, agent, agent)
     sources.parts.append(("agent", _digest(data)))
     _read_others(sources, home)
     if agent.readable and not isinstance(agent.root, MarkedMap):

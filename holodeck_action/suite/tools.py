@@ -52,10 +52,10 @@ class FunctionTool(ToolModel):
     """Whether the results are retrieval context for RAG metrics."""
 
 
-class Database(BaseModel):
+class Database(FormatModel):
     """A vector database. Further keys are its own. A notice says that it is not used."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="allow")
 
     provider: Literal[
         "postgres",

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from holodeck_action.suite.document import Document, MarkedList, MarkedMap, Path, position_of
 from holodeck_action.suite.errors import Problem, field_path, quoted
 from holodeck_action.suite.messages import Finding, sentence
+from holodeck_action.suite.metric_types import METRICS, PLACE, MetricTypes
 from holodeck_action.suite.reading import SECRET_KEY
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -23,7 +24,13 @@ _SECRET_CHILDREN = ("env", "headers")
 
 
 def validated(
-    model: type[Model], data: Any, document: Document, path: Path = (), *, case: str | None = None
+    model: type[Model],
+    data: Any,
+    document: Document,
+    path: Path = (),
+    *,
+    case: str | None = None,
+    metrics: MetricTypes | None = None,
 ) -> tuple[Model | None, list[Problem]]:
     """Validate a part of a document.
 
@@ -33,26 +40,33 @@ def validated(
         document: where it stands.
         path: where in the document.
         case: name of the case it belongs to, shown in messages.
+        metrics: the metrics that there are, for parts that may hold some.
 
     Returns:
         The model and no problems, or None and every problem.
     """
     try:
-        return model.model_validate(data), []
+        return model.model_validate(data, context={METRICS: metrics}), []
     except ValidationError as error:
         schema = model.__pydantic_core_schema__
         found = [
-            _problem(details, schema, data, document, path, case)
+            _problem(details, schema, data, document, path, case, metrics)
             for details in error.errors(include_url=False, include_context=True)
         ]
         return None, [problem for problem in found if problem is not None]
 
 
 def _problem(
-    details: Mapping[str, Any], schema: Any, data: Any, document: Document, prefix: Path, case: str | None
+    details: Mapping[str, Any],
+    schema: Any,
+    data: Any,
+    document: Document,
+    prefix: Path,
+    case: str | None,
+    metrics: MetricTypes | None,
 ) -> Problem | None:
     kind = details["type"]
-    path, leaf = _descend(schema, details["loc"])
+    path, leaf = _descend(schema, details["loc"], metrics)
     value = details["input"]
     if kind in leaf.get("fields", ()):
         # Our own errors of a whole mapping carry the name of the field they stand at.
@@ -66,7 +80,7 @@ def _problem(
         return None
     hidden = flags == "substituted" or is_secret(path)
     of_key = details["loc"][-1:] == (_KEY,)
-    message = sentence(Finding(kind, details["msg"], details.get("ctx", {}), path, leaf, value, hidden))
+    message = sentence(Finding(kind, details["msg"], details.get("ctx", {}), path, leaf, value, hidden, metrics))
     if of_key and kind == "string_type":
         message = f"the key {str(path[-1]).lower()} must be text: put it in quotes"
     if case is not None:
@@ -95,14 +109,14 @@ def _flags(root: Any, path: Path) -> str | None:
     return None
 
 
-def _descend(schema: Any, loc: tuple[str | int, ...]) -> tuple[Path, Any]:
+def _descend(schema: Any, loc: tuple[str | int, ...], metrics: MetricTypes | None) -> tuple[Path, Any]:
     """Follow an error's location through the schema, dropping what names a branch and not a place in the data."""
     definitions: dict[str, Any] = {}
     path: list[str | int] = []
     for part in loc:
         if part == _KEY:
             break
-        schema = _unwrap(schema, definitions)
+        schema = _unwrap(schema, definitions, metrics)
         kind = schema["type"]
         if kind == "model-fields":
             path.append(part)
@@ -122,19 +136,22 @@ def _descend(schema: Any, loc: tuple[str | int, ...]) -> tuple[Path, Any]:
             schema = schema["choices"][part]
         else:
             break
-    return tuple(path), _unwrap(schema, definitions)
+    return tuple(path), _unwrap(schema, definitions, metrics)
 
 
-def _unwrap(schema: Any, definitions: dict[str, Any]) -> Any:
+def _unwrap(schema: Any, definitions: dict[str, Any], metrics: MetricTypes | None) -> Any:
     bounds: dict[str, Any] = {}
     while True:
         kind = schema["type"]
-        updates = schema.get("metadata", {}).get("pydantic_js_updates", {})
+        metadata = schema.get("metadata", {})
+        updates = metadata.get("pydantic_js_updates", {})
         bounds.update((name, bound) for name, bound in updates.items() if name in _BOUNDS)
         if kind == "definitions":
             definitions.update({entry["ref"]: entry for entry in schema["definitions"]})
         if kind == "definition-ref":
             schema = definitions[schema["schema_ref"]]
+        elif PLACE in metadata and metrics is not None:
+            schema = metrics.adapter(metadata[PLACE]).core_schema
         elif kind in _TRANSPARENT:
             schema = schema["schema"]
         else:

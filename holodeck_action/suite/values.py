@@ -11,7 +11,7 @@ from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.metrics import AnyMetric
+from holodeck_action.suite.metric_base import Metric
 from holodeck_action.suite.policy import Policy
 
 
@@ -70,7 +70,7 @@ class MetricSpec:
         k: the cut-off rank of a retrieval metric, one per spec.
     """
 
-    config: AnyMetric
+    config: Metric
     label: str
     mark: SourceMark
     inherited: bool

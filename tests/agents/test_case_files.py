@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.prepare.settings import merge_files
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.record import Record, TurnRecord
@@ -346,7 +347,7 @@ def test_how_files_are_read_comes_from_the_highest_place(
 ) -> None:
     project.write("config.yaml", json.dumps({"execution": config}))
     project.suite([{"input": "?", "ground_truth": "yes"}], execution=top)
-    suite = load_suite(project.folder / "agent.yaml", environ={}, home=None)
+    suite = load_suite(project.folder / "agent.yaml", environ={}, home=None, metrics=built_in())
     found = merge_files(suite, {f"HOLODECK_{name}": value for name, value in variables.items()})
     folder = None if expected[2] is None else project.folder / expected[2]
     assert (found.file_timeout_s, found.download_timeout_s, found.cache) == (*expected[:2], folder)
@@ -413,7 +414,7 @@ def test_a_run_is_not_continued_with_other_files(project: Project) -> None:
     found = []
     for text in ("one", "two", "one"):
         project.write("a.txt", text)
-        suite = load_suite(project.folder / "agent.yaml", environ={}, home=None)
+        suite = load_suite(project.folder / "agent.yaml", environ={}, home=None, metrics=built_in())
         found.append(run_identity(suite, parse_target("http://127.0.0.1:9/"), suite.checkout))
     assert found[0] == found[2]
     assert [key for key in found[0] if found[0][key] != found[1][key]] == ["code"]
@@ -448,7 +449,7 @@ def trial_of(folder: Path, files: list[dict[str, Any]], scorer: Broken, *, gives
         "test_cases": [{"name": "a", "input": "1", "ground_truth": "1", "files": files}],
     }
     (folder / "agent.yaml").write_text(json.dumps(suite))
-    [case] = load_suite(folder / "agent.yaml", environ={}, home=None).cases
+    [case] = load_suite(folder / "agent.yaml", environ={}, home=None, metrics=built_in()).cases
 
     async def run() -> TurnRecord:
         read = build_files(
@@ -544,7 +545,7 @@ def test_an_image_that_is_too_large(tmp_path: Path) -> None:
     case = {"name": "a", "input": "?", "ground_truth": "1", "files": [{"path": "a.png", "type": "image"}]}
     project = Project(tmp_path)
     project.suite([case])
-    [loaded] = load_suite(tmp_path / "agent.yaml", environ={}, home=None).cases
+    [loaded] = load_suite(tmp_path / "agent.yaml", environ={}, home=None, metrics=built_in()).cases
 
     async def run() -> None:
         read = build_files(

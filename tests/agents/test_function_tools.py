@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.llm.chat import ToolDefinition
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.errors import SourceMark, SuiteError
 from holodeck_action.suite.loader import load_suite
@@ -240,7 +241,7 @@ def test_the_line_is_the_one_of_agent_yaml(tmp_path: Path) -> None:
             """
         )
     )
-    suite = load_suite(tmp_path / "agent.yaml", environ={}, home=tmp_path)
+    suite = load_suite(tmp_path / "agent.yaml", environ={}, home=tmp_path, metrics=built_in())
     assert refused(tmp_path, *(suite.agent.tools or ()), marks=suite.tool_marks) == [
         "agent.yaml:7:5: tools[1].function: shop.py:gone: shop.py has no gone"
     ]

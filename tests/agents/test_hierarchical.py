@@ -15,6 +15,7 @@ from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.providers import resolve_model
 from holodeck_action.llm.wire import Wire, WireSettings
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.results.record import Record, TurnRecord
 from holodeck_action.suite.loader import load_suite
@@ -119,7 +120,7 @@ class Opened:
 def opened(project: Project, models: FakeModels, *queries: str, max_bytes: int = 100_000, **fields: Any) -> Opened:
     """Open the tool of a suite over the wire and search."""
     write(project, models, **fields)
-    suite = load_suite(project.folder / "agent.yaml", environ={}, home=None)
+    suite = load_suite(project.folder / "agent.yaml", environ={}, home=None, metrics=built_in())
     environ = {"OPENAI_API_KEY": KEY}
     plan = resolve_model(suite.agent.model, environ)
 
@@ -569,7 +570,7 @@ def test_what_does_not_embed_is_unavailable(project: Project, models: FakeModels
 
 def test_a_tool_can_be_closed_before_and_while_it_opens(project: Project, models: FakeModels) -> None:
     write(project, models)
-    suite = load_suite(project.folder / "agent.yaml", environ={}, home=None)
+    suite = load_suite(project.folder / "agent.yaml", environ={}, home=None, metrics=built_in())
     environ = {"OPENAI_API_KEY": KEY}
     models.hold()
     wire = Wire(WireSettings())

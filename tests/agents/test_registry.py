@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.loader import load_suite
@@ -34,7 +35,7 @@ def suite(tmp_path: Path) -> Suite:
     (tmp_path / "suite").mkdir()
     path = tmp_path / "suite" / "agent.yaml"
     path.write_text(AGENT_YAML)
-    return load_suite(path, environ={}, home=None)
+    return load_suite(path, environ={}, home=None, metrics=built_in())
 
 
 def asked(suite: Suite, target: str, folder: Path) -> Reply | AgentError:

@@ -14,8 +14,8 @@ from typing import get_args
 import pytest
 
 from holodeck_action import compat
+from holodeck_action.metrics.rag import RagName
 from holodeck_action.suite.enumerations import ProviderEnum, RAGMetricType
-from holodeck_action.suite.metrics import RagName
 from holodeck_action.suite.providers import ProviderName
 from tests.usercode.support import graded, write
 

@@ -11,7 +11,9 @@ import pytest
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.agent import AgentConfig, ProjectConfig
+from holodeck_action.suite.metric_types import METRICS
 from tests.suite.folders import HEAD, load
 
 BLOCKS: dict[str, dict[str, Any]] = yaml.safe_load(
@@ -46,7 +48,7 @@ def refusal(name: str, block: Any) -> str | None:
     """Return why our model of the file refuses the block; None when it takes it."""
     file, data = document(name, block)
     try:
-        MODELS[file].model_validate(data)
+        MODELS[file].model_validate(data, context={METRICS: built_in()})
     except ValidationError as error:
         return str(error)
     return None

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.suite.applicability import asserts, effective_threshold
 from tests.cli.project import Project
 from tests.suite.folders import CASE, HEAD, load
 
@@ -27,4 +26,4 @@ def test_judged_metrics_assert_at_one_half_without_a_threshold(tmp_path: Path) -
     metrics = "[{type: geval, name: Tone, criteria: mild}, {type: rag, metric_type: answer_relevancy}]"
     suite = load(tmp_path, f"{HEAD}evaluations: {{metrics: {metrics}}}\n{CASE}")
     specs = suite.cases[0].turns[0].metrics
-    assert [(effective_threshold(spec.config), asserts(spec.config)) for spec in specs] == [(0.5, True)] * 2
+    assert [(spec.config.pass_mark, spec.config.asserts) for spec in specs] == [(0.5, True)] * 2

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.metrics.response_path import ResponsePathError, extract, parse_path
-from holodeck_action.suite.metrics import StandardMetric
+from holodeck_action.metrics.standard import StandardMetric
 
 keys = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,4}", fullmatch=True)
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6)

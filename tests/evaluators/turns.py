@@ -8,24 +8,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.metrics import CaseMetric
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
 
 MARK = SourceMark("agent.yaml", 7, 5)
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-_METRIC: TypeAdapter[Any] = TypeAdapter(CaseMetric)
 
 
 def spec(metric: str | None = None, *, inherited: bool = False, k: int | None = None, **settings: Any) -> MetricSpec:
     """Return a metric entry; `metric` alone makes it a standard metric."""
-    config = _METRIC.validate_python({**({"metric": metric} if metric else {}), **settings})
+    config = built_in().read("case", {**({"metric": metric} if metric else {}), **settings})
     return MetricSpec(
         config, label=settings.get("name") or metric or settings["type"], mark=MARK, inherited=inherited, k=k
     )

@@ -206,14 +206,12 @@ MISSING: dict[str, dict[str, Any]] = {
 
 EVERY = {
     **{
-        f"MetricModel.fail_on_error={kind}": pair(
-            entry, {"fail_on_error": True}, (PASSED, FAILED), truth=None, beside=[OK]
-        )
+        f"Metric.fail_on_error={kind}": pair(entry, {"fail_on_error": True}, (PASSED, FAILED), truth=None, beside=[OK])
         for kind, entry in MISSING.items()
     },
-    "MetricModel.enabled": pair({"metric": "equality"}, {"enabled": False}, (FAILED, PASSED), "Lyon", beside=[OK]),
-    "MetricModel.timeout_ms": code("sleeps", {"timeout_ms": 300}, (PASSED, ERROR)),
-    "MetricModel.retry_on_failure": code("second_time", {"retry_on_failure": 1}, (ERROR, PASSED)),
+    "Metric.enabled": pair({"metric": "equality"}, {"enabled": False}, (FAILED, PASSED), "Lyon", beside=[OK]),
+    "Metric.timeout_ms": code("sleeps", {"timeout_ms": 300}, (PASSED, ERROR)),
+    "Metric.retry_on_failure": code("second_time", {"retry_on_failure": 1}, (ERROR, PASSED)),
 }
 
 PAIRS = {**STANDARD, **CODE, **TOOLS, **DEEPEVAL, **TRAJECTORY, **RETRIEVAL, **LENGTH, **EVERY}
@@ -237,7 +235,7 @@ JUDGED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.proves("MetricModel: enabled name")
+@pytest.mark.proves("Metric: enabled name")
 def test_names_and_disabled_metrics_of_every_type(project: Project) -> None:
     kinds = {**JUDGED, **MISSING, "length": OK}
     metrics = [{**entry, "name": f"my {kind}", "enabled": False} for kind, entry in kinds.items()]
@@ -251,7 +249,7 @@ def test_names_and_disabled_metrics_of_every_type(project: Project) -> None:
     assert {(found.status, found.explanation) for found in evaluations} == {("skipped", "disabled in the suite")}
 
 
-@pytest.mark.proves("MetricModel: enabled")
+@pytest.mark.proves("Metric: enabled")
 @pytest.mark.parametrize("kind", JUDGED)
 def test_a_metric_that_needs_a_judge_is_refused_unless_disabled(project: Project, kind: str) -> None:
     for enabled, code in ((True, 2), (False, 0)):

@@ -19,8 +19,9 @@ import pytest
 from pydantic import BaseModel
 
 from holodeck_action.cli import cli
+from holodeck_action.metrics.registry import built_in
+from holodeck_action.metrics.standard import AZURE_METRICS
 from holodeck_action.suite.agent import AgentConfig, ProjectConfig
-from holodeck_action.suite.metrics import AZURE_METRICS
 from holodeck_action.suite.policy import Policy
 from tests.evaluators.documented import ARGUMENTS
 from tests.fields import test_cases, test_metrics
@@ -64,7 +65,8 @@ def _declaring(model: type[BaseModel], field: str) -> type[BaseModel]:
     return next(base for base in model.__mro__ if issubclass(base, BaseModel) and field in base.__annotations__)
 
 
-MODELS = {model.__name__: model for model in _models(AgentConfig | ProjectConfig | Policy, {})}
+DOCUMENTS: Any = typing.Union[AgentConfig, ProjectConfig, Policy, *built_in().classes.values()]
+MODELS = {model.__name__: model for model in _models(DOCUMENTS, {})}
 FIELDS = {
     f"{_declaring(model, field).__name__}.{field}": _declaring(model, field).model_fields[field].annotation
     for model in MODELS.values()
@@ -119,10 +121,10 @@ def proofs() -> Mapping[str, set[str]]:
 
 
 def test_the_walk_finds_the_models() -> None:
-    assert len(MODELS) == len(_models(AgentConfig | ProjectConfig | Policy, {}))
+    assert len(MODELS) == len(_models(DOCUMENTS, {}))
     assert {
         "AgentConfig.name",
-        "MetricModel.enabled",
+        "Metric.enabled",
         "HttpTarget.url",
         "CommandTarget.command",
         "Limits.concurrency",

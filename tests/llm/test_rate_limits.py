@@ -16,6 +16,7 @@ from holodeck_action.llm.calls import CALL, CallContext, Meter, WireError
 from holodeck_action.llm.gate import IN_A_ROW, MOST_TRIES, Gate
 from holodeck_action.llm.pauses import Deadline, TimeLimit, stopped_by_calls
 from holodeck_action.llm.wire import Wire
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import ToolAssertion, ToolInvocation, TrialRecord
@@ -156,7 +157,7 @@ async def outcome(
         "test_cases": [{"input": f"question {number}", "ground_truth": "answered"} for number in range(cases)],
     }
     (tmp_path / "agent.yaml").write_text(json.dumps(suite))
-    loaded = load_suite(tmp_path / "agent.yaml", environ={}, home=None).cases
+    loaded = load_suite(tmp_path / "agent.yaml", environ={}, home=None, metrics=built_in()).cases
     agent = Asking(wire, base_url, turn_s)
     clock = Clock(lambda: datetime.now(UTC), asyncio.get_running_loop().time)
     trials = TrialRunner(agent, Content(), Deadlines(turn_s, 2 * turn_s), clock, Redactor(()))

@@ -9,6 +9,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import ToolAssertion, ToolInvocation
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
@@ -66,7 +67,7 @@ def test_a_defect_in_scoring_is_the_case_s_error(tmp_path: Path) -> None:
         "test_cases": [{"name": "a", "input": "1", "ground_truth": "1"}],
     }
     (tmp_path / "agent.yaml").write_text(json.dumps(suite))
-    [case] = load_suite(tmp_path / "agent.yaml", environ={}, home=None).cases
+    [case] = load_suite(tmp_path / "agent.yaml", environ={}, home=None, metrics=built_in()).cases
     clock = Clock(lambda: datetime.now(UTC), time.monotonic)
     runner = TrialRunner(Echo(), Broken(), Deadlines(60, 60), clock, Redactor(()))
     trial = asyncio.run(runner.run(case, 0, contextlib.nullcontext()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Suite
@@ -41,7 +42,7 @@ def load(
 ) -> Suite:
     """Load an agent.yaml with the files beside it."""
     path = write(folder, {"agent.yaml": agent, **(files or {})})
-    return load_suite(path, environ=environ or {}, home=home, allow_empty=allow_empty)
+    return load_suite(path, environ=environ or {}, home=home, metrics=built_in(), allow_empty=allow_empty)
 
 
 def load_policy_of(folder: Path, agent: str, policy: str, *, environ: Mapping[str, str] | None = None) -> Suite:

@@ -6,45 +6,39 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.applicability import (
-    asserts,
     case_asserts,
-    effective_threshold,
     missing_static_inputs,
-    needs_judge,
-    required_inputs,
     skip_reason,
 )
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.loader import load_suite
-from holodeck_action.suite.metrics import AnyMetric, CaseMetric
+from holodeck_action.suite.metric_base import Metric
 from holodeck_action.suite.values import ExpectedTool, MetricSpec, ToolExpectation, Turn
 from tests.suite.folders import HEAD, complaints, load, load_policy_of
 
-ADAPTER: TypeAdapter[Any] = TypeAdapter(CaseMetric)
 MARK = SourceMark("agent.yaml", 1, 1)
 
 
-def config(**entry: Any) -> AnyMetric:
-    made: AnyMetric = ADAPTER.validate_python(entry)
-    return made
+def config(**entry: Any) -> Metric:
+    return built_in().read("case", entry)
 
 
-def code(**entry: Any) -> AnyMetric:
+def code(**entry: Any) -> Metric:
     return config(type="code", grader="a:b", **entry)
 
 
-def geval(**entry: Any) -> AnyMetric:
+def geval(**entry: Any) -> Metric:
     return config(type="geval", name="g", criteria="c", **entry)
 
 
-def rag(name: str, **entry: Any) -> AnyMetric:
+def rag(name: str, **entry: Any) -> Metric:
     return config(type="rag", metric_type=name, **entry)
 
 
-def retrieval(**entry: Any) -> AnyMetric:
+def retrieval(**entry: Any) -> Metric:
     return config(type="retrieval", metric="recall_at_k", **entry)
 
 
@@ -77,8 +71,8 @@ AZURE = ("groundedness", "relevance", "coherence", "fluency", "similarity")
         (config(type="length", max_words=3), set()),
     ],
 )
-def test_required_inputs(metric: AnyMetric, inputs: set[str]) -> None:
-    assert required_inputs(metric) == inputs
+def test_required_inputs(metric: Metric, inputs: set[str]) -> None:
+    assert metric.needs == inputs
 
 
 @pytest.mark.parametrize(
@@ -105,8 +99,8 @@ def test_required_inputs(metric: AnyMetric, inputs: set[str]) -> None:
         (retrieval(threshold=0.5), True),
     ],
 )
-def test_what_asserts(metric: AnyMetric, expected: bool) -> None:
-    assert asserts(metric) is expected
+def test_what_asserts(metric: Metric, expected: bool) -> None:
+    assert metric.asserts is expected
 
 
 @pytest.mark.parametrize(
@@ -137,8 +131,8 @@ def test_what_asserts(metric: AnyMetric, expected: bool) -> None:
         (retrieval(threshold=0.5), 0.5),
     ],
 )
-def test_effective_threshold(metric: AnyMetric, expected: float | None) -> None:
-    assert effective_threshold(metric) == expected
+def test_effective_threshold(metric: Metric, expected: float | None) -> None:
+    assert metric.pass_mark == expected
 
 
 @pytest.mark.parametrize(
@@ -156,8 +150,8 @@ def test_effective_threshold(metric: AnyMetric, expected: float | None) -> None:
         (config(type="length", max_words=3), False),
     ],
 )
-def test_what_needs_a_judge(metric: AnyMetric, expected: bool) -> None:
-    assert needs_judge(metric) is expected
+def test_what_needs_a_judge(metric: Metric, expected: bool) -> None:
+    assert metric.needs_judge is expected
 
 
 BARE = Turn(0, "a", MARK)
@@ -185,7 +179,7 @@ FULL = Turn(
         (code(), ()),
     ],
 )
-def test_missing_static_inputs_and_skips(metric: AnyMetric, missing: tuple[str, ...]) -> None:
+def test_missing_static_inputs_and_skips(metric: Metric, missing: tuple[str, ...]) -> None:
     own, inherited = MetricSpec(metric, "m", MARK, False), MetricSpec(metric, "m", MARK, True)
     assert missing_static_inputs(own, BARE) == missing
     assert missing_static_inputs(own, FULL) == ()
@@ -329,5 +323,5 @@ test_cases:
 
 def test_notices_from_before_come_first(tmp_path: Path) -> None:
     load_policy_of(tmp_path, f"{HEAD}test_cases: [{{input: a, expected_tools: []}}]\ndeployment: {{a: 1}}\n", "")
-    suite = load_suite(tmp_path / "agent.yaml", environ={}, home=None, notices=("earlier",))
+    suite = load_suite(tmp_path / "agent.yaml", environ={}, home=None, metrics=built_in(), notices=("earlier",))
     assert suite.notices == ("earlier", "not used by this runner: deployment")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite import checkout
 from holodeck_action.suite.checkout import MOST_TEXT, Checkout, ReachError
 from holodeck_action.suite.errors import SuiteError
@@ -116,13 +117,13 @@ def test_the_files_of_a_suite_themselves_may_not_lead_out(folder: Path, name: st
     (folder / name).unlink(missing_ok=True)
     leak(folder, name, "../../secret.txt")
     with pytest.raises(SuiteError, match="lies outside of the checkout"):
-        load_suite(folder / "agent.yaml", environ={}, home=None)
+        load_suite(folder / "agent.yaml", environ={}, home=None, metrics=built_in())
 
 
 def test_the_workflow_can_allow_more(folder: Path, tmp_path: Path) -> None:
     path = write(folder, {"agent.yaml": MODEL + "instructions: {file: ../../secret.txt}\n" + EQUALITY + CASE})
     more = Checkout.of(folder, tmp_path, [tmp_path])
-    suite = load_suite(path, environ={}, home=None, checkout=more)
+    suite = load_suite(path, environ={}, home=None, metrics=built_in(), checkout=more)
     assert suite.checkout.read("../../secret.txt") == b"sesame"
     with pytest.raises(ReachError):
         more.read("/etc/hostname")

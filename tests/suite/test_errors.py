@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints
@@ -438,10 +439,10 @@ def test_files_that_are_no_suite(tmp_path: Path, agent: str, expected: str) -> N
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SuiteError) as raised:
-        load_suite(tmp_path / "agent.yaml", environ={}, home=None)
+        load_suite(tmp_path / "agent.yaml", environ={}, home=None, metrics=built_in())
     assert str(raised.value) == f"{tmp_path / 'agent.yaml'}: does not exist"
     with pytest.raises(SuiteError) as raised:
-        load_suite(tmp_path, environ={}, home=None)
+        load_suite(tmp_path, environ={}, home=None, metrics=built_in())
     assert str(raised.value) == f"{tmp_path}: is a folder (allowed: a YAML file)"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.loader import load_suite
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, write
 
@@ -67,7 +68,7 @@ def test_a_key_does_not_go_to_another_machine_in_clear(
     (line,) = complaints(tmp_path, agent, files, environ=environ)
     assert line.startswith(f"{place}{TOLD}"), line
     write(tmp_path, {"agent.yaml": agent, **files})
-    load_suite(tmp_path / "agent.yaml", environ=environ, home=None, plain_http=True)
+    load_suite(tmp_path / "agent.yaml", environ=environ, home=None, metrics=built_in(), plain_http=True)
     secure = agent.replace("http:", "https:"), {name: text.replace("http:", "https:") for name, text in files.items()}
     safe = {name: value.replace("http:", "https:") for name, value in environ.items()}
     assert complaints(tmp_path, *secure, environ=safe) == []

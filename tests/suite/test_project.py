@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from holodeck_action.metrics.geval import GEvalMetric
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.metrics import GEvalMetric
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, load, write
 
 TOOLS = "test_cases: [{input: a, expected_tools: []}]\n"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from holodeck_action.metrics.standard import StandardMetric
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.loader import graders
-from holodeck_action.suite.metrics import StandardMetric
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool, Suite, ToolExpectation
 from tests.suite.folders import EQUALITY, HEAD, complaints, load, load_policy_of
 

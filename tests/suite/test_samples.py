@@ -8,7 +8,8 @@ import jsonschema
 import pytest
 import yaml
 
-from holodeck_action.suite.applicability import case_asserts, needs_judge
+from holodeck_action.metrics.registry import built_in
+from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.schema import suite_schema
@@ -41,17 +42,17 @@ def test_every_sample_is_covered() -> None:
 
 @pytest.mark.parametrize(("name", "count"), VALID.items())
 def test_samples_load(name: str, count: int) -> None:
-    suite = load_suite(SAMPLES / name / "agent.yaml", environ=ENVIRON, home=None)
+    suite = load_suite(SAMPLES / name / "agent.yaml", environ=ENVIRON, home=None, metrics=built_in())
     assert len(suite.cases) == count
     assert suite.notices == (TELEMETRY,)
     assert all(case_asserts(case) for case in suite.cases)
-    assert all(needs_judge(spec.config) for case in suite.cases for turn in case.turns for spec in turn.metrics)
+    assert all(spec.config.needs_judge for case in suite.cases for turn in case.turns for spec in turn.metrics)
     assert suite.secrets == {"http://localhost:8000", *(ENVIRON[variable] for variable in VARIABLES[name])}
 
 
 def test_the_sample_with_an_unknown_key_is_refused_with_the_key_it_meant() -> None:
     with pytest.raises(SuiteError) as raised:
-        load_suite(SAMPLES / "customer-support/openai/agent.yaml", environ=ENVIRON, home=None)
+        load_suite(SAMPLES / "customer-support/openai/agent.yaml", environ=ENVIRON, home=None, metrics=built_in())
     assert str(raised.value) == (
         'config.yaml:20:3: execution.cache_directory: unknown key, did you mean "cache_dir"? (allowed: cache_dir, '
         "cache_enabled, download_timeout, file_timeout, llm_timeout, parallel_test_cases, quiet, verbose)"
@@ -64,7 +65,7 @@ def test_the_same_sample_loads_once_the_key_is_right(tmp_path: Path) -> None:
     for name in ("agent.yaml", "config.yaml", "instructions/system-prompt.md"):
         text = (folder / name).read_text(encoding="utf-8")
         (tmp_path / name).write_text(text.replace("cache_directory", "cache_dir"), encoding="utf-8")
-    suite = load_suite(tmp_path / "agent.yaml", environ=ENVIRON, home=None)
+    suite = load_suite(tmp_path / "agent.yaml", environ=ENVIRON, home=None, metrics=built_in())
     assert [case.id for case in suite.cases] == [
         "faq-password-reset",
         "billing-cancellation",
@@ -79,7 +80,7 @@ def test_the_same_sample_loads_once_the_key_is_right(tmp_path: Path) -> None:
 
 def test_a_missing_variable_of_a_sample_is_named_everywhere_it_is_used() -> None:
     with pytest.raises(SuiteError) as raised:
-        load_suite(SAMPLES / "ticket-routing/azure-openai/agent.yaml", environ={}, home=None)
+        load_suite(SAMPLES / "ticket-routing/azure-openai/agent.yaml", environ={}, home=None, metrics=built_in())
     unset = "the variable AZURE_OPENAI_ENDPOINT is not set: set it, or write ${AZURE_OPENAI_ENDPOINT:-default}"
     assert str(raised.value).splitlines() == [
         f"agent.yaml:10:13: model.endpoint: {unset}",
@@ -90,7 +91,9 @@ def test_a_missing_variable_of_a_sample_is_named_everywhere_it_is_used() -> None
 
 def test_the_key_of_a_model_may_be_unset_until_it_is_asked() -> None:
     environ = {"AZURE_OPENAI_ENDPOINT": "https://example.openai.azure.com"}
-    suite = load_suite(SAMPLES / "ticket-routing/azure-openai/agent.yaml", environ=environ, home=None)
+    suite = load_suite(
+        SAMPLES / "ticket-routing/azure-openai/agent.yaml", environ=environ, home=None, metrics=built_in()
+    )
     assert suite.agent.model.api_key is not None
     assert suite.agent.model.api_key.get_secret_value() == "${AZURE_OPENAI_API_KEY}"
     # What stands in the file is no secret, and must not be masked in reports.
@@ -100,4 +103,4 @@ def test_the_key_of_a_model_may_be_unset_until_it_is_asked() -> None:
 @pytest.mark.parametrize("path", sorted(SAMPLES.rglob("agent.yaml")), ids=lambda path: path.parent.name)
 def test_editors_accept_the_samples(path: Path) -> None:
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    jsonschema.Draft202012Validator(suite_schema("agent")).validate(document)
+    jsonschema.Draft202012Validator(suite_schema("agent", built_in())).validate(document)

@@ -12,8 +12,9 @@ from tests.suite.folders import HEAD, load, write
 SCRIPT = """
 import json, resource, sys
 from pathlib import Path
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.loader import load_suite
-suite = load_suite(Path(sys.argv[1]), environ={}, home=None)
+suite = load_suite(Path(sys.argv[1]), environ={}, home=None, metrics=built_in())
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps({"cases": len(suite.cases), "peak": peak, "modules": sorted(sys.modules)}))
 """

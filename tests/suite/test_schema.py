@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.metric_types import METRICS
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.reading import read_yaml
 from holodeck_action.suite.schema import suite_schema
 from tests.suite.folders import complaints
 
-SCHEMAS = {name: suite_schema(name) for name in ("agent", "policy")}
+SCHEMAS = {name: suite_schema(name, built_in()) for name in ("agent", "policy")}
 VALIDATORS = {name: jsonschema.Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
 MODELS: dict[str, type[BaseModel]] = {"agent": AgentConfig, "policy": Policy}
 
@@ -189,7 +191,7 @@ def refusals(name: str, document: Any) -> list[ErrorDetails]:
     read = read_yaml(text.encode(), file="f.yaml", environ={})
     assert not read.problems
     try:
-        MODELS[name].model_validate(read.root)
+        MODELS[name].model_validate(read.root, context={METRICS: built_in()})
     except ValidationError as error:
         return error.errors()
     return []

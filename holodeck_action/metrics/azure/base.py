@@ -14,7 +14,7 @@ from holodeck_action.metrics.azure.flow import ASKED, HIGHEST, LOWEST, Flow, set
 from holodeck_action.metrics.azure.prompts import library_prompt, suite_prompt, unknown_places
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
 from holodeck_action.metrics.errors import EvaluationError, ProviderNotSupportedError
-from holodeck_action.metrics.own_judge import TRANSIENT, own_judge
+from holodeck_action.metrics.judging.own_judge import TRANSIENT, own_judge
 from holodeck_action.metrics.result import check_threshold
 
 SUPPORTED_PROVIDERS = ("azure_openai",)

@@ -9,7 +9,7 @@ from typing import Any
 
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.azure.prompts import JudgePrompt
-from holodeck_action.metrics.verdicts import VerdictError, asked_for_verdict, verdict_object
+from holodeck_action.metrics.judging.verdicts import VerdictError, asked_for_verdict, verdict_object
 
 LOWEST, HIGHEST = 1, 5
 """The library's scale."""

@@ -17,7 +17,7 @@ from holodeck_action.metrics.deepeval.library import import_early, module
 from holodeck_action.metrics.deepeval.model import Problem, deepeval_model
 from holodeck_action.metrics.deepeval.tracing import evaluation_span, tell_result
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
-from holodeck_action.metrics.own_judge import TRANSIENT, own_judge
+from holodeck_action.metrics.judging.own_judge import TRANSIENT, own_judge
 from holodeck_action.metrics.params import OTHER_NAME, EvalParam, ParamSpec
 from holodeck_action.metrics.result import check_threshold
 from holodeck_action.results.evaluation import Polarity

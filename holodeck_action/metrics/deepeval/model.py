@@ -17,7 +17,13 @@ from holodeck_action.llm.judge import JudgeAnswer, JudgeModel, TokenProbability
 from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.deepeval.library import module
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.verdicts import VerdictError, asked_for_verdict, read_verdict, schema_of, verdict_object
+from holodeck_action.metrics.judging.verdicts import (
+    VerdictError,
+    asked_for_verdict,
+    read_verdict,
+    schema_of,
+    verdict_object,
+)
 
 _LEAST = math.log(0.01)
 """DeepEval weights nothing in that is less probable."""

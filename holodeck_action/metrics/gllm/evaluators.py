@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast, get_args
 
+from holodeck_action.metrics.agent import TOOL_CORRECTNESS
 from holodeck_action.metrics.aggregation import Part, aggregate_explanation
+from holodeck_action.metrics.generation import GenerationEvaluator, GenerationMetric
 from holodeck_action.metrics.gllm.base import (
     CHECK_S,
     CHECKS,
@@ -29,19 +31,14 @@ from holodeck_action.metrics.gllm.metrics import (
     members_of,
     metric_of,
 )
+from holodeck_action.metrics.lm_retrieval import LMBasedRetrievalEvaluator as RetrievalPreset
+from holodeck_action.metrics.lm_retrieval import LmRetrievalMetric
 from holodeck_action.metrics.options import one_of
 from holodeck_action.metrics.params import EvalParam
-from holodeck_action.metrics.presets.building import TOOLS
-from holodeck_action.metrics.presets.generation import GenerationEvaluator, TextEvaluator
-from holodeck_action.metrics.presets.preset import Member, PresetEvaluator
-from holodeck_action.metrics.presets.retrieval import LMBasedRetrievalEvaluator as RetrievalPreset
-from holodeck_action.suite.metrics import RetrievalName
-from holodeck_action.suite.preset_metrics import (
-    GenerationMetric,
-    LmRetrievalMetric,
-    QueryTransformationMetric,
-    SummarizationMetric,
-)
+from holodeck_action.metrics.presets.preset import Member, PresetEvaluator, TextEvaluator
+from holodeck_action.metrics.query_transformation import QueryTransformationMetric
+from holodeck_action.metrics.retrieval import RetrievalName
+from holodeck_action.metrics.summarization import SummarizationMetric
 
 
 class CompositeEvaluator(BaseEvaluator):
@@ -329,4 +326,4 @@ class AgentEvaluator(JudgedEvaluator):
     @staticmethod
     def format_tool_violation(tool_score: float, tool_passed: bool, tool_threshold: float) -> str:
         """Say by how much the tool calls miss their threshold."""
-        return aggregate_explanation([Part(TOOLS, tool_score, tool_passed, "maximize", tool_threshold, "")])
+        return aggregate_explanation([Part(TOOL_CORRECTNESS, tool_score, tool_passed, "maximize", tool_threshold, "")])

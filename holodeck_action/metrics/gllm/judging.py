@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast, get_args
 
-from holodeck_action.metrics.base import BaseEvaluator, RetryConfig
+from holodeck_action.metrics.base import BaseEvaluator, OfJudge, RetryConfig
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
+from holodeck_action.metrics.judging.panel import PanelEvaluator, seats_of
 from holodeck_action.metrics.options import one_of
-from holodeck_action.metrics.panel import PanelEvaluator, seats_of
-from holodeck_action.metrics.presets.building import OfJudge
 from holodeck_action.suite.enumerations import ProviderEnum
 from holodeck_action.suite.judging import Aggregation
-from holodeck_action.suite.metric_base import JudgedMetric
+from holodeck_action.suite.metric_base import Metric
 from holodeck_action.suite.providers import LLMProvider
 
 Model = DeepEvalModelConfig | LLMProvider | str
@@ -80,7 +79,7 @@ class Grading:
             raise ValueError(f"max_concurrent_judges must be at least 1, not {max_concurrent_judges}")
         self._at_once = max_concurrent_judges
 
-    def grade(self, _: JudgedMetric, build: OfJudge) -> BaseEvaluator:
+    def grade(self, _: Metric, build: OfJudge) -> BaseEvaluator:
         """Return the evaluator of a metric: one that asks a model, or a panel of them."""
         retries = RetryConfig()
         if len(self._judges) < 2 and not self._fallbacks:

@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from holodeck_action.metrics.base import BaseEvaluator
+from holodeck_action.metrics.agent import TOOL_CORRECTNESS, TRAJECTORY
+from holodeck_action.metrics.base import BaseEvaluator, Building
 from holodeck_action.metrics.deepeval.tool_correctness import DeepEvalToolCorrectnessEvaluator
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.generation import GenerationMetric
 from holodeck_action.metrics.gllm.inputs import given_inputs, has, shown_name
 from holodeck_action.metrics.gllm.judging import Grading, Model, Models
+from holodeck_action.metrics.lm_retrieval import LmRetrievalMetric
 from holodeck_action.metrics.params import EvalParam
-from holodeck_action.metrics.presets.building import TOOLS, TRAJECTORY, PresetConfig, build_preset
+from holodeck_action.metrics.presets.parts import PresetMetric
 from holodeck_action.metrics.presets.preset import Member, Outcome, PresetEvaluator
-from holodeck_action.metrics.retrieval import RetrievalEvaluator
-from holodeck_action.suite.labels import base_name
-from holodeck_action.suite.metrics import RetrievalMetric, RetrievalName
-from holodeck_action.suite.preset_metrics import (
-    GenerationMetric,
-    LmRetrievalMetric,
-    QueryTransformationMetric,
-    RefusalMetric,
-    SummarizationMetric,
-    TrajectoryAccuracyMetric,
-)
+from holodeck_action.metrics.query_transformation import QueryTransformationMetric
+from holodeck_action.metrics.refusal import RefusalMetric
+from holodeck_action.metrics.retrieval import RetrievalEvaluator, RetrievalMetric, RetrievalName
+from holodeck_action.metrics.summarization import SummarizationMetric
+from holodeck_action.metrics.trajectory_accuracy import TrajectoryAccuracyMetric
+from holodeck_action.suite.metric_base import Metric
 
 
 class BaseMetric:
@@ -113,19 +111,21 @@ def metric_of(given: BaseMetric | BaseEvaluator) -> BaseMetric:
     raise ValueError(f"a metric must be one of this package, not {type(given).__name__}")
 
 
-def built(config: PresetConfig, grading: Grading) -> BaseEvaluator:
-    """Return the evaluator of an entry, graded by these models."""
-    return build_preset(config, grade=grading.grade, create=_nothing, timeout=None)
+def built(config: Metric, grading: Grading, k: int | None = None) -> BaseEvaluator:
+    """Return the evaluator of an entry, graded by these models; `k` is its cut-off rank."""
+    found = config.evaluator(Building({"timeout": None}, grading.grade, _no_members, k))
+    assert isinstance(found, BaseEvaluator)
+    return found
 
 
-def members_of(config: PresetConfig, grading: Grading) -> dict[str, BaseMetric]:
+def members_of(config: PresetMetric, grading: Grading) -> dict[str, BaseMetric]:
     """Return the metrics of a preset's entry by name."""
     evaluator = built(config, grading)
     assert isinstance(evaluator, PresetEvaluator)
     return {member.name: BaseMetric(member.name, member.evaluator) for member in evaluator.members}
 
 
-def _nothing(*_: Any) -> BaseEvaluator:
+def _no_members(*_: Any) -> BaseEvaluator:
     raise AssertionError("only composites create the evaluators of their entries")
 
 
@@ -244,7 +244,7 @@ class DeepEvalToolCorrectnessMetric(BaseMetric):
         """
         Grading(models)
         evaluator = DeepEvalToolCorrectnessEvaluator(threshold=threshold, **options)
-        super().__init__(TOOLS, evaluator)
+        super().__init__(TOOL_CORRECTNESS, evaluator)
         self.threshold = evaluator.threshold
 
 
@@ -275,6 +275,6 @@ class ClassicalRetrievalMetric(BaseMetric):
             ValueError: a metric or rank that is none.
         """
         evaluator = RetrievalEvaluator(metric=metric, k=k, threshold=threshold)
-        name = base_name(RetrievalMetric(metric=metric), k)
+        name = RetrievalMetric(metric=metric).base_name(k)
         super().__init__(name, evaluator, asserts=threshold is not None)
         self.k = k

@@ -27,7 +27,6 @@ from holodeck_action.metrics.params import DEEPEVAL_PARAMS, OTHER_NAME, EvalPara
 from holodeck_action.metrics.result import check_threshold
 from holodeck_action.results.evaluation import Polarity
 
-_NO_RETRIES = RetryConfig(max_retries=0)
 _NAMES = frozenset(param.value for param in EvalParam)
 _INHERENT = frozenset(("criteria", "auto_generated_steps", "strict_mode", "error"))
 """Metadata of a part that says nothing about the answer, or what its explanation says."""
@@ -144,7 +143,7 @@ class PresetEvaluator(BaseEvaluator):
         Raises:
             ValueError: no metrics, two of one name, weights below 0 or none above, or a threshold outside 0..1.
         """
-        super().__init__(timeout=timeout, retry_config=_NO_RETRIES)
+        super().__init__(timeout=timeout, retry_config=RetryConfig(max_retries=0))
         names = [member.name for member in members]
         if not members:
             raise ValueError(f"{name} has no metrics")
@@ -295,6 +294,15 @@ class PresetEvaluator(BaseEvaluator):
         return metrics
 
 
+class TextEvaluator(PresetEvaluator):
+    """A text by several metrics; an empty one gets a 0, and nobody is asked: no statement of it could be wrong."""
+
+    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        if not str(kwargs[EvalParam.ACTUAL_OUTPUT.value]).strip():
+            return PresetResult(0.0, False, "the answer is empty", self.metric_name)
+        return await super()._evaluate_impl(**kwargs)
+
+
 class EitherEvaluator(BaseEvaluator):
     """One metric in two forms: with retrieved texts where there are any, without them where there are none."""
 
@@ -305,7 +313,7 @@ class EitherEvaluator(BaseEvaluator):
             with_texts: the form that needs `retrieval_context`.
             without: the form that does not.
         """
-        super().__init__(timeout=None, retry_config=_NO_RETRIES)
+        super().__init__(timeout=None, retry_config=RetryConfig(max_retries=0))
         self._with_texts = with_texts
         self._without = without
         texts = frozenset({EvalParam.RETRIEVAL_CONTEXT})

@@ -10,19 +10,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from holodeck_action.metrics.presets import criteria
+from holodeck_action.metrics import generation, query_transformation, summarization
 from tests.llm.models import Answer, Reply, Request
 
 _CASE = re.compile(r"\[(\w+)\]")
 _FENCED = re.compile(r"^(~{8,})\n(.*?)\n\1$", re.MULTILINE | re.DOTALL)
 _BUILT_IN = {
-    criterion.steps[0]: criterion.name
-    for criterion in (
-        *criteria.GENERATION,
-        criteria.GROUNDEDNESS_WITHOUT_CONTEXT,
-        *criteria.QUERY_TRANSFORMATION,
-        *criteria.SUMMARIZATION,
-    )
+    asked.steps[0]: asked.name
+    for preset in (generation, query_transformation, summarization)
+    for criterion in preset.CRITERIA
+    for asked in (criterion, criterion.without_context or criterion)
 }
 
 

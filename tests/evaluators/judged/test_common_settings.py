@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.metrics.registry import built_in
+from holodeck_action.metrics.standard import StandardMetric
 from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.suite.applicability import needs_judge
-from holodeck_action.suite.metrics import METRIC_TYPES, StandardMetric
 from tests.cli.project import Project
 from tests.llm.models import FakeModels, Fault, Request
 from tests.llm.models.values import Reply
@@ -137,9 +137,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
 
 
 def test_every_judged_type_is_tried() -> None:
-    judged = {name for name, kind in METRIC_TYPES.items() if "judges" in kind.model_fields or name == "composite"}
+    judged = {name for name, kind in built_in().classes.items() if "judges" in kind.model_fields or name == "composite"}
     assert judged == {*KINDS}
-    assert needs_judge(StandardMetric(metric="coherence"))
+    assert StandardMetric(metric="coherence").needs_judge
 
 
 def code(found: Seen) -> str:
@@ -147,7 +147,7 @@ def code(found: Seen) -> str:
     return found.evaluation.error.code or ""
 
 
-@pytest.mark.proves("MetricModel: fail_on_error timeout_ms retry_on_failure", "JudgedMetric: judges")
+@pytest.mark.proves("Metric: fail_on_error timeout_ms retry_on_failure", "JudgedMetric: judges")
 @pytest.mark.parametrize(("kind", "setting"), TRIED)
 def test_a_shared_setting_counts_for_every_type(seen: dict[str, Seen], kind: str, setting: str) -> None:
     without, given = seen[f"{setting} {kind} without"], seen[f"{setting} {kind} with"]

@@ -14,14 +14,11 @@ import pytest
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.presets.dimension_verdicts import mean
-from holodeck_action.metrics.presets.dimensions import (
-    DimensionEvaluator,
-    FactualAccuracyEvaluator,
-    QualityEvaluator,
-    RelevanceEvaluator,
-    ToxicityEvaluator,
-)
+from holodeck_action.metrics.factual_accuracy import FactualAccuracyEvaluator
+from holodeck_action.metrics.judging.dimensions import DimensionEvaluator, mean
+from holodeck_action.metrics.quality import QualityEvaluator
+from holodeck_action.metrics.relevance import RelevanceEvaluator
+from holodeck_action.metrics.toxicity import ToxicityEvaluator
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.consumption import tokens_of
 from holodeck_action.results.evaluation import Evaluation

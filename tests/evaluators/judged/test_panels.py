@@ -16,9 +16,9 @@ from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
-from holodeck_action.metrics.panel import Juror, PanelEvaluator, seats_of
+from holodeck_action.metrics.judging.panel import Juror, PanelEvaluator, seats_of
+from holodeck_action.metrics.judging.voting import JudgeVerdict, combine, share_for, spread_of
 from holodeck_action.metrics.params import EvalParam, ParamSpec
-from holodeck_action.metrics.voting import JudgeVerdict, combine, share_for, spread_of
 from holodeck_action.suite.judging import Aggregation
 
 THRESHOLDS = (0.0, 0.3, 0.5, 0.7, 1.0)

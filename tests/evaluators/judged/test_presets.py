@@ -11,32 +11,29 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from holodeck_action.llm.judge import JudgeModel
-from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig
+from holodeck_action.metrics.base import BaseEvaluator, Building, EvaluationResult, RetryConfig
+from holodeck_action.metrics.composite import CompositeEvaluator
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
 from holodeck_action.metrics.deepeval.rubric import Level, check_rubric, rubric_of, score_at
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.judging.asking import fenced
 from holodeck_action.metrics.params import EvalParam, ParamSpec
-from holodeck_action.metrics.presets.asking import fenced
-from holodeck_action.metrics.presets.building import build_preset
-from holodeck_action.metrics.presets.composite import CompositeEvaluator
 from holodeck_action.metrics.presets.preset import Member, PresetEvaluator
-from holodeck_action.metrics.presets.refusal import RefusalEvaluator
-from holodeck_action.metrics.presets.trajectory_accuracy import TrajectoryAccuracyEvaluator
+from holodeck_action.metrics.refusal import RefusalEvaluator
+from holodeck_action.metrics.registry import built_in
+from holodeck_action.metrics.trajectory_accuracy import TrajectoryAccuracyEvaluator
 from holodeck_action.results.record import ToolInvocation
-from holodeck_action.suite.applicability import asserts, effective_threshold, judged_parts, needs_judge, required_inputs
 from holodeck_action.suite.enumerations import ProviderEnum
-from holodeck_action.suite.metrics import AnyMetric, SuiteMetric
+from holodeck_action.suite.metric_base import Metric
 from tests.evaluators.judged.preset_judge import PresetJudge, Truth
 from tests.llm.models import Answer, FakeModels, Fault, Reply
 from tests.llm.wiring import opened
 
 KEY = "sk-judge"
 GOOD = {"completeness": 3, "groundedness": 3, "redundancy": 1}
-ADAPTER: TypeAdapter[AnyMetric] = TypeAdapter(SuiteMetric)
 ASKED = {"input": "question [a]", "actual_output": "answer [a]", "expected_output": "expected [a]"}
 
 
@@ -53,8 +50,8 @@ def config(models: FakeModels) -> DeepEvalModelConfig:
     )
 
 
-def metric(**entry: Any) -> AnyMetric:
-    return ADAPTER.validate_python(entry)
+def metric(**entry: Any) -> Metric:
+    return built_in().read("suite", entry)
 
 
 def evaluate(models: FakeModels, entry: Mapping[str, Any], *items: Mapping[str, Any]) -> list[EvaluationResult]:
@@ -64,11 +61,8 @@ def evaluate(models: FakeModels, entry: Mapping[str, Any], *items: Mapping[str, 
         async with opened() as wire:
             judge = JudgeModel(config(models).plan({}), wire)
             shared: dict[str, Any] = {"timeout": 60.0, "retry_config": RetryConfig(max_retries=0)}
-            found = build_preset(
-                metric(**entry),  # type: ignore[arg-type]
-                grade=lambda _, build: build(judge, shared),
-                create=lambda member, rank: pytest.fail("no member"),
-                **shared,
+            found = metric(**entry).evaluator(
+                Building(shared, lambda _, build: build(judge, shared), lambda member, rank: pytest.fail("no member"))
             )
             if isinstance(found, PresetEvaluator):
                 return await found.evaluate(items)
@@ -512,7 +506,7 @@ OWN = {"criteria": "c", "evaluation_params": ["actual_output", "context"]}
     ],
 )
 def test_required_inputs(entry: dict[str, Any], inputs: set[str]) -> None:
-    assert required_inputs(metric(**entry)) == inputs
+    assert metric(**entry).needs == inputs
 
 
 ROUGE = {"type": "standard", "metric": "rouge"}
@@ -538,7 +532,7 @@ def test_what_asserts_and_what_needs_a_judge(
     entry: dict[str, Any], asserting: bool, threshold: float | None, judged: bool
 ) -> None:
     found = metric(**entry)
-    assert (asserts(found), effective_threshold(found), needs_judge(found)) == (asserting, threshold, judged)
+    assert (found.asserts, found.pass_mark, found.needs_judge) == (asserting, threshold, judged)
 
 
 def test_retries_of_a_composite_are_those_of_its_metrics_unless_they_say_otherwise() -> None:
@@ -553,13 +547,7 @@ def test_retries_of_a_composite_are_those_of_its_metrics_unless_they_say_otherwi
         asked.append(member.retry_on_failure)
         return Fixed(result(1.0))
 
-    build_preset(
-        entry,  # type: ignore[arg-type]
-        grade=lambda _, build: pytest.fail("nobody judges"),
-        create=create,
-        timeout=1.0,
-        retry_config=RetryConfig(),
-    )
+    entry.evaluator(Building({"timeout": 1.0}, lambda _, build: pytest.fail("nobody judges"), create))
     assert asked == [2, 1]
 
 
@@ -569,4 +557,4 @@ def test_who_grades_is_told_once_for_each_model() -> None:
         "type": "composite",
         "metrics": [{"type": "generation", "metrics": {"redundancy": {"model": other}}}, ROUGE],
     }
-    assert [name for name, _ in judged_parts(metric(**entry))] == ["generation", "generation: redundancy"]
+    assert [name for name, _ in metric(**entry).judged_parts()] == ["generation", "generation: redundancy"]

@@ -1,4 +1,4 @@
-"""Evaluations and judges of panels as spans, in the names of the conventions for generative AI."""
+"""Evaluations as spans, in the names of the conventions for generative AI."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import time
 from collections.abc import Iterable, Mapping
 
 from holodeck_action.metrics.base import EvaluationResult
-from holodeck_action.metrics.voting import JudgeVerdict
 from holodeck_action.results.case_verdicts import judge_evaluation
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import ToolAssertion
 from holodeck_action.scoring.computing import Done
-from holodeck_action.tracing.spans import NO_SPAN, Scope, Span, current, span
+from holodeck_action.tracing.spans import NO_SPAN, Span, current
 
 _NS_PER_MS = 1_000_000
 _LABELS = {"passed": "pass", "failed": "fail"}
@@ -71,38 +70,6 @@ def tools_checked(found: Span, assertions: Iterable[ToolAssertion]) -> None:
             "holodeck_action.evaluation.status": "completed",
         }
     )
-
-
-def judge_span(judge: str, metric: str, *, fallback: bool) -> Scope:
-    """Start the span of one judge of a panel, for what it asks to stand below.
-
-    Args:
-        judge: its label, such as `openai/gpt-4o`.
-        metric: what it grades.
-        fallback: whether it stands in for another.
-    """
-    return span(
-        f"judge {judge}",
-        {
-            "gen_ai.evaluation.name": metric,
-            "holodeck_action.judge.model": judge,
-            "holodeck_action.judge.fallback": fallback,
-        },
-    )
-
-
-def judged(found: Span, verdict: JudgeVerdict) -> None:
-    """Say what a judge of a panel found."""
-    label = None if verdict.passed is None else "pass" if verdict.passed else "fail"
-    found.set(
-        {
-            "gen_ai.evaluation.score.value": verdict.score,
-            "gen_ai.evaluation.score.label": label,
-            "holodeck_action.evaluation.passed": verdict.passed,
-        }
-    )
-    if verdict.reason:
-        found.set_content("gen_ai.evaluation.explanation", verdict.reason)
 
 
 def _tell(found: Span, evaluation: Evaluation) -> None:

@@ -1,19 +1,24 @@
-"""Whether the way to an answer makes sense: a judge looks at the whole trajectory."""
+"""`type: trajectory_accuracy`: whether the way to an answer makes sense, judged as a whole (evaluators §6)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
-from holodeck_action.llm.judge import JudgeModel
-from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
-from holodeck_action.metrics.presets.asking import ThresholdEvaluator, ask_verdict, fenced
+from holodeck_action.metrics.base import BaseEvaluator, Building, EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.metrics.judging.asking import ThresholdEvaluator, ask_verdict, fenced
 from holodeck_action.metrics.tool_wording import shown_entry
 from holodeck_action.results.record import ToolInvocation
+from holodeck_action.suite.base import UnitInterval
+from holodeck_action.suite.metric_base import JudgedMetric, Role
+from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
+
+if TYPE_CHECKING:
+    from holodeck_action.llm.judge import JudgeModel
 
 _SCORES = {"yes": 1.0, "borderline": 0.5, "no": 0.0}
 _LONGEST_RESULT = 4_000
@@ -40,8 +45,25 @@ _REFERENCE = """ A reference shows one good way: another one
 that does the same work is as good. Both may begin with calls for earlier requests of the conversation."""
 
 
+class TrajectoryAccuracyMetric(JudgedMetric):
+    """`type: trajectory_accuracy`: a judge looks at the way to the answer; it asserts with a threshold alone."""
+
+    PLACE = 16
+    OF_TOOL_CALLS = True
+
+    type: Annotated[Literal["trajectory_accuracy"], Role.KIND] = "trajectory_accuracy"
+    threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
+    model: Annotated[LLMProvider | None, Role.JUDGES] = None
+
+    def evaluator(self, building: Building) -> BaseEvaluator:
+        """Return what scores."""
+        return building.asking(self, TrajectoryAccuracyEvaluator, threshold=self.threshold)
+
+
 class Soundness(BaseModel):
     """The verdict on a trajectory."""
+
+    model_config = ConfigDict(defer_build=True)
 
     reason: str
     verdict: Literal["yes", "borderline", "no"]

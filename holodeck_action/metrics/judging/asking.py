@@ -9,18 +9,17 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal, TypeVar, final
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
-from holodeck_action.llm.errors import ModelCallError
-from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig
-from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.own_judge import TRANSIENT, own_judge
 from holodeck_action.metrics.result import check_threshold
-from holodeck_action.metrics.verdicts import asked_for_verdict, read_verdict, schema_of
+
+if TYPE_CHECKING:
+    from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
+    from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 
 _SHORTEST_FENCE = 8
 _RUN = re.compile("~+")
@@ -28,6 +27,8 @@ _RUN = re.compile("~+")
 
 class YesNo(BaseModel):
     """A verdict with its reason."""
+
+    model_config = ConfigDict(defer_build=True)
 
     reason: str
     verdict: Literal["yes", "no"]
@@ -56,11 +57,14 @@ class AskingEvaluator(BaseEvaluator):
             judge: who grades, on a wire that somebody else holds; instead of `model_config`.
         """
         super().__init__(timeout=timeout, retry_config=retry_config)
-        self._model_config = model_config or DeepEvalModelConfig()
+        self._model_config = model_config
         self._judge = judge
 
     def is_transient(self, error: Exception) -> bool:
         """Tell whether trying again may help: what the provider may get over."""
+        from holodeck_action.llm.errors import ModelCallError
+        from holodeck_action.metrics.judging.own_judge import TRANSIENT
+
         cause = error.__cause__
         return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
 
@@ -72,10 +76,16 @@ class AskingEvaluator(BaseEvaluator):
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         if self._judge is not None:
             return await self._asked(self._judge, kwargs)
-        async with own_judge(self._model_config.plan) as judge:
+        from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
+        from holodeck_action.metrics.judging.own_judge import own_judge
+
+        config = self._model_config or DeepEvalModelConfig()
+        async with own_judge(config.plan) as judge:
             return await self._asked(judge, kwargs)
 
     async def _asked(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+        from holodeck_action.llm.errors import ModelCallError
+
         try:
             return await self._judged(judge, given)
         except ModelCallError as error:
@@ -123,6 +133,7 @@ async def ask_verdict(judge: JudgeModel, prompt: str, schema: type[Verdict]) -> 
         ModelCallError: no answer came.
         EvaluationError: two answers were no verdicts (code `bad_verdict`).
     """
+    from holodeck_action.metrics.judging.verdicts import asked_for_verdict, read_verdict, schema_of
 
     async def ask(asked: str) -> JudgeAnswer:
         return await judge.ask(asked, schema=schema_of(schema), schema_name=schema.__name__)

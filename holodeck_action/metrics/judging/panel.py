@@ -14,10 +14,10 @@ from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.pauses import Deadline, TimeLimit, stopped_by_calls
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
-from holodeck_action.metrics.traced import judge_span, judged
-from holodeck_action.metrics.voting import JudgeVerdict, combine, share_for, spread_of, told
+from holodeck_action.metrics.judging.voting import JudgeVerdict, combine, share_for, spread_of, told
 from holodeck_action.suite.judging import Aggregation
 from holodeck_action.text.plain import cut
+from holodeck_action.tracing.spans import Scope, Span, span
 
 _OF_THE_RUN = frozenset(("budget_exhausted", "price_unknown"))
 """Codes of model calls that no other judge could make either."""
@@ -303,3 +303,35 @@ def _code_of(error: Exception) -> str:
 def _message_of(error: Exception) -> str:
     call = _call_behind(error)
     return call.message if call is not None else str(error) or describe(error)
+
+
+def judge_span(judge: str, metric: str, *, fallback: bool) -> Scope:
+    """Start the span of one judge of a panel, for what it asks to stand below.
+
+    Args:
+        judge: its label, such as `openai/gpt-4o`.
+        metric: what it grades.
+        fallback: whether it stands in for another.
+    """
+    return span(
+        f"judge {judge}",
+        {
+            "gen_ai.evaluation.name": metric,
+            "holodeck_action.judge.model": judge,
+            "holodeck_action.judge.fallback": fallback,
+        },
+    )
+
+
+def judged(found: Span, verdict: JudgeVerdict) -> None:
+    """Say what a judge of a panel found."""
+    label = None if verdict.passed is None else "pass" if verdict.passed else "fail"
+    found.set(
+        {
+            "gen_ai.evaluation.score.value": verdict.score,
+            "gen_ai.evaluation.score.label": label,
+            "holodeck_action.evaluation.passed": verdict.passed,
+        }
+    )
+    if verdict.reason:
+        found.set_content("gen_ai.evaluation.explanation", verdict.reason)

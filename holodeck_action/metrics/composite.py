@@ -1,0 +1,188 @@
+"""`type: composite`: any metrics as one (evaluators reference §8)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.metrics.base import BaseEvaluator, Building, DeterministicEvaluator, EvaluationResult
+from holodeck_action.metrics.params import CONVERSATION, UNKNOWN
+from holodeck_action.metrics.presets.preset import Member, PresetEvaluator
+from holodeck_action.metrics.response_path import ResponsePathError, extract
+from holodeck_action.suite.base import Flag, UnitInterval
+from holodeck_action.suite.metric_base import NOTHING, JudgeCalls, Metric, Role
+from holodeck_action.suite.metric_base import Member as MemberEntry
+from holodeck_action.suite.metric_types import MemberMetric
+
+
+class CompositeMetric(Metric):
+    """`type: composite`: several metrics as one (evaluators §8)."""
+
+    PLACE = 21
+    HAS_MEMBERS = True
+    TAKES_CASE = True
+
+    type: Annotated[Literal["composite"], Role.KIND] = "composite"
+    metrics: Annotated[list[MemberMetric], Field(min_length=1)]
+    """The metrics; a composite is none of them. Each keeps its own threshold, model, timeout and retries."""
+    parallel: Flag = True
+    """False: they are evaluated one after the other."""
+    threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
+    """Lowest passing score of the whole, besides that all metrics with a verdict pass."""
+
+    @model_validator(mode="after")
+    def _members_fit(self) -> CompositeMetric:
+        if not any(metric.enabled for metric in self.metrics):
+            raise PydanticCustomError("metrics", "leaves nothing to grade: enable one of its metrics")
+        if any(metric.fail_on_error for metric in self.metrics):
+            raise PydanticCustomError(
+                "metrics", "must not hold fail_on_error: give it to the composite, which fails with any of its metrics"
+            )
+        return self
+
+    def members(self) -> Sequence[MemberEntry]:
+        """Return its enabled metrics, one entry per rank; equal names are numbered."""
+        members: list[MemberEntry] = []
+        times: Counter[str] = Counter()
+        for metric in self.metrics:
+            for k in metric.cut_offs() if metric.enabled else ():
+                name = metric.base_name(k) if metric.name is None else metric.name
+                if k is not None and metric.name is not None:
+                    name += f" (k={k})"
+                times[name] += 1
+                members.append(MemberEntry(name if times[name] == 1 else f"{name} ({times[name]})", metric, k))
+        return members
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What its members need."""
+        return NOTHING.union(*(member.config.needs for member in self.members()))
+
+    def _can_fail(self) -> bool:
+        return self.threshold is not None or any(member.config.asserts for member in self.members())
+
+    @property
+    def powerless_threshold(self) -> float | None:
+        """None: its members decide besides."""
+        return None
+
+    @property
+    def reads_tool_calls(self) -> bool:
+        """Whether a member needs them."""
+        return any(member.config.reads_tool_calls for member in self.members())
+
+    @property
+    def concerns_conversation(self) -> bool:
+        """Whether a metric, also one that is not enabled, grades the conversation as a whole."""
+        return any(metric.concerns_conversation for metric in self.metrics)
+
+    def criteria_settings(self) -> dict[str, Any]:
+        """Return the settings, with the type of every metric, though that is its default."""
+        found = super().criteria_settings()
+        found["metrics"] = [
+            {"type": metric.type, **metric.model_dump(mode="json", exclude_defaults=True)} for metric in self.metrics
+        ]
+        return found
+
+    def judged_parts(self) -> Iterator[tuple[str, Metric]]:
+        """Yield what models must grade of every member, under its name."""
+        for member in self.members():
+            for part, found in member.config.judged_parts():
+                yield f"{member.name}: {part}" if part else member.name, found
+
+    def judge_calls(self) -> Iterator[JudgeCalls]:
+        """Yield what is asked for every member."""
+        for member in self.members():
+            yield from member.config.judge_calls()
+
+    def computed_by_library(self) -> list[Metric]:
+        """Return what libraries compute of its members."""
+        return [found for member in self.members() for found in member.config.computed_by_library()]
+
+    def evaluator(self, building: Building) -> CompositeEvaluator:
+        """Return what scores."""
+        return CompositeEvaluator(
+            self.name or self.type,
+            [self._built(member, building) for member in self.members()],
+            parallel=self.parallel,
+            threshold=self.threshold,
+            timeout=building.options["timeout"],
+        )
+
+    def _built(self, member: MemberEntry, building: Building) -> Member:
+        config = member.config
+        if config.retry_on_failure is None:
+            config = config.model_copy(update={"retry_on_failure": self.retry_on_failure})
+        evaluator = building.member(config, member.k)
+        path = config.answer_path
+        if path is not None and isinstance(evaluator, DeterministicEvaluator):
+            evaluator = PathEvaluator(evaluator, path)
+        return Member(member.name, evaluator, asserts=config.asserts, of_conversation=config.OF_TOOL_CALLS)
+
+
+class CompositeEvaluator(PresetEvaluator):
+    """Any metrics as one: the metadata holds in `metrics` what each of them found, by name."""
+
+    def _inputs(self, member: Member, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        calls = given.get(CONVERSATION)
+        known = {name: value for name, value in super()._inputs(member, given).items() if name != CONVERSATION}
+        # A trajectory is expected of the whole conversation.
+        if member.of_conversation and calls is not None and given.get("expected_trajectory") is not None:
+            known["tool_invocations"] = None if calls == UNKNOWN else calls
+        return known
+
+    def knows(self, given: Mapping[str, Any], trial: int) -> bool | None:
+        """Tell whether earlier runs gave all the verdicts for which judges would be asked."""
+        found = [member.evaluator.knows(self._inputs(member, given), trial) for member in self.members]
+        asked = [known for known in found if known is not None]
+        return all(asked) if asked else None
+
+    def _shown(self, metrics: dict[str, Any]) -> dict[str, Any]:
+        return {"metrics": metrics}
+
+
+class DelegatingEvaluator(BaseEvaluator):
+    """Goes by the names of the evaluator that it passes its inputs to."""
+
+    _evaluator: BaseEvaluator
+
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+        return self._evaluator.name
+
+    @property
+    def metric_name(self) -> str:
+        """The key under which results hold the score."""
+        return self._evaluator.metric_name
+
+
+class PathEvaluator(DelegatingEvaluator, DeterministicEvaluator):
+    """A computed metric on a part of a JSON answer; without that part the score is 0."""
+
+    _evaluator: DeterministicEvaluator
+
+    def __init__(self, evaluator: DeterministicEvaluator, path: str) -> None:
+        """Configure.
+
+        Args:
+            evaluator: the metric.
+            path: where the part stands, see `response_path`.
+        """
+        super().__init__(timeout=evaluator.timeout, retry_config=evaluator.retry_config)
+        self._evaluator = evaluator
+        self._path = path
+        self.PARAM_SPEC = evaluator.PARAM_SPEC
+
+    def compute(self, **kwargs: Any) -> EvaluationResult:
+        """Score the part; see the metric for the parameters and for what is raised."""
+        try:
+            part = extract(kwargs["response"], self._path)
+        except ResponsePathError as error:
+            reason = f"response_path {self._path}: {error.message}"
+            return EvaluationResult(score=0.0, passed=False, reasoning=reason, metric_name=self.metric_name)
+        return self._evaluator.compute(**{**kwargs, "response": part})

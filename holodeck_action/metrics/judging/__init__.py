@@ -1,0 +1,1 @@
+"""Judges that grade: questions of our own, verdicts, panels and votes."""

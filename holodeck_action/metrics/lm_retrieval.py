@@ -1,0 +1,100 @@
+"""`type: lm_retrieval`: retrieved texts by contextual precision and recall, and a rating (evaluators §8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from holodeck_action.metrics.base import Building, EvaluationResult
+from holodeck_action.metrics.presets.parts import PresetMetric, PresetParts, ScoredPart
+from holodeck_action.metrics.presets.preset import Member, Outcome, PresetEvaluator, PresetResult
+from holodeck_action.suite.base import Flag
+from holodeck_action.suite.metric_base import GROUND_TRUTH, Role
+
+Rating = Literal["good", "bad", "incomplete"]
+PRECISION, RECALL = "contextual_precision", "contextual_recall"
+
+
+class LmRetrievalParts(PresetParts):
+    """`metrics` of `type: lm_retrieval`."""
+
+    COUNTED = ("contextual_precision", "contextual_recall")
+
+    contextual_precision: ScoredPart = Field(default_factory=ScoredPart)
+    contextual_recall: ScoredPart = Field(default_factory=ScoredPart)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The texts, and what they are compared with."""
+        return GROUND_TRUTH | {"retrieval_context"}
+
+
+class LmRetrievalMetric(PresetMetric):
+    """`type: lm_retrieval`: the retrieved texts by contextual precision and recall, and a rating."""
+
+    PLACE = 13
+
+    type: Annotated[Literal["lm_retrieval"], Role.KIND] = "lm_retrieval"
+    metrics: LmRetrievalParts = Field(default_factory=LmRetrievalParts)
+    include_reason: Flag = True
+    """Whether the judge explains both scores, which is a call more for each."""
+
+    @model_validator(mode="after")
+    def _grades_something(self) -> LmRetrievalMetric:
+        self.metrics.check_counted()
+        return self
+
+    def _calls_of_part(self) -> int:
+        return 1 + self.include_reason
+
+    def evaluator(self, building: Building) -> LMBasedRetrievalEvaluator:
+        """Return what scores."""
+        from holodeck_action.metrics.deepeval.rag import ContextualPrecisionEvaluator, ContextualRecallEvaluator
+
+        evaluators = {PRECISION: ContextualPrecisionEvaluator, RECALL: ContextualRecallEvaluator}
+        parts = {name: getattr(self.metrics, name) for name in self.metrics.counted}
+        members = [
+            Member(
+                name,
+                building.asking(
+                    self.graded_part(part),
+                    evaluators[name],
+                    threshold=part.threshold,
+                    include_reason=self.include_reason,
+                ),
+            )
+            for name, part in parts.items()
+        ]
+        return LMBasedRetrievalEvaluator(self.name or self.type, members, **self.options(building))
+
+
+class LMBasedRetrievalEvaluator(PresetEvaluator):
+    """Contextual precision and recall of DeepEval; `relevancy_rating` in the metadata.
+
+    `good`: both reach their thresholds. `incomplete`: what was found is ranked well, and supports a part of the
+    expected output, but less of it than the threshold of the recall. `bad`: what helps is ranked too low, or nothing of
+    the expected output is supported. A metric that is left out counts as one that reaches its threshold.
+
+    Without any retrieved text the score is 0, and nobody is asked. A text instead of a list of them is one chunk.
+    """
+
+    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        texts = kwargs["retrieval_context"]
+        if not any(str(text).strip() for text in ([texts] if isinstance(texts, str) else texts)):
+            facts = {"relevancy_rating": "bad"}
+            return PresetResult(0.0, False, "nothing was retrieved", self.metric_name, metadata=facts)
+        outcomes = await self._outcomes(kwargs)
+        return self._whole(outcomes, {"relevancy_rating": rating_of(outcomes)})
+
+
+def rating_of(outcomes: list[Outcome]) -> Rating:
+    """Return the rating; see `LMBasedRetrievalEvaluator` for the rule."""
+    found: Mapping[str, EvaluationResult | None] = {outcome.member.name: outcome.result for outcome in outcomes}
+    precision, recall = found.get(PRECISION), found.get(RECALL)
+    if precision is not None and precision.passed is False:
+        return "bad"
+    if recall is None or recall.passed is not False:
+        return "good"
+    return "incomplete" if recall.score else "bad"
