@@ -49,8 +49,6 @@ class CaseFiles:
 
         Args:
             checkout: the suite's folder, in which paths of files start, and what may be read.
-            reader: turns documents into text.
-            downloads: fetches the files of URLs.
         """
         self._checkout = checkout
         self._reader = reader
@@ -235,9 +233,6 @@ def build_files(
     """Build the reader of case files; nothing is read, started or connected yet.
 
     Args:
-        checkout: the suite's folder, and what may be read.
-        file_timeout_s: seconds one conversion may take.
-        download_timeout_s: seconds one download may take.
         cache: folder in which downloads are kept between runs; None keeps none.
         online: False in a replay, which downloads nothing.
         environ: the job's environment; in CI nothing is downloaded from private networks.

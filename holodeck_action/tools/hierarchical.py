@@ -81,10 +81,7 @@ class HierarchicalDocuments(DocumentTools):
         say how many calls that takes; `planned` reads the others, too.
 
         Args:
-            suite: the suite.
             plan: the suite's own model, which writes contexts unless `context_model` is given.
-            environ: the job's environment: keys and addresses.
-            clients: the wire; it is closed by who made it.
 
         Raises:
             TargetError: a source that is not there, settings that contradict each other, no key for a model, or a

@@ -47,9 +47,6 @@ class PromptTools(Toolkit):
             tools: all tools of the suite, in its order; those that are no prompts are passed over.
             checkout: the suite's folder, where the files of templates start, and what may be read.
             plan: the suite's model, asked by prompts that name none.
-            environ: the job's environment, with the keys.
-            clients: the wire.
-            marks: where the tools stand, by name.
 
         Raises:
             TargetError: a template or a schema cannot be used, a model has no key or no address.

@@ -124,11 +124,6 @@ def at_tool(suite: Suite, tool: str, field: str, message: str) -> TargetError:
 def suite_embedder(suite: Suite, environ: Mapping[str, str], clients: Clients) -> Embedder:
     """Return what embeds for the tools of a suite; nothing is asked yet.
 
-    Args:
-        suite: the suite; it has a tool that searches documents.
-        environ: the job's environment: keys and addresses.
-        clients: the wire.
-
     Raises:
         TargetError: tools that want different models, no key, or a package that is missing.
     """
@@ -305,8 +300,6 @@ def notices_of(entry: SearchEntry, suite: Suite, others: Sequence[str]) -> Itera
     """Yield what the reader should know about a tool's database and source.
 
     Args:
-        entry: the tool.
-        suite: its suite.
         others: names of files that are not read.
     """
     database = _database_of(entry, suite)
@@ -327,9 +320,6 @@ def _file_timeout_s(suite: Suite) -> float:
 @contextmanager
 def asked_query(args: dict[str, Any]) -> Iterator[str]:
     """Give the query of a call; what a model finds wrong with the query inside is told to who asked.
-
-    Args:
-        args: the call's arguments.
 
     Raises:
         ToolError: the query is blank (code `bad_arguments`), or a model refused it (the model's code).

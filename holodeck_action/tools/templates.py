@@ -118,11 +118,7 @@ def _request_environment() -> ImmutableSandboxedEnvironment:
 
 
 def lazy_environment(show: Callable[[Any], Any]) -> ImmutableSandboxedEnvironment:
-    """Return an environment of Jinja that computes nothing while it compiles, not even `{{ 9 ** 9 ** 9 }}`.
-
-    Args:
-        show: turns the value of an expression into what is written.
-    """
+    """Return an environment of Jinja that computes nothing while it compiles, not even `{{ 9 ** 9 ** 9 }}`."""
     from jinja2 import StrictUndefined, pass_context
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -176,10 +172,6 @@ class PromptTemplate:
 
     def __init__(self, text: str, parameters: Sequence[str]) -> None:
         """Compile the template.
-
-        Args:
-            text: the template.
-            parameters: names that it may use.
 
         Raises:
             ValueError: it is no template, uses a name there is none of, or what may not end; one clause says which.

@@ -49,7 +49,6 @@ def pdf(path: str, roots: Sequence[str] | None, pages: Sequence[int] | None) -> 
     """Return the text of a PDF file.
 
     Args:
-        path: the file.
         roots: folders in one of which it must lie; None for anywhere.
         pages: which pages, in their order, the first is 1; None for all.
 

@@ -79,8 +79,6 @@ class DocumentReader:
         """Return the text of a document: text files as they are, all others as Markdown.
 
         Args:
-            path: the file.
-            checkout: opens it, here and in the process that converts it.
             pages: pages of a PDF in their order, the first is 1; None for all.
             sheet: sheet of an Excel file; None for all (the first where `cells` is given).
             cells: cells of the sheet, such as `A1:C10`; None for all.
