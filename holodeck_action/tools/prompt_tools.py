@@ -49,7 +49,8 @@ class PromptTools(Toolkit):
             plan: the suite's model, asked by prompts that name none.
 
         Raises:
-            TargetError: a template or a schema cannot be used, a model has no key or no address.
+            TargetError: a template or a schema cannot be used.
+            ModelConfigError: a model has no key or no address.
         """
         self._clients = clients
         self._computing = Computing(environ)
@@ -63,7 +64,9 @@ class PromptTools(Toolkit):
             schema = _schema(entry, where)
             text = template_text(entry, checkout)
             template = _template(entry, text, [*schema.get("properties", {})], where)
-            own = plan if entry.model is None else _plan(entry, environ, where)
+            own = plan
+            if entry.model is not None:
+                own = resolve_model(entry.model, environ, where=f"tools.{entry.name}.model")
             self._found.append((entry, text, schema, own))
             notices += [
                 f"tools.{entry.name}: its template does not use the parameter {name}" for name in template.unused
@@ -164,11 +167,3 @@ def _schema(entry: PromptEntry, where: str) -> dict[str, Any]:
     except ValueError as error:
         raise TargetError(f"{where}.parameters: {error}") from None
     return schema
-
-
-def _plan(entry: PromptEntry, environ: Mapping[str, str], where: str) -> ModelPlan:
-    assert entry.model is not None
-    try:
-        return resolve_model(entry.model, environ, where=f"tools.{entry.name}.model")
-    except ModelConfigError as error:
-        raise TargetError(str(error)) from error

@@ -16,7 +16,7 @@ from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.embeddings import Embedder, resolve_embedding
 from holodeck_action.llm.errors import ModelCallError
-from holodeck_action.llm.providers import ModelConfigError, ModelPlan
+from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import Database, HierarchicalDocumentTool, VectorstoreTool
@@ -125,7 +125,8 @@ def suite_embedder(suite: Suite, environ: Mapping[str, str], clients: Clients) -
     """Return what embeds for the tools of a suite; nothing is asked yet.
 
     Raises:
-        TargetError: tools that want different models, no key, or a package that is missing.
+        TargetError: tools that want different models, or a package that is missing.
+        ModelConfigError: no key.
     """
     if importlib.util.find_spec("numpy") is None:
         raise TargetError(
@@ -134,13 +135,8 @@ def suite_embedder(suite: Suite, environ: Mapping[str, str], clients: Clients) -
         )
     name, model = _common(suite, "embedding_model")
     sized, dimensions = _common(suite, "embedding_dimensions")
-    try:
-        plan = resolve_embedding(
-            suite.agent, environ, model=model, dimensions=dimensions, where=f"tools.{sized or name or '*'}"
-        )
-    except ModelConfigError as error:
-        raise TargetError(str(error)) from error
-    return Embedder(plan, clients)
+    where = f"tools.{sized or name or '*'}"
+    return Embedder(resolve_embedding(suite.agent, environ, model=model, dimensions=dimensions, where=where), clients)
 
 
 def _common(suite: Suite, field: str) -> tuple[str | None, Any]:

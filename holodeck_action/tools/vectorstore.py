@@ -80,8 +80,8 @@ class VectorStores(DocumentTools):
         """Check what can be checked without reading; nothing is embedded yet.
 
         Raises:
-            TargetError: a source that is not there, settings that contradict each other, no key for the embedding
-                model, or a package that is missing.
+            TargetError: a source that is not there, settings that contradict each other, or a package that is missing.
+            ModelConfigError: no key for the embedding model.
         """
         embedder = suite_embedder(suite, environ, clients)
         super().__init__(suite, environ)

@@ -27,7 +27,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.targets import parse_target
 from holodeck_action.suite.values import Turn
-from holodeck_action.targets.case_files import build_files
+from holodeck_action.targets.case_files import CaseFiles
 from holodeck_action.text.redaction import Redactor
 from tests.agents.attachments.site import Site, in_turn, page
 from tests.agents.documents.made import PNG, endless_pdf, excel, pdf, powerpoint, word
@@ -463,7 +463,7 @@ def trial_of(folder: Path, files: list[dict[str, Any]], scorer: Broken, *, gives
     [case] = load_suite(folder / "agent.yaml", environ={}, home=None, metrics=built_in()).cases
 
     async def run() -> TurnRecord:
-        read = build_files(
+        read = CaseFiles(
             Checkout.of(folder, folder),
             file_timeout_s=20,
             download_timeout_s=20,
@@ -559,7 +559,7 @@ def test_an_image_that_is_too_large(tmp_path: Path) -> None:
     [loaded] = load_suite(tmp_path / "agent.yaml", environ={}, home=None, metrics=built_in()).cases
 
     async def run() -> None:
-        read = build_files(
+        read = CaseFiles(
             Checkout.of(tmp_path, tmp_path), file_timeout_s=9, download_timeout_s=9, cache=None, online=True, environ={}
         )
         try:
