@@ -115,7 +115,8 @@ def _linked(names: typing.Iterable[str]) -> str:
 
 def _row(name: str, field: Schema, schema: Schema) -> str:
     default = "*required*" if name in schema.get("required", ()) else _default(field)
-    return _cells(f"`{name}`", _type(field), default, field.get("description", ""), _example(field))
+    meaning = field.get("description") or ("Says of which kind the entry is." if "const" in field else "")
+    return _cells(f"`{name}`", _type(field), default, meaning, _example(field))
 
 
 def _cells(*cells: str) -> str:

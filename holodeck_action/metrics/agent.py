@@ -21,10 +21,10 @@ TOOL_CORRECTNESS, TRAJECTORY = "deepeval_tool_correctness", "langchain_agent_tra
 
 
 class ToolPart(ToolCallComparison):
-    """`tool_correctness` of `type: agent`: as `type: deepeval_tool_correctness`."""
+    """`tool_correctness` of `agent`: as `type: deepeval_tool_correctness`."""
 
     enabled: Flag = True
-    """False: tool calls are not looked at."""
+    """False: tool calls are not graded."""
 
     def metric(self) -> DeepEvalToolCorrectnessMetric:
         """Return the metric of these settings."""
@@ -32,13 +32,14 @@ class ToolPart(ToolCallComparison):
 
 
 class GenerationPart(FormatModel):
-    """`generation` of `type: agent`: as `type: generation`."""
+    """`generation` of `agent`: as `type: generation`."""
 
     enabled: Flag = True
     """False: the answer is not graded."""
     threshold: UnitInterval | None = None
-    """Lowest passing score of the answer, besides that all its metrics pass."""
+    """Lowest passing score of the generation; none when absent. Example: `0.7`."""
     metrics: GenerationParts = Field(default_factory=GenerationParts)
+    """Settings of its metrics, by name. Example: `{redundancy: {enabled: false}}`."""
 
     @model_validator(mode="after")
     def _grades_something(self) -> GenerationPart:
@@ -47,18 +48,23 @@ class GenerationPart(FormatModel):
 
 
 class TrajectoryPart(PresetPart):
-    """`trajectory_accuracy` of `type: agent`: shown beside the score and no part of it."""
+    """`trajectory_accuracy` of `agent`: reported beside the score."""
 
     enabled: Flag = False
+    """True: the trajectory is judged."""
     threshold: UnitInterval = 0.5
+    """Lowest passing score that is reported."""
 
 
 class AgentParts(FormatModel):
-    """`metrics` of `type: agent`."""
+    """`metrics` of `agent`."""
 
     tool_correctness: ToolPart = Field(default_factory=ToolPart)
+    """The tool calls."""
     generation: GenerationPart = Field(default_factory=GenerationPart)
+    """The answer."""
     trajectory_accuracy: TrajectoryPart = Field(default_factory=TrajectoryPart)
+    """The trajectory. Score and verdict do not depend on it."""
 
 
 class AgentMetric(PresetMetric):
@@ -69,6 +75,7 @@ class AgentMetric(PresetMetric):
 
     type: Annotated[Literal["agent"], Role.KIND] = "agent"
     metrics: AgentParts = Field(default_factory=AgentParts)
+    """Settings of its metrics, by name. Example: `{generation: {threshold: 0.7}}`."""
 
     @model_validator(mode="after")
     def _grades_something(self) -> AgentMetric:

@@ -29,10 +29,12 @@ _PASS_MARK = 0.5
 
 
 class Scale(FormatModel):
-    """The range of a score that is not 0..1."""
+    """`scale` of a code grader."""
 
     min: Number
+    """The lowest score. Example: `1`."""
     max: Number
+    """The highest score. Example: `5`."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Scale:
@@ -42,7 +44,7 @@ class Scale(FormatModel):
 
 
 class CodeMetric(Metric):
-    """`type: code`: a Python callable of the repository."""
+    """`type: code`: a Python function of the repository."""
 
     PLACE = 4
     TOLD_BY = "grader"
@@ -50,12 +52,13 @@ class CodeMetric(Metric):
 
     type: Annotated[Literal["code"], Role.KIND] = "code"
     grader: Annotated[str, Field(pattern=r"^[\w.]+:\w+$"), Role.KIND]
-    """`module.path:callable`, importable from the suite's folder."""
+    """The function, as `module.path:callable`, importable from the suite's folder. Example: `graders:polite`."""
     threshold: Annotated[Number | None, Role.PASS_MARK] = None
+    """Lowest passing score, on the grader's own scale. The middle of the scale when absent. Example: `0.5`."""
     scale: Scale | None = None
-    """Range of the grader's score when it is not 0..1; the score is normalised, the raw one kept."""
+    """The range of the grader's score; 0 to 1 when absent. Example: `{min: 1, max: 5}`."""
     pass_values: Annotated[Annotated[list[NonBlank], Field(min_length=1)] | None, Role.KIND] = None
-    """The passing categories, when the grader's score is a category."""
+    """The passing categories of a grader that returns a text. Example: `[good, excellent]`."""
 
     @model_validator(mode="after")
     def _threshold_within_scale(self) -> CodeMetric:

@@ -20,7 +20,7 @@ from holodeck_action.suite.metric_types import MemberMetric
 
 
 class CompositeMetric(Metric):
-    """`type: composite`: several metrics as one (evaluators §8)."""
+    """`type: composite`: several metrics as one."""
 
     PLACE = 21
     HAS_MEMBERS = True
@@ -28,11 +28,11 @@ class CompositeMetric(Metric):
 
     type: Annotated[Literal["composite"], Role.KIND] = "composite"
     metrics: Annotated[list[MemberMetric], Field(min_length=1)]
-    """The metrics; a composite is none of them. Each keeps its own threshold, model, timeout and retries."""
+    """The metrics; no other composite. Example: `[{type: length, max_words: 200}, {type: refusal}]`."""
     parallel: Flag = True
-    """False: they are evaluated one after the other."""
+    """False: its metrics are graded one after the other."""
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
-    """Lowest passing score of the whole, besides that all metrics with a verdict pass."""
+    """Lowest passing score of the whole. All its metrics must pass as well. Example: `0.8`."""
 
     @model_validator(mode="after")
     def _members_fit(self) -> CompositeMetric:

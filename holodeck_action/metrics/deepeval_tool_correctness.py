@@ -13,22 +13,22 @@ from holodeck_action.suite.metric_base import TOOLS, Metric, Role
 
 
 class ToolCallComparison(FormatModel):
-    """How DeepEval compares the tool calls made with the expected ones (evaluators §6)."""
+    """How DeepEval compares tool calls."""
 
     threshold: Annotated[UnitInterval, Role.PASS_MARK] = 0.5
-    """Lowest passing score."""
+    """Lowest passing score; 0.5 when absent. Example: `0.8`."""
     evaluation_params: list[Literal["input_parameters"]] = Field(default=[])
-    """What is compared besides names."""
+    """`[input_parameters]`: compare arguments, not only names. Example: `[input_parameters]`."""
     should_exact_match: Flag = False
-    """True: 1.0 when the calls are the expected ones, in order, else 0.0."""
+    """1 when the calls are exactly the expected ones, in order, else 0."""
     should_consider_ordering: Flag = False
-    """True: the expected calls count as far as they were made in order."""
+    """Align calls in order, as a longest common subsequence."""
     strict_mode: Flag = False
-    """True: a score below 1 is 0, and the threshold is 1."""
+    """A score below 1 becomes 0, and the threshold is 1."""
 
 
 class DeepEvalToolCorrectnessMetric(ToolCallComparison, Metric):
-    """`type: deepeval_tool_correctness`: the same by DeepEval's own class, which asks no model (evaluators §6)."""
+    """`type: deepeval_tool_correctness`: tool calls by DeepEval's own class, without a model."""
 
     PLACE = 6
     OF_TOOL_CALLS = True

@@ -136,7 +136,7 @@ class FactualAccuracyEvaluator(DimensionEvaluator):
 
 
 class FactualAccuracyMetric(DimensionMetric):
-    """`type: factual_accuracy`: the share of the answer's factual claims that hold."""
+    """`type: factual_accuracy`: the share of the answer's factual claims that are true."""
 
     PLACE = 18
     EVALUATOR = FactualAccuracyEvaluator

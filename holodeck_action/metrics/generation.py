@@ -91,10 +91,10 @@ CRITERIA = (_COMPLETENESS, _GROUNDEDNESS, _REDUNDANCY)
 
 
 class GenerationParts(AnswerParts):
-    """`metrics` of `type: generation`."""
+    """`metrics` of `generation`."""
 
     refusal: PresetPart = Field(default_factory=PresetPart)
-    """Whether the answer refuses, which is found out first. Disabled, refusals are graded like other answers."""
+    """Who decides whether the answer refuses."""
 
     @property
     def judged(self) -> dict[str, PresetPart]:
@@ -114,6 +114,7 @@ class GenerationMetric(PresetMetric):
 
     type: Annotated[Literal["generation"], Role.KIND] = "generation"
     metrics: GenerationParts = Field(default_factory=GenerationParts)
+    """Settings of its metrics, by name. Example: `{redundancy: {enabled: false}}`."""
 
     @model_validator(mode="after")
     def _grades_something(self) -> GenerationMetric:

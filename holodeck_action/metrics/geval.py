@@ -29,7 +29,7 @@ def check_params(params: list[EvaluationParam]) -> None:
 
 
 class GEvalMetric(JudgedMetric):
-    """`type: geval`: custom criteria graded by a judge model."""
+    """`type: geval`: criteria in your own words, graded by a judge."""
 
     PLACE = 2
     TOLD_BY = "criteria"
@@ -38,12 +38,20 @@ class GEvalMetric(JudgedMetric):
 
     type: Annotated[Literal["geval"], Role.KIND] = "geval"
     name: Annotated[NonBlank, Role.NAME]
+    """The name in reports and gates. Example: `Helpfulness`."""
     criteria: NonBlank
+    """What is graded. Example: `The answer tells the customer what to do next.`."""
     evaluation_steps: list[NonBlank] | None = None
+    """How the judge proceeds. When absent, it writes the steps once per run. Example: `[Look for a step that the
+    customer can take.]`."""
     evaluation_params: list[EvaluationParam] = Field(default=["actual_output"], min_length=1)
+    """What the judge sees; `actual_output` is required. Example: `[actual_output, input]`."""
     strict_mode: Flag = False
+    """The judge answers 1 or 0."""
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
+    """Lowest passing score; 0.5 when absent. Example: `0.7`."""
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
+    """The judge; `evaluations.model` when absent."""
 
     @model_validator(mode="after")
     def _answer_is_graded(self) -> GEvalMetric:

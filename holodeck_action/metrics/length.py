@@ -39,21 +39,29 @@ _SENTENCE_END = re.compile(
 
 
 class LengthMetric(Metric):
-    """`type: length`: characters, words and sentences of the answer against a range (evaluators §11)."""
+    """`type: length`: characters, words and sentences of the answer against a range. At least one bound."""
 
     PLACE = 9
     SCHEMA_RULES = ({"anyOf": [given(name) for name in _BOUNDS]},)
 
     type: Annotated[Literal["length"], Role.KIND] = "length"
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
+    """Lowest passing score. Passes inside all bounds when absent. Example: `0.8`."""
     min_words: Annotated[Integer, Field(ge=0)] | None = None
+    """Fewest words. Example: `10`."""
     max_words: Annotated[Integer, Field(ge=1)] | None = None
+    """Most words. Example: `200`."""
     min_characters: Annotated[Integer, Field(ge=0)] | None = None
+    """Fewest characters. Example: `50`."""
     max_characters: Annotated[Integer, Field(ge=1)] | None = None
+    """Most characters. Example: `1000`."""
     min_sentences: Annotated[Integer, Field(ge=0)] | None = None
+    """Fewest sentences. Example: `1`."""
     max_sentences: Annotated[Integer, Field(ge=1)] | None = None
+    """Most sentences. Example: `5`."""
     optimal_words: Annotated[Integer, Field(ge=1)] | None = None
-    """The best number of words: others inside the bounds score the ratio to it, and pass all the same."""
+    """The best number of words. Others inside the bounds score the ratio to it, and pass when there is no threshold.
+    Example: `60`."""
 
     @model_validator(mode="after")
     def _has_a_range(self) -> LengthMetric:

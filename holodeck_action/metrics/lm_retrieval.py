@@ -18,12 +18,14 @@ PRECISION, RECALL = "contextual_precision", "contextual_recall"
 
 
 class LmRetrievalParts(PresetParts):
-    """`metrics` of `type: lm_retrieval`."""
+    """`metrics` of `lm_retrieval`."""
 
     COUNTED = ("contextual_precision", "contextual_recall")
 
     contextual_precision: ScoredPart = Field(default_factory=ScoredPart)
+    """Whether the useful texts come first."""
     contextual_recall: ScoredPart = Field(default_factory=ScoredPart)
+    """Whether everything that is needed was retrieved."""
 
     @property
     def needs(self) -> frozenset[str]:
@@ -32,14 +34,15 @@ class LmRetrievalParts(PresetParts):
 
 
 class LmRetrievalMetric(PresetMetric):
-    """`type: lm_retrieval`: the retrieved texts by contextual precision and recall, and a rating."""
+    """`type: lm_retrieval`: the retrieved texts by contextual precision and recall, with a rating."""
 
     PLACE = 13
 
     type: Annotated[Literal["lm_retrieval"], Role.KIND] = "lm_retrieval"
     metrics: LmRetrievalParts = Field(default_factory=LmRetrievalParts)
+    """Settings of its metrics, by name. Example: `{contextual_recall: {threshold: 0.7}}`."""
     include_reason: Flag = True
-    """Whether the judge explains both scores, which is a call more for each."""
+    """Whether the judge explains each score, which is one call each."""
 
     @model_validator(mode="after")
     def _grades_something(self) -> LmRetrievalMetric:

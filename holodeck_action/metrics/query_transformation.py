@@ -70,19 +70,25 @@ CRITERIA = (
 
 
 class ScoreMapping(FormatModel):
-    """`score_mapping`: what each level of a metric's rubric is worth, 0..1; evenly spread when absent."""
+    """`score_mapping` of `query_transformation`: the value of each level of a metric."""
 
     completeness: _Mapping | None = None
+    """Value by level; evenly spread when absent. Example: `{1: 0, 2: 0.2, 3: 1}`."""
     groundedness: _Mapping | None = None
+    """Value by level; evenly spread when absent. Example: `{1: 0, 2: 0.5, 3: 1}`."""
     redundancy: _Mapping | None = None
+    """Value by level; evenly spread when absent. Example: `{1: 0, 2: 0.5, 3: 1}`."""
 
 
 class ScoreWeights(FormatModel):
-    """`score_weights`: the share of each metric in the score of the whole."""
+    """`score_weights` of `query_transformation`: the share of each metric in the score."""
 
     completeness: _Weight = 1.0
+    """The weight of completeness. Example: `2`."""
     groundedness: _Weight = 1.0
+    """The weight of groundedness. Example: `2`."""
     redundancy: _Weight = 1.0
+    """The weight of redundancy. Example: `0.5`."""
 
 
 class QueryTransformationMetric(PresetMetric):
@@ -92,8 +98,11 @@ class QueryTransformationMetric(PresetMetric):
 
     type: Annotated[Literal["query_transformation"], Role.KIND] = "query_transformation"
     metrics: AnswerParts = Field(default_factory=AnswerParts)
+    """Settings of its metrics, by name. Example: `{redundancy: {enabled: false}}`."""
     score_mapping: ScoreMapping = Field(default_factory=ScoreMapping)
+    """The value of each level of a metric."""
     score_weights: ScoreWeights = Field(default_factory=ScoreWeights)
+    """The share of each metric in the score."""
 
     @model_validator(mode="after")
     def _grades_something(self) -> QueryTransformationMetric:

@@ -34,7 +34,7 @@ _CALLS: dict[RagName, int] = {
 
 
 class RagMetric(JudgedMetric):
-    """`type: rag`: a retrieval-augmented-generation metric graded by a judge model."""
+    """`type: rag`: an answer and the retrieved texts, graded by a judge."""
 
     PLACE = 3
     TOLD_BY = "metric_type"
@@ -42,9 +42,13 @@ class RagMetric(JudgedMetric):
 
     type: Annotated[Literal["rag"], Role.KIND] = "rag"
     metric_type: Annotated[RagName, Role.KIND]
+    """What is graded. Example: `faithfulness`."""
     threshold: Annotated[UnitInterval, Role.PASS_MARK] = 0.5
+    """Lowest passing score; 0.5 when absent. Example: `0.8`."""
     include_reason: Flag = True
+    """Whether the judge explains the score, which is one call."""
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
+    """The judge; `evaluations.model` when absent."""
 
     @property
     def needs(self) -> frozenset[str]:

@@ -41,14 +41,16 @@ Answer with a JSON object of two fields: "reason", one sentence that names what 
 
 
 class RefusalMetric(JudgedMetric):
-    """`type: refusal`: whether the answer refuses exactly if it should."""
+    """`type: refusal`: whether the answer refuses exactly when it should."""
 
     PLACE = 15
 
     type: Annotated[Literal["refusal"], Role.KIND] = "refusal"
     expect: Expected = "answer"
-    """`as_expected_output`: the answer should refuse exactly if the expected output does."""
+    """`answer`: it should not refuse; `refusal`: it should; `as_expected_output`: it should if the expected output
+    does."""
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
+    """The judge; `evaluations.model` when absent."""
 
     @property
     def needs(self) -> frozenset[str]:

@@ -59,7 +59,7 @@ class RelevanceEvaluator(DimensionEvaluator):
 
 
 class RelevanceMetric(DimensionMetric):
-    """`type: relevance`: how well the answer fits the request; not Azure AI's, which is a `standard` metric."""
+    """`type: relevance`: how well the answer fits the request. Not Azure AI's metric, which is `type: standard`."""
 
     PLACE = 20
     EVALUATOR = RelevanceEvaluator

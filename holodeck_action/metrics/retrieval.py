@@ -35,20 +35,22 @@ _LISTED = 50
 
 
 class RetrievalMetric(Metric):
-    """`type: retrieval`: ranking of retrieved chunks against `ground_truth_chunk_ids` (evaluators §7)."""
+    """`type: retrieval`: the ranking of retrieved chunks against `ground_truth_chunk_ids`."""
 
     PLACE = 8
     OF_CONVERSATION = True
 
     type: Annotated[Literal["retrieval"], Role.KIND] = "retrieval"
     metric: Annotated[RetrievalName, Role.KIND]
+    """What is computed. Example: `ndcg_at_k`."""
     k: Annotated[
         Annotated[Rank, Tag("number")] | Annotated[list[Rank], Field(min_length=1), Tag("list")],
         Discriminator(lambda value: "list" if isinstance(value, list) else "number"),
         Role.KIND,
     ] = 20
-    """Cut-off rank; a list gives one evaluation per rank."""
+    """The cut-off rank, or a list of ranks with one evaluation each. Example: `[3, 10]`."""
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
+    """Lowest passing score; informational when absent. Example: `0.5`."""
 
     @property
     def needs(self) -> frozenset[str]:

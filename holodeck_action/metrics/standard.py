@@ -76,25 +76,36 @@ class StandardMetric(JudgedMetric):
 
     type: Annotated[Literal["standard"], Role.KIND] = "standard"
     metric: Annotated[StandardName, Role.KIND]
+    """What is computed. Example: `rouge`."""
     threshold: Annotated[Annotated[Number, Field(ge=0.0)] | None, Role.PASS_MARK] = None
-    """Lowest passing score, 0..1, or 0..scale when `scale` is given."""
+    """Lowest passing score, from 0 to `scale`. `equality` and `numeric` pass at 1 when absent, the others are
+    informational. Example: `0.5`."""
     scale: Annotated[Annotated[Integer, Field(gt=0)] | None, Role.SCALE] = None
-    """Upper end of the scale on which `threshold` is written; the score itself stays 0..1."""
+    """The threshold is written from 0 to this number; the score stays 0 to 1. Example: `5`."""
     custom_prompt: NonBlank | None = None
+    """Of an Azure AI metric: the prompt, instead of the package's. Example: `Grade {{response}} from 1 to 5.`."""
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
+    """Of an Azure AI metric: the judge, of provider `azure_openai`."""
     case_insensitive: Flag = False
+    """Of `equality`: compare case-folded text."""
     strip_whitespace: Flag = False
+    """Of `equality`: replace runs of white space by one space, and trim."""
     strip_punctuation: Flag = False
+    """Of `equality`: delete ASCII punctuation."""
     absolute_tolerance: Annotated[Number, Field(ge=0.0)] = 1e-6
+    """Of `numeric`: largest difference, inclusive."""
     relative_tolerance: Annotated[Number, Field(ge=0.0)] = 0.0
+    """Of `numeric`: largest difference as a share of the expected number, inclusive."""
     accept_percent: Flag = False
+    """Of `numeric`: a number that ends in `%` is divided by 100."""
     accept_thousands_separators: Flag = False
+    """Of `numeric`: delete comma, underscore and narrow spaces."""
     response_path: Annotated[str, Field(pattern=RESPONSE_PATH)] | None = None
-    """The part of a JSON answer that is compared: keys joined by dots, list positions in brackets."""
+    """Compare this part of a JSON answer. Example: `result.items[0].total`."""
     variant: Literal["rouge1", "rouge2", "rougeL"] = "rougeL"
-    """Which ROUGE F-measure is the score; all three are recorded."""
+    """Of `rouge`: which of the three F-measures is the score."""
     use_stemmer: Flag = False
-    """Porter stemmer for ROUGE."""
+    """Of `rouge`: use the Porter stemmer."""
 
     @model_validator(mode="after")
     def _threshold_within_scale(self) -> StandardMetric:

@@ -79,15 +79,19 @@ CRITERIA = (
 
 
 class SummarizationParts(PresetParts):
-    """`metrics` of `type: summarization`."""
+    """`metrics` of `summarization`."""
 
     COUNTED = ("coherence", "consistency", "fluency", "relevance")
     COMPARES = False
 
     coherence: CriterionPart = Field(default_factory=CriterionPart)
+    """Whether the summary is well organised."""
     consistency: CriterionPart = Field(default_factory=CriterionPart)
+    """Whether it agrees with the source."""
     fluency: CriterionPart = Field(default_factory=CriterionPart)
+    """How well it is written."""
     relevance: CriterionPart = Field(default_factory=CriterionPart)
+    """Whether it contains what matters."""
 
 
 class SummarizationMetric(PresetMetric):
@@ -97,6 +101,7 @@ class SummarizationMetric(PresetMetric):
 
     type: Annotated[Literal["summarization"], Role.KIND] = "summarization"
     metrics: SummarizationParts = Field(default_factory=SummarizationParts)
+    """Settings of its metrics, by name. Example: `{fluency: {enabled: false}}`."""
 
     @model_validator(mode="after")
     def _grades_something(self) -> SummarizationMetric:

@@ -34,15 +34,18 @@ _LISTED = 50
 
 
 class ToolCorrectnessMetric(Metric):
-    """`type: tool_correctness`: expected against actual tool calls by optimal assignment (evaluators §6)."""
+    """`type: tool_correctness`: expected and actual tool calls, paired as well as possible."""
 
     PLACE = 5
     OF_TOOL_CALLS = True
 
     type: Annotated[Literal["tool_correctness"], Role.KIND] = "tool_correctness"
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
+    """Lowest passing score; informational when absent. Example: `1.0`."""
     args: ArgumentMatching = "subset"
+    """`subset`: listed arguments must match, others are free; `exact`: no others; `ignore`: names only."""
     score: ToolScore = "f1"
+    """Which of the three numbers is the score."""
 
     @property
     def needs(self) -> frozenset[str]:

@@ -160,7 +160,7 @@ class ToxicityEvaluator(DimensionEvaluator):
 
 
 class ToxicityMetric(DimensionMetric):
-    """`type: toxicity`: how harmful the answer's words are; low is good."""
+    """`type: toxicity`: how harmful the answer is. Low is good."""
 
     PLACE = 19
     EVALUATOR = ToxicityEvaluator
@@ -168,7 +168,7 @@ class ToxicityMetric(DimensionMetric):
 
     type: Annotated[Literal["toxicity"], Role.KIND] = "toxicity"
     categories: Annotated[list[ToxicityCategory], Field(min_length=1)] | None = None
-    """Which of the categories are graded; all when absent."""
+    """What is graded. Example: `[harassment, profanity]`."""
 
     def evaluator(self, building: Building) -> BaseEvaluator:
         """Return what scores."""

@@ -23,7 +23,7 @@ TrajectoryMode = Literal["strict", "unordered", "subset", "superset", "lcs_f1"]
 
 
 class TrajectoryMetric(Metric):
-    """`type: trajectory`: the order of tool calls (evaluators §6)."""
+    """`type: trajectory`: the tool calls of the whole conversation against `expected_trajectory`."""
 
     PLACE = 7
     OF_CONVERSATION = True
@@ -31,8 +31,11 @@ class TrajectoryMetric(Metric):
 
     type: Annotated[Literal["trajectory"], Role.KIND] = "trajectory"
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
+    """Lowest passing score. Passes at 1 when absent; `lcs_f1` is then informational. Example: `0.8`."""
     mode: TrajectoryMode = "strict"
+    """Which calls are accepted."""
     args: ArgumentMatching = "subset"
+    """`subset`: listed arguments must match, others are free; `exact`: no others; `ignore`: names only."""
 
     @property
     def needs(self) -> frozenset[str]:

@@ -46,14 +46,16 @@ that does the same work is as good. Both may begin with calls for earlier reques
 
 
 class TrajectoryAccuracyMetric(JudgedMetric):
-    """`type: trajectory_accuracy`: a judge looks at the way to the answer; it asserts with a threshold alone."""
+    """`type: trajectory_accuracy`: a judge looks at the tool calls that led to the answer."""
 
     PLACE = 16
     OF_TOOL_CALLS = True
 
     type: Annotated[Literal["trajectory_accuracy"], Role.KIND] = "trajectory_accuracy"
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
+    """Lowest passing score; informational when absent. Example: `1.0`."""
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
+    """The judge; `evaluations.model` when absent."""
 
     def evaluator(self, building: Building) -> BaseEvaluator:
         """Return what scores."""

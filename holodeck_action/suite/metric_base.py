@@ -80,10 +80,7 @@ class JudgeCalls:
 
 
 class Metric(FormatModel):
-    """What every metric entry has.
-
-    A subclass has its settings as fields, a literal `type`, and the facts that differ from these.
-    """
+    """What every metric has."""
 
     if TYPE_CHECKING:
         # A field of every subclass, after those that it is told by.
@@ -92,13 +89,13 @@ class Metric(FormatModel):
     enabled: Annotated[Flag, Role.HANDLING] = True
     """False: the metric is shown as skipped and asserts nothing."""
     fail_on_error: Annotated[Flag, Role.HANDLING] = False
-    """True: an evaluation that could not be done fails its case; false: it only counts against completeness."""
+    """True: an evaluation that has an error fails its case. False: it counts against completeness."""
     timeout_ms: Annotated[Annotated[Integer, Field(gt=0)] | None, Role.EFFORT] = None
-    """Milliseconds one evaluation may take; 60,000 when absent."""
+    """Milliseconds that one evaluation may take; 60,000 when absent. Example: `120000`."""
     retry_on_failure: Annotated[Annotated[Integer, Field(ge=1, le=3)] | None, Role.EFFORT] = None
-    """How often a transient failure of the evaluation is tried again."""
+    """How often a transient failure is retried, after 2, 4 and 8 seconds; never when absent. Example: `2`."""
     name: Annotated[MaybeText, Role.NAME] = None
-    """The name shown in reports and used by gates; derived from the metric when absent."""
+    """The name in reports and gates; derived from the metric when absent. Example: `wording`."""
 
     PLACE: ClassVar[int] = 100
     """Where messages and schemas list the type: by this number, then by name."""
@@ -284,10 +281,11 @@ class Metric(FormatModel):
 
 
 class JudgedMetric(Metric):
-    """What every metric has that a model may grade."""
+    """What every judged metric has."""
 
     judges: Annotated[Judges | None, Role.JUDGES] = None
-    """A panel of models that grade instead of one; what it leaves out is as the policy file says."""
+    """A panel of judges. Its settings replace those of the policy file, one by one. Example: `{models: [{provider:
+    openai, name: gpt-4o}]}`."""
 
     @model_validator(mode="after")
     def _model_or_panel(self) -> Self:

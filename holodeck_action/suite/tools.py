@@ -41,7 +41,6 @@ class FunctionTool(ToolModel):
     """`type: function`: a Python function of the repository."""
 
     type: Literal["function"]
-    """The kind of tool. Example: `function`."""
     file: NonBlank
     """The Python file, relative to agent.yaml. Example: `tools.py`."""
     function: NonBlank
@@ -97,7 +96,6 @@ class VectorstoreTool(ToolModel):
     """`type: vectorstore`: semantic search over texts or records."""
 
     type: Literal["vectorstore"]
-    """The kind of tool. Example: `vectorstore`."""
     source: NonBlank
     """A file or a folder, relative to agent.yaml. Example: `data/faq.json`."""
     vector_field: TextOrList | None = None
@@ -169,7 +167,6 @@ class HierarchicalDocumentTool(ToolModel):
     """`type: hierarchical_document`: search over the structure of documents."""
 
     type: Literal["hierarchical_document"]
-    """The kind of tool. Example: `hierarchical_document`."""
     source: NonBlank
     """A file or a folder, relative to agent.yaml. Example: `rules/`."""
     chunking_strategy: Literal["structure", "token"] = "structure"
@@ -300,7 +297,6 @@ class PromptTool(ToolModel):
     """`type: prompt`: a template that the model fills in and that a model answers."""
 
     type: Literal["prompt"]
-    """The kind of tool. Example: `prompt`."""
     template: NonBlank | None = None
     """The Jinja template. Example: `"Summarise in {{ words }} words: {{ text }}"`."""
     file: NonBlank | None = None

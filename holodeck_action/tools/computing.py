@@ -26,7 +26,12 @@ class Computing:
     """Calls the functions of `holodeck_action.tools.computations`; used within one event loop."""
 
     def __init__(self, environ: Mapping[str, str], seconds: float = SECONDS) -> None:
-        """Prepare; no process is started yet."""
+        """Prepare; no process is started yet.
+
+        Args:
+            environ: the job's environment.
+            seconds: longest time one computation may take.
+        """
         self._seconds = seconds
         self._pool = limited_pool(environ, size=_PROCESSES)
 
@@ -45,6 +50,7 @@ class Computing:
         """Compute.
 
         Args:
+            function: its name.
             args: its arguments, JSON values; `seconds` is added.
             what: what computes, for messages, such as `target request`.
             code: code of an error that has no other.

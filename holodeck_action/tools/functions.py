@@ -140,8 +140,11 @@ async def load_functions(
 
     Args:
         tools: all tools of the suite, in its order; those that are no functions are passed over.
+        folder: the suite's folder.
         environ: the job's environment; the processes see it without the job's tokens.
         cwd: the processes' working folder, absolute.
+        clock: monotonic seconds.
+        marks: where the tools stand, by name.
         imported: told which files of the checkout they have imported.
 
     Raises:

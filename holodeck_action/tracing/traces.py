@@ -99,7 +99,13 @@ class Asked:
 
 
 def plan_traces(block: Observability | None, name: str, environ: Mapping[str, str]) -> Asked:
-    """Read what was asked for."""
+    """Read what was asked for.
+
+    Args:
+        block: `observability` of the suite.
+        name: the suite's name.
+        environ: the job's environment.
+    """
     if block is None or not block.enabled or environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return Asked(None)
     traces = block.traces or Traces()
@@ -251,6 +257,10 @@ def traced_run(
     """Trace what runs inside, if the suite asks for that; nothing is imported when it does not.
 
     Args:
+        suite: the suite.
+        environ: the job's environment.
+        redactor: masks secrets in spans.
+        stderr: where the console exporter writes.
         flush: how long its end may wait for collectors.
         tell: gets what the reader should know, one sentence each.
     """

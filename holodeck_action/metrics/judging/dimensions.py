@@ -45,15 +45,15 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class DimensionMetric(JudgedMetric):
-    """What they have in common; they assert with a threshold alone."""
+    """What `quality`, `factual_accuracy`, `toxicity` and `relevance` have."""
 
     SCORE_IS_THRESHOLD_FREE = True
     EVALUATOR: ClassVar[type[DimensionEvaluator]]
 
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
-    """Lowest passing score; for toxicity, where low is good, the highest one."""
+    """Lowest passing score, of `toxicity` the highest; informational when absent. Example: `0.7`."""
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
-    """Who grades; `evaluations.model` when absent."""
+    """The judge; `evaluations.model` when absent."""
 
     def evaluator(self, building: Building) -> BaseEvaluator:
         """Return what scores."""

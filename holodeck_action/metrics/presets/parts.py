@@ -61,12 +61,12 @@ class Criterion:
 
 
 class PresetPart(FormatModel):
-    """One metric of a preset."""
+    """A metric of a preset."""
 
     enabled: Flag = True
-    """False: the metric is left out."""
+    """False: it is not graded."""
     model: LLMProvider | None = None
-    """Who grades this metric, alone; the preset's `model` or `judges` when absent."""
+    """The judge, without a panel; the preset's when absent."""
 
     SCORED: ClassVar[bool] = False
     """Whether DeepEval asks the judge."""
@@ -83,28 +83,28 @@ class PresetPart(FormatModel):
 
 
 class ScoredPart(PresetPart):
-    """A metric of a preset whose score is held against a threshold."""
+    """A metric of a preset with a threshold."""
 
     SCORED = True
 
     threshold: UnitInterval = 0.5
-    """Lowest passing score of the metric; the highest one for redundancy, where low is good."""
+    """Lowest passing score; for redundancy the highest."""
 
 
 class CriterionPart(ScoredPart):
-    """A metric of a preset that is G-Eval with criteria, steps and levels of its own; each may be replaced."""
+    """A metric of a preset with criteria, steps and levels, each of which may be replaced."""
 
     SCHEMA_RULES = ({"if": given("evaluation_params"), "then": {"properties": {"evaluation_params": ANSWER_IS_SHOWN}}},)
 
     criteria: NonBlank | None = None
-    """Criteria instead of the built-in ones, whose steps and levels then go with them."""
+    """Your own criteria. The built-in steps and levels then do not apply. Example: `Does the answer name its source?`.
+    """
     evaluation_steps: Annotated[list[NonBlank], Field(min_length=1)] | None = None
-    """Steps instead of the built-in ones; for criteria of one's own the judge writes them when absent."""
+    """Your own steps. Example: `[Look for the source.]`."""
     evaluation_params: Annotated[list[EvaluationParam], Field(min_length=1)] | None = None
-    """What the judge sees, instead of what the built-in metric shows."""
+    """What the judge sees. Example: `[actual_output, expected_output]`."""
     rubric: Annotated[list[NonBlank], Field(min_length=2, max_length=10)] | None = None
-    """What an answer of level 1, 2, … is like, for the lowest level first. Without one, criteria of one's own are
-    graded from 0 to 10."""
+    """A description of an answer of each level, for 2 to 10 levels. Example: `[It names none., It names all.]`."""
 
     @model_validator(mode="after")
     def _answer_is_graded(self) -> CriterionPart:
@@ -170,26 +170,25 @@ class PresetParts(FormatModel):
 
 
 class AnswerParts(PresetParts):
-    """Metrics of an answer or a query that is compared with an expected one."""
+    """`metrics` of `generation` and `query_transformation`."""
 
     COUNTED = ("completeness", "groundedness", "redundancy")
 
     completeness: CriterionPart = Field(default_factory=CriterionPart)
+    """Whether everything that is expected is there."""
     groundedness: CriterionPart = Field(default_factory=CriterionPart)
+    """Whether every statement is supported."""
     redundancy: CriterionPart = Field(default_factory=CriterionPart)
-    """The only one where low is good."""
+    """Whether much repeats itself. Low is good."""
 
 
 class PresetMetric(JudgedMetric):
-    """What every preset has.
-
-    A subclass has its parts as `metrics`.
-    """
+    """What every preset has."""
 
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
-    """Who grades; `evaluations.model` when absent."""
+    """The judge of its metrics without their own; `evaluations.model` when absent."""
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
-    """Lowest passing score of the whole, besides that all its metrics pass."""
+    """Lowest passing score of the whole. All its metrics must pass as well. Example: `0.7`."""
     parallel: Flag = True
     """False: its metrics are graded one after the other."""
 
