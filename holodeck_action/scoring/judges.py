@@ -5,25 +5,19 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Mapping
 
 from holodeck_action.llm.calls import Account
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import Keyless, ModelConfigError, ModelPlan
-from holodeck_action.metrics.azure import library as azure
-from holodeck_action.metrics.deepeval import library as deepeval
-from holodeck_action.metrics.importing import in_background
+from holodeck_action.metrics.judging.libraries import Library, ready
 from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.errors import Problem, SourceMark
 from holodeck_action.suite.metric_base import Metric
 from holodeck_action.suite.panels import Panel, panel_of
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import Suite
-
-_MOMENT_S = 0.05
-"""Seconds after the first turn in which its request leaves; who imports something new later waits for the other."""
 
 
 class Judges:
@@ -41,33 +35,24 @@ class Judges:
         self._environ = environ
         self._clients = clients
         self._models: dict[tuple[Account, str, str | None, str], JudgeModel] = {}
-        self._prepared = False
-        self._importing: Future[None] | None = None
+        self._importing: asyncio.Task[None] | None = None
 
     def prepare(self) -> None:
-        """Begin to import what grades, in a moment: once the agent's first requests have left.
-
-        Until then the agent's own packages are imported, and nobody imports beside that.
-        """
-        if not self._prepared:
-            self._prepared = True
-            asyncio.get_running_loop().call_later(_MOMENT_S, self._begin)
+        """Begin to import what grades, in a process of its own, while the agent is asked."""
+        if self._importing is None:
+            cases = self._suite.cases
+            metrics = [*judged_metrics(cases).values(), *library_metrics(cases).values()]
+            libraries = dict.fromkeys(config.library for config in metrics)
+            self._importing = asyncio.get_running_loop().create_task(_import(libraries))
 
     async def ready(self) -> None:
         """Wait until what grades is imported, before anybody's deadline runs; begin where nobody has.
 
         What cannot be imported is the trouble of who needs it: nothing is raised.
         """
-        importing = self._begin()
-        if not importing.done():
-            await asyncio.wrap_future(importing)
-
-    def _begin(self) -> Future[None]:
-        if self._importing is None:
-            cases = self._suite.cases
-            metrics = [*judged_metrics(cases).values(), *library_metrics(cases).values()]
-            self._importing = in_background(_libraries(metrics))
-        return self._importing
+        self.prepare()
+        assert self._importing is not None
+        await asyncio.wait([self._importing])
 
     def of(self, model: LLMProvider | None) -> JudgeModel:
         """Return the judge of a metric.
@@ -101,15 +86,10 @@ class Judges:
         return judge
 
 
-def _libraries(metrics: Collection[Metric]) -> list[Callable[[], object]]:
-    """Return what imports the libraries that metrics are graded with, each once."""
-    found: list[Callable[[], object]] = []
-    libraries = {config.library for config in metrics}
-    if "deepeval" in libraries:
-        found.append(deepeval.import_for_run)
-    if "azure" in libraries:
-        found.append(azure.package)
-    return found
+async def _import(libraries: Iterable[Library | None]) -> None:
+    for library in libraries:
+        if library is not None:
+            await ready(library)
 
 
 Judged = Mapping[tuple[SourceMark, str], Metric]

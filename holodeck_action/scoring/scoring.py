@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -95,7 +94,6 @@ class TurnScorer:
         self._clock = clock
         self._new_id = new_id
         self._threads = threads or DaemonThreads()
-        self._importing: Future[None] | None = None
         self._planner = Planner(EvaluatorRegistry(pool, judges, reuse))
         for case in suite.cases:
             for turn in case.turns:
@@ -166,13 +164,9 @@ class TurnScorer:
         if self._judges is not None:
             await self._judges.ready()
             return
-        if self._importing is None:
-            from holodeck_action.metrics.deepeval import library
-            from holodeck_action.metrics.importing import in_background
+        from holodeck_action.metrics.judging.libraries import ready
 
-            self._importing = in_background([library.import_for_run])
-        if not self._importing.done():
-            await asyncio.wrap_future(self._importing)
+        await ready("deepeval")
 
     def uses_context(self, turn: Turn) -> bool:
         """Tell whether a metric of the turn looks at the texts of its files."""

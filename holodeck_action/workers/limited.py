@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from holodeck_action.workers.pool import WorkerPool
 
-_WORKER = Path(__file__).with_name("limited_worker.py")
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "SYSTEMROOT", "TMPDIR", "VIRTUAL_ENV")
 """Variables that such a process sees: what an interpreter needs to start, and no secret."""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+MEMORY_BYTES = 1 << 30
+"""Most bytes of memory of its own: what a small file can be made to unpack to has no other bound."""
 
 
 def limited_pool(environ: Mapping[str, str], *, size: int) -> WorkerPool:
@@ -21,5 +25,17 @@ def limited_pool(environ: Mapping[str, str], *, size: int) -> WorkerPool:
         size: most processes at once.
     """
     seen = {name: environ[name] for name in _PASSED_ON if name in environ}
-    folder = _WORKER.parent
-    return WorkerPool(folder, environ={**seen, **_ONE_THREAD}, cwd=folder, size=size, script=_WORKER)
+    folder = Path(__file__).parent
+    return WorkerPool(folder, environ={**seen, **_ONE_THREAD}, cwd=folder, size=size, server=__name__)
+
+
+def serve(connection: int, folder: str) -> None:
+    """Answer inside such a process: nothing of the checkout can be imported there."""
+    import resource
+
+    from holodeck_action.workers.serving import Server
+
+    # Some systems know no such limit; there the deadline alone ends a conversion.
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    Server(connection, folder, os.getcwd()).serve()

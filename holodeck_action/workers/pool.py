@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.errors import UserCodeError
-from holodeck_action.workers.process import WORKER, Imported, Outcome, WorkerProcess
+from holodeck_action.workers.process import USER_CODE, Imported, Outcome, WorkerProcess
 
 IMPORT_TIMEOUT_S = 60.0
 """Seconds that importing the module of a callable may take."""
@@ -36,7 +36,7 @@ class WorkerPool:
         environ: Mapping[str, str],
         cwd: Path,
         size: int,
-        script: Path = WORKER,
+        server: str = USER_CODE,
         imported: Imported = lambda files: None,
     ) -> None:
         """Prepare the pool; no process is started before the first call.
@@ -46,13 +46,13 @@ class WorkerPool:
             environ: the job's environment; the workers see it without the job's tokens.
             cwd: the workers' working folder, absolute, second on their module path.
             size: most workers at once, at least 1.
-            script: what the workers run (see `WorkerProcess`).
+            server: what answers in the workers (see `WorkerProcess`).
             imported: told which files of the checkout they have imported (see `WorkerProcess`).
         """
         self._folder = folder
         self._environ = job_environment(environ)
         self._cwd = cwd
-        self._script = script
+        self._server = server
         self._imported = imported
         self._slots = asyncio.Semaphore(size)
         self._idle: list[WorkerProcess] = []
@@ -134,7 +134,7 @@ class WorkerPool:
                 return worker
             self._end(worker)
         try:
-            worker = WorkerProcess(self._folder, self._environ, self._cwd, self._script, self._imported)
+            worker = WorkerProcess(self._folder, self._environ, self._cwd, self._server, self._imported)
         except OSError as error:
             raise UserCodeError(
                 f"{reference}: no process can be started for it: {error.strerror or error}", "cannot_start"

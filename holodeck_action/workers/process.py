@@ -16,7 +16,7 @@ from typing import Any
 from holodeck_action.workers.errors import UserCodeError
 from holodeck_action.workers.failures import Places
 from holodeck_action.workers.frames import CONNECTION_LOST, HEADER, frame_limit, pack, unpack
-from holodeck_action.workers.processes import OutputTail, ScriptProcess, exit_phrase, open_pipe
+from holodeck_action.workers.processes import OutputTail, ServingProcess, exit_phrase, open_pipe
 
 OUTPUT_KEPT = 64 * 1024
 """Bytes of a call's output that are kept: the last ones."""
@@ -34,9 +34,8 @@ _EXIT_GRACE_S = 1.0
 _KILLED_S = 5.0
 """How long to wait for the system to report the end of a killed process."""
 
-WORKER = Path(__file__).with_name("worker.py")
-"""The script in which user code runs."""
-
+USER_CODE = "holodeck_action.workers.serving"
+"""The module that runs user code in its process."""
 Imported = Callable[[Sequence[str]], None]
 """Takes absolute paths of files; user code may have forged them."""
 
@@ -63,7 +62,7 @@ class WorkerProcess:
         folder: Path,
         environ: Mapping[str, str],
         cwd: Path,
-        script: Path = WORKER,
+        server: str = USER_CODE,
         imported: Imported = lambda files: None,
     ) -> None:
         """Start the process.
@@ -72,7 +71,7 @@ class WorkerProcess:
             folder: the suite's folder, absolute.
             environ: its whole environment.
             cwd: its working folder, absolute.
-            script: what it runs; it takes the arguments of `WORKER` and answers as that does.
+            server: name of the module that answers there, as `USER_CODE` does.
             imported: told of files of the checkout that the process says it has imported, before it gives an answer.
 
         Raises:
@@ -92,7 +91,7 @@ class WorkerProcess:
         self.gone: asyncio.Future[None] = self._loop.create_future()
         with ExitStack() as ours, ExitStack() as theirs:
             self._output, output = open_pipe(ours, theirs)
-            self._process = ScriptProcess(script, folder, environ, current=cwd, output=output)
+            self._process = ServingProcess(server, folder, environ, cwd=cwd, output=output)
             ours.callback(self._process.disconnect)
             self._ours = ours.pop_all()
         self._connection = self._process.connection

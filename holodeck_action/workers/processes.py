@@ -72,7 +72,11 @@ class KillableProcess:
         """Whether the process runs. The system is asked, as the end of a process takes a moment to be noticed."""
         if self._killed or self._popen.returncode is not None:
             return False
-        return os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        try:
+            return os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        except ChildProcessError:
+            # Another thread has just reaped it.
+            return False
 
     def terminate(self) -> None:
         """Ask the process and its group to end."""
@@ -112,32 +116,28 @@ class KillableProcess:
         loop.add_reader(descriptor, noticed)
 
 
-_PACKAGE_FOLDER = Path(__file__).parents[2]
+_SCRIPT = Path(__file__).with_name("worker.py")
 
 
-class ScriptProcess(KillableProcess):
-    """A Python process that runs a script of ours, with a connection to it; it ends when this process ends.
-
-    The script is given the file descriptors of the connection and the lifeline, a folder, and the folder that holds
-    our package.
-    """
+class ServingProcess(KillableProcess):
+    """A Python process in which a module of ours answers over a connection; it ends when this process ends."""
 
     def __init__(
         self,
-        script: Path,
+        server: str,
         folder: Path,
         environ: Mapping[str, str],
         *,
-        current: Path | None = None,
+        cwd: Path,
         output: int = subprocess.DEVNULL,
     ) -> None:
         """Start the process.
 
         Args:
-            script: what it runs.
-            folder: an argument of the script.
+            server: name of the module whose `serve(connection, folder)` answers.
+            folder: its argument.
             environ: its whole environment.
-            current: its working directory; None for the current one.
+            cwd: its working folder.
             output: where it writes its output and error output.
 
         Raises:
@@ -151,11 +151,11 @@ class ScriptProcess(KillableProcess):
             lifeline, _ = open_pipe(theirs, ours)
             super().__init__(
                 [
-                    *(sys.executable, "-P", "-u", str(script)),
-                    *(str(connection.fileno()), str(lifeline), str(folder), str(_PACKAGE_FOLDER)),
+                    *(sys.executable, "-P", "-u", str(_SCRIPT)),
+                    *(str(connection.fileno()), str(lifeline), str(folder), str(_SCRIPT.parents[2]), server),
                 ],
                 environ,
-                folder=current,
+                folder=cwd,
                 stdout=output,
                 stderr=output,
                 pass_fds=(connection.fileno(), lifeline),

@@ -37,6 +37,15 @@ def _file_of(module: object) -> object:
         return None
 
 
+def serve(connection: int, folder: str) -> None:
+    """Answer calls of user code, which finds its own modules and the documented import names."""
+    import holodeck_action.compat  # noqa: F401
+
+    current = os.getcwd()
+    sys.path[:0] = dict.fromkeys((folder, current))
+    Server(connection, folder, current).serve()
+
+
 class Server:
     """Answers one call after the other."""
 

@@ -1,7 +1,7 @@
-"""The process in which user code runs: `WorkerPool` starts this file as a script, feeds it and kills it.
+"""The script of every worker process: it prepares the process, then lets a module of ours answer.
 
-Arguments: file descriptor of the connection, file descriptor of the lifeline, the suite's folder, the folder that
-holds our package.
+Arguments: file descriptor of the connection, file descriptor of the lifeline, a folder, the folder that holds our
+package, and the name of the module whose `serve(connection, folder)` answers until the connection ends.
 """
 
 from __future__ import annotations
@@ -15,19 +15,16 @@ from contextlib import suppress
 
 def main() -> None:
     """Prepare the process and answer until the connection ends."""
-    connection, lifeline, folder, package_folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    connection, lifeline, folder, package_folder, server = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]
     prepare(connection, lifeline)
     # Started as a script, so that no module of the suite can stand in the way of ours.
     if package_folder not in sys.path:
         sys.path.append(package_folder)
-    # Importing it makes the documented import names available.
-    import holodeck_action.compat  # noqa: F401
-    from holodeck_action.workers.serving import Server
+    from importlib import import_module
 
-    current = os.getcwd()
-    sys.path[:0] = dict.fromkeys((folder, current))
+    serve = import_module(server).serve
     del sys.argv[1:]
-    Server(connection, folder, current).serve()
+    serve(connection, folder)
 
 
 def prepare(connection: int, lifeline: int) -> None:

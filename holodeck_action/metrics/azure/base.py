@@ -1,23 +1,27 @@
-"""The base of evaluators that run an evaluator of Azure AI Evaluation (HoloDeck evaluation API, Azure AI metrics)."""
+"""The base of evaluators that run an evaluator of Azure AI Evaluation (HoloDeck evaluation API, Azure AI metrics).
+
+It runs in the process of the libraries: see `measuring`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.judge import JudgeModel
-from holodeck_action.metrics.azure import library
+from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.metrics.azure.config import ModelConfig
-from holodeck_action.metrics.azure.flow import ASKED, HIGHEST, LOWEST, Flow, settings_of
-from holodeck_action.metrics.azure.prompts import library_prompt, suite_prompt, unknown_places
+from holodeck_action.metrics.azure.prompts import unknown_places
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
 from holodeck_action.metrics.errors import EvaluationError, ProviderNotSupportedError
+from holodeck_action.metrics.judging.libraries import LibraryError, evaluated
 from holodeck_action.metrics.judging.own_judge import TRANSIENT, own_judge
 from holodeck_action.metrics.result import check_threshold
 
 SUPPORTED_PROVIDERS = ("azure_openai",)
+LOWEST, HIGHEST = 1, 5
+"""The library's scale."""
 
 
 class FivePointResult(EvaluationResult):
@@ -40,6 +44,7 @@ class AzureAIEvaluator(BaseEvaluator):
         model_config: the deployment that grades; None where a judge was given.
         threshold: lowest passing score, 0..1.
         SEEN: names of the texts that the judge sees.
+        CLASS: the library's class.
     """
 
     METRIC: ClassVar[str] = ""
@@ -85,7 +90,6 @@ class AzureAIEvaluator(BaseEvaluator):
         self.threshold = check_threshold(threshold)
         self._custom_prompt = custom_prompt
         self._judge = judge
-        self._evaluators: dict[bool, Any] = {}
 
     @property
     def metric_name(self) -> str:
@@ -110,46 +114,31 @@ class AzureAIEvaluator(BaseEvaluator):
         inputs = {name: joined(kwargs[name]) for name in self.SEEN if kwargs.get(name) is not None}
         if not inputs["response"].strip():
             return self._result(float(LOWEST), "the answer is empty", {})
-        evaluator = self._evaluator(with_query="query" in inputs)
-        async with self._asked() as judge:
-            token = ASKED.set(judge)
+        request = {
+            "evaluator": self.CLASS,
+            "metric": self.METRIC,
+            "inputs": inputs,
+            "custom_prompt": self._custom_prompt,
+            "seen": self.SEEN,
+        }
+        async with own_judge(self._judge, self._plan) as judge:
             try:
-                found = await evaluator._to_async()(**inputs)
+                found = await evaluated("azure", {**request, "judge": judge.label}, judge)
             except EvaluationError:
                 raise
             except ModelCallError as error:
                 context = {"cause": error.code, **error.context}
                 raise EvaluationError(error.message, code="judge_failed", context=context) from error
             except Exception as error:
-                raise EvaluationError(f"{self.METRIC} failed: {describe(error)}", code="judge_failed") from error
-            finally:
-                ASKED.reset(token)
+                told = str(error) if isinstance(error, LibraryError) else describe(error)
+                raise EvaluationError(f"{self.METRIC} failed: {told}", code="judge_failed") from error
             return self._read(found, judge)
 
-    def _evaluator(self, *, with_query: bool) -> Any:
-        """Return the library's evaluator with our flow; groundedness has another prompt where there is a query."""
-        evaluator = self._evaluators.get(with_query)
-        if evaluator is None:
-            evaluator = library.evaluator(self.CLASS)
-            self._load_prompt(evaluator, with_query=with_query)
-            own = evaluator._flow
-            if self._custom_prompt is None:
-                prompt = library_prompt(own)
-            else:
-                names = [name for name in self.SEEN if with_query or name != "query"]
-                prompt = suite_prompt(self._custom_prompt, names)
-            evaluator._flow = Flow(prompt, settings_of(own))
-            self._evaluators[with_query] = evaluator
-        return evaluator
-
-    def _load_prompt(self, evaluator: Any, *, with_query: bool) -> None:
-        """Have the library's evaluator load the prompt for these inputs."""
-
     def _read(self, found: Mapping[str, Any], judge: JudgeModel) -> EvaluationResult:
-        raw = found.get(self.METRIC)
+        raw = found["score"]
         if not isinstance(raw, int | float) or not LOWEST <= raw <= HIGHEST:
             raise EvaluationError(f"{self.METRIC} gave no score", code="bad_verdict", context={"judge": judge.label})
-        return self._result(float(raw), str(found.get(f"{self.METRIC}_reason") or ""), {"judge": judge.label})
+        return self._result(float(raw), str(found["reason"] or ""), {"judge": judge.label})
 
     def _result(self, raw: float, reason: str, facts: Mapping[str, Any]) -> FivePointResult:
         return FivePointResult(
@@ -161,15 +150,9 @@ class AzureAIEvaluator(BaseEvaluator):
             metadata={self.METRIC: raw, **facts},
         )
 
-    @asynccontextmanager
-    async def _asked(self) -> AsyncIterator[JudgeModel]:
-        """Give the judge; one of our own comes with a wire for this evaluation."""
-        if self._judge is not None:
-            yield self._judge
-            return
+    def _plan(self, environ: Mapping[str, str]) -> ModelPlan:
         assert self.model_config is not None
-        async with own_judge(self.model_config.plan) as judge:
-            yield judge
+        return self.model_config.plan(environ)
 
     def _unsupported(self, provider: str) -> ProviderNotSupportedError:
         return ProviderNotSupportedError(

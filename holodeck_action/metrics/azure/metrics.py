@@ -48,10 +48,6 @@ class GroundednessEvaluator(AzureAIEvaluator):
             context={"parameter": _NO_CONTEXT},
         )
 
-    def _load_prompt(self, evaluator: Any, *, with_query: bool) -> None:
-        if with_query:
-            evaluator._ensure_query_prompty_loaded()
-
 
 class RelevanceEvaluator(AzureAIEvaluator):
     """How well the answer addresses the query, 1 to 5, as 0..1.

@@ -1,10 +1,12 @@
-"""The base of evaluators that run a metric of DeepEval (HoloDeck evaluation API, DeepEval metrics)."""
+"""The base of evaluators that run a metric of DeepEval (HoloDeck evaluation API, DeepEval metrics).
+
+Our own run it in the process of the libraries, as a copy of themselves; those of a program's own in the program.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -13,10 +15,11 @@ from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.deepeval.entities import EvaluationInput
-from holodeck_action.metrics.deepeval.library import import_early, module
-from holodeck_action.metrics.deepeval.model import Problem, deepeval_model
+from holodeck_action.metrics.deepeval.library import module
+from holodeck_action.metrics.deepeval.model import AskedJudge, LocalJudge, Problem, deepeval_model
 from holodeck_action.metrics.deepeval.tracing import evaluation_span, tell_result
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
+from holodeck_action.metrics.judging.libraries import LibraryError, evaluated
 from holodeck_action.metrics.judging.own_judge import TRANSIENT, own_judge
 from holodeck_action.metrics.params import OTHER_NAME, EvalParam, ParamSpec
 from holodeck_action.metrics.result import check_threshold
@@ -28,7 +31,7 @@ from holodeck_action.tracing.spans import Scope
 if TYPE_CHECKING:
     from holodeck_action.suite.agent import Traces
 
-_ASKED: ContextVar[JudgeModel] = ContextVar("_ASKED")
+_ASKED: ContextVar[AskedJudge] = ContextVar("_ASKED")
 """The judge of the evaluation under way."""
 
 _MARKER = "[DEEPEVAL:"
@@ -123,9 +126,13 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
             self._native_model = self._model_config.to_deepeval_model()
         return self._native_model
 
-    @abstractmethod
     def _create_metric(self) -> Any:
         """Return a new metric of DeepEval: metrics hold the state of one evaluation."""
+        raise TypeError("DeepEvalBaseEvaluator is the base of metrics: a subclass implements _create_metric")
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return the arguments that a copy is built with, JSON values; who is asked is not among them."""
+        return {"threshold": self._threshold}
 
     def _problem(self, verdict: Any) -> str | None:
         """Say what is wrong with a verdict beyond its schema, None when nothing is."""
@@ -135,7 +142,7 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         """Return what a measured metric found besides its score."""
         return {}
 
-    async def _prepare(self, metric: Any, test_case: Any) -> None:
+    def _prepare(self, metric: Any, test_case: Any) -> None:
         """Do what has to happen before the metric measures."""
 
     def _settled(self, given: Mapping[str, Any]) -> EvaluationResult | None:
@@ -149,7 +156,10 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
 
     async def evaluate(self, given: EvaluationInput | None = None, /, **kwargs: Any) -> EvaluationResult:
         """Evaluate one item, given as a value or by keyword; see `BaseEvaluator.evaluate`."""
-        import_early()
+        if not self._is_ours:
+            # Its import takes seconds, which are no time of an evaluation. What goes wrong is told where it is needed.
+            with suppress(EvaluationError):
+                module("deepeval.metrics")
         return await super().evaluate(**{**(given.given() if given is not None else {}), **kwargs})
 
     @final
@@ -167,20 +177,65 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         settled = self._settled(kwargs)
         if settled is not None:
             return settled
-        test_case = _test_case(kwargs)
-        async with self._asked() as judge:
-            token = _ASKED.set(judge)
+        case = _fields(kwargs)
+        async with own_judge(self._judge, self._model_config.plan) as judge:
             try:
-                metric = self._create_metric()
-                await self._prepare(metric, test_case)
-                await metric.a_measure(test_case, _show_indicator=False)
+                await self._begin(judge)
+                if self._is_ours:
+                    return await self._evaluated(case, judge)
+                return await self.measured(case, LocalJudge(judge))
             except Exception as error:
                 raise self._failed(_own(error), kwargs) from error
-            finally:
-                _ASKED.reset(token)
-            return self._result(metric, test_case, judge)
 
-    def _result(self, metric: Any, test_case: Any, judge: JudgeModel) -> EvaluationResult:
+    @property
+    def _is_ours(self) -> bool:
+        return type(self).__module__.startswith(f"{__package__}.")
+
+    async def _begin(self, judge: JudgeModel) -> None:
+        """Ask the judge what is asked once for all evaluations."""
+
+    async def _evaluated(self, case: Mapping[str, Any], judge: JudgeModel) -> EvaluationResult:
+        """Evaluate in the process of the libraries."""
+        found = await evaluated("deepeval", {**self._request(judge), "case": case}, judge)
+        steps = found.pop("evaluation_steps")
+        return EvaluationResult(
+            **found,
+            evaluation_steps=None if steps is None else tuple(steps),
+            metric_name=self.metric_name,
+            threshold=self._threshold,
+            polarity=self._polarity,
+        )
+
+    def _request(self, judge: JudgeModel) -> dict[str, Any]:
+        return {"evaluator": type(self).__name__, "arguments": self._arguments(), "judge": judge.label}
+
+    async def measured(self, case: Mapping[str, Any], judge: AskedJudge) -> EvaluationResult:
+        """Evaluate in this process.
+
+        Args:
+            case: fields of DeepEval's test case.
+            judge: who grades.
+
+        Raises:
+            Exception: whatever DeepEval and the judge raise.
+        """
+        test_case = module("deepeval.test_case").LLMTestCase(**case)
+        with self.asking(judge):
+            metric = self._create_metric()
+            self._prepare(metric, test_case)
+            await metric.a_measure(test_case, _show_indicator=False)
+        return self._result(metric, test_case, judge.label)
+
+    @contextmanager
+    def asking(self, judge: AskedJudge) -> Iterator[None]:
+        """Let metrics that are made in the block ask a judge."""
+        token = _ASKED.set(judge)
+        try:
+            yield
+        finally:
+            _ASKED.reset(token)
+
+    def _result(self, metric: Any, test_case: Any, judge: str) -> EvaluationResult:
         score = float(metric.score)
         steps = getattr(metric, "evaluation_steps", None)
         return EvaluationResult(
@@ -190,7 +245,7 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
             threshold=self._threshold,
             polarity=self._polarity,
             evaluation_steps=None if steps is None else tuple(steps),
-            metadata={"judge": judge.label, **self._metadata(metric, test_case)},
+            metadata={"judge": judge, **self._metadata(metric, test_case)},
         )
 
     def _failed(self, error: Exception, given: Mapping[str, Any]) -> EvaluationError:
@@ -204,20 +259,12 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         if isinstance(error, ModelCallError):
             context = {"cause": error.code, **error.context}
             return DeepEvalError(error.message, self.metric_name, error, summary, context=context)
-        return DeepEvalError(describe(error), self.metric_name, error, summary)
-
-    @asynccontextmanager
-    async def _asked(self) -> AsyncIterator[JudgeModel]:
-        """Give the judge; one of our own comes with a wire for this evaluation."""
-        if self._judge is not None:
-            yield self._judge
-            return
-        async with own_judge(self._model_config.plan) as judge:
-            yield judge
+        told = str(error) if isinstance(error, LibraryError) else describe(error)
+        return DeepEvalError(told, self.metric_name, error, summary)
 
 
-def _test_case(given: Mapping[str, Any]) -> Any:
-    """Build DeepEval's test case; a context that is one text becomes a list of it."""
+def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of DeepEval's test case; a context that is one text becomes a list of it."""
     fields: dict[str, Any] = {"input": ""}
     for param in (EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT, EvalParam.EXPECTED_OUTPUT):
         if (value := given.get(param.value, given.get(OTHER_NAME[param].value))) is not None:
@@ -227,7 +274,7 @@ def _test_case(given: Mapping[str, Any]) -> Any:
         if (value := given.get(param.value)) is not None:
             texts = [value] if isinstance(value, str) else list(value)
             fields[param.value] = [_harmless(str(text)) for text in texts]
-    return module("deepeval.test_case").LLMTestCase(**fields)
+    return fields
 
 
 def _own(error: Exception) -> Exception:

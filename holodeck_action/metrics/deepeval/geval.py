@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter
@@ -13,8 +13,10 @@ from holodeck_action.metrics.base import EvaluationResult, RetryConfig
 from holodeck_action.metrics.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.deepeval.entities import GEvalConfig, check_criteria, check_params
-from holodeck_action.metrics.deepeval.library import metrics, module
+from holodeck_action.metrics.deepeval.library import module
+from holodeck_action.metrics.deepeval.model import AskedJudge, LocalJudge
 from holodeck_action.metrics.deepeval.rubric import Level, check_rubric, score_at
+from holodeck_action.metrics.judging.libraries import evaluated
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.results.evaluation import Polarity
 
@@ -128,9 +130,21 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
         if self._steps is None:
             self._steps = tuple(steps)
 
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            **super()._arguments(),
+            "name": self._metric_name,
+            "criteria": self._criteria,
+            "evaluation_params": self._evaluation_params,
+            "evaluation_steps": self._evaluation_steps,
+            "strict_mode": self._strict_mode,
+            "rubric": self._rubric and [asdict(level) for level in self._rubric],
+            "polarity": self._polarity,
+        }
+
     def _create_metric(self) -> Any:
         params = module("deepeval.test_case").SingleTurnParams
-        return metrics().GEval(
+        return module("deepeval.metrics").GEval(
             name=self._metric_name,
             criteria=self._criteria,
             evaluation_steps=None if self._steps is None else list(self._steps),
@@ -148,7 +162,7 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
         rubric = module("deepeval.metrics.g_eval").Rubric
         return [rubric(score_range=(item.level, item.level), expected_outcome=item.outcome) for item in self._rubric]
 
-    def _result(self, metric: Any, test_case: Any, judge: JudgeModel) -> EvaluationResult:
+    def _result(self, metric: Any, test_case: Any, judge: str) -> EvaluationResult:
         if self._rubric is None:
             return super()._result(metric, test_case, judge)
         low, high = metric.score_range
@@ -157,22 +171,30 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
         metric.score = score_at(self._rubric, raw)
         return replace(super()._result(metric, test_case, judge), raw_score=raw)
 
-    async def _prepare(self, metric: Any, test_case: Any) -> None:
+    def _request(self, judge: JudgeModel) -> dict[str, Any]:
+        return {**super()._request(judge), "steps": self._steps}
+
+    async def _begin(self, judge: JudgeModel) -> None:
         """Let the judge write the steps if nobody has; all trials of all cases follow the same ones."""
-        if self._steps is None:
-            async with self._writing:
-                if self._steps is None:
-                    # Nobody's evaluation in particular pays for it.
-                    context = replace(
-                        CALL.get(CallContext("judge", 0, None, Meter())), repeat=0, sample=0, meter=Meter()
-                    )
-                    token = CALL.set(context)
-                    try:
-                        written = await metric._a_generate_evaluation_steps(False)
-                    finally:
-                        CALL.reset(token)
-                    self._steps = tuple(map(str, written))
-        metric.evaluation_steps = list(self._steps)
+        if self._steps is not None:
+            return
+        async with self._writing:
+            if self._steps is None:
+                # Nobody's evaluation in particular pays for it.
+                context = replace(CALL.get(CallContext("judge", 0, None, Meter())), repeat=0, sample=0, meter=Meter())
+                token = CALL.set(context)
+                try:
+                    if self._is_ours:
+                        self._steps = tuple(await evaluated("deepeval", self._request(judge), judge))
+                    else:
+                        self._steps = tuple(await self.write_steps(LocalJudge(judge)))
+                finally:
+                    CALL.reset(token)
+
+    async def write_steps(self, judge: AskedJudge) -> list[str]:
+        """Let a judge write steps, in this process."""
+        with self.asking(judge):
+            return [*map(str, await self._create_metric()._a_generate_evaluation_steps(False))]
 
     def _problem(self, verdict: Any) -> str | None:
         steps = getattr(verdict, "steps", None)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel
 
@@ -32,7 +32,37 @@ Problem = Callable[[BaseModel], str | None]
 """Says what is wrong with a verdict beyond its schema, None when nothing is."""
 
 
-def deepeval_model(judge: JudgeModel, problem: Problem = lambda verdict: None) -> Any:
+class AskedJudge(Protocol):
+    """A judge as the metrics ask it."""
+
+    label: str
+
+    async def ask(self, prompt: str, **options: Any) -> JudgeAnswer:
+        """Ask one question; see `JudgeModel.ask`."""
+        ...
+
+    async def gives_probabilities(self) -> bool:
+        """Tell whether log probabilities can be asked for, as far as is known."""
+        ...
+
+
+class LocalJudge:
+    """A judge that is asked in this process."""
+
+    def __init__(self, judge: JudgeModel) -> None:
+        self._judge = judge
+        self.label = judge.label
+
+    async def ask(self, prompt: str, **options: Any) -> JudgeAnswer:
+        """Ask one question; see `JudgeModel.ask`."""
+        return await self._judge.ask(prompt, **options)
+
+    async def gives_probabilities(self) -> bool:
+        """Tell whether log probabilities can be asked for, as far as is known."""
+        return self._judge.gives_probabilities
+
+
+def deepeval_model(judge: AskedJudge, problem: Problem = lambda verdict: None) -> Any:
     """Return a `DeepEvalBaseLLM` that asks a judge.
 
     An answer that cannot be read is asked for once more, with the reason; then the evaluation fails (code
@@ -55,7 +85,7 @@ def _model_class() -> type[Any]:
     class Judge(base):  # type: ignore[misc]
         """Asks a judge over the wire."""
 
-        def __init__(self, judge: JudgeModel, problem: Problem) -> None:
+        def __init__(self, judge: AskedJudge, problem: Problem) -> None:
             self.judge = judge
             self.problem = problem
             self.weighted: bool | None = None
@@ -77,7 +107,7 @@ def _model_class() -> type[Any]:
                 return await _verdict(self, prompt, schema)
 
         async def a_generate_raw_response(self, prompt: str, top_logprobs: int) -> Any:
-            if not self.judge.gives_probabilities:
+            if not await self.judge.gives_probabilities():
                 self.weighted = False
                 # How DeepEval is told to ask for the score by schema.
                 raise AttributeError("no log probabilities")
@@ -100,14 +130,16 @@ async def _verdict(model: Any, prompt: str, schema: type[BaseModel]) -> BaseMode
     wanted = schema_of(schema)
 
     async def ask(prompt: str) -> JudgeAnswer:
-        return await _judge(model).ask(prompt, schema=wanted, schema_name=schema.__name__)
+        answer: JudgeAnswer = await model.judge.ask(prompt, schema=wanted, schema_name=schema.__name__)
+        return answer
 
     return (await asked_for_verdict(model.judge.label, prompt, ask, _reader(model, schema)))[1]
 
 
 async def _scored(model: Any, prompt: str, top_logprobs: int) -> SimpleNamespace:
     async def ask(prompt: str) -> JudgeAnswer:
-        return await _judge(model).ask(prompt, top_logprobs=top_logprobs)
+        answer: JudgeAnswer = await model.judge.ask(prompt, top_logprobs=top_logprobs)
+        return answer
 
     read = _reader(model, module("deepeval.metrics.g_eval.schema").ReasonScore)
     answer, _ = await asked_for_verdict(model.judge.label, prompt, ask, read)
@@ -116,11 +148,6 @@ async def _scored(model: Any, prompt: str, top_logprobs: int) -> SimpleNamespace
     tokens = [_offered(model, token) if token.token == named else token for token in answer.tokens or ()]
     model.weighted = any(token.token == named and token.alternatives for token in tokens)
     return _completion(told, tokens)
-
-
-def _judge(model: Any) -> JudgeModel:
-    judge: JudgeModel = model.judge
-    return judge
 
 
 def _reader(model: Any, schema: type[BaseModel]) -> Callable[[str], BaseModel]:

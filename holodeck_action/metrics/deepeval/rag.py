@@ -10,7 +10,7 @@ from holodeck_action.metrics.base import EvaluationResult, RetryConfig
 from holodeck_action.metrics.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.deepeval.entities import RAGMetricConfig
-from holodeck_action.metrics.deepeval.library import metrics
+from holodeck_action.metrics.deepeval.library import module
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 
 if TYPE_CHECKING:
@@ -57,12 +57,15 @@ class RagEvaluator(DeepEvalBaseEvaluator):
         """Return the evaluator of a configuration; `options` are the other arguments of the class."""
         return cls(config.model_config, config.threshold, config.include_reason, **options)
 
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "include_reason": self._include_reason, **self._options()}
+
     def _create_metric(self) -> Any:
-        return getattr(metrics(), self.CLASS)(
+        return getattr(module("deepeval.metrics"), self.CLASS)(
             threshold=self._threshold, model=self._model, include_reason=self._include_reason, **self._options()
         )
 
-    async def _prepare(self, metric: Any, test_case: Any) -> None:
+    def _prepare(self, metric: Any, test_case: Any) -> None:
         # DeepEval counts a missing verdict as a good one.
         metric.model.problem = lambda verdict: self._miscounted(metric, test_case, verdict)
 
@@ -89,7 +92,7 @@ class RagEvaluator(DeepEvalBaseEvaluator):
     def _nothing(self, reason: str) -> EvaluationResult:
         return EvaluationResult(score=0.0, reasoning=reason, metric_name=self.metric_name, threshold=self._threshold)
 
-    def _result(self, metric: Any, test_case: Any, judge: JudgeModel) -> EvaluationResult:
+    def _result(self, metric: Any, test_case: Any, judge: str) -> EvaluationResult:
         if not metric.reason:
             metric.reason = self._arithmetic(self._metadata(metric, test_case), float(metric.score))
         return super()._result(metric, test_case, judge)
@@ -176,7 +179,7 @@ class FaithfulnessEvaluator(RagEvaluator):
     def _items(self, metric: Any, test_case: Any) -> int | None:
         return len(metric.claims)
 
-    def _result(self, metric: Any, test_case: Any, judge: JudgeModel) -> EvaluationResult:
+    def _result(self, metric: Any, test_case: Any, judge: str) -> EvaluationResult:
         if metric.claims and not _has_text(test_case.retrieval_context):
             # DeepEval counts what nothing contradicts.
             for item in metric.verdicts:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from holodeck_action.metrics.base import DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec, describe
-from holodeck_action.metrics.deepeval.library import import_early, metrics, module
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
+from holodeck_action.metrics.judging.libraries import LibraryError, computed, ready
 from holodeck_action.metrics.options import one_of
 from holodeck_action.metrics.result import check_threshold
 from holodeck_action.metrics.tool_correctness import expected_calls
@@ -87,7 +85,7 @@ class DeepEvalToolCorrectnessEvaluator(DeterministicEvaluator):
 
     async def evaluate(self, **kwargs: Any) -> EvaluationResult:
         """Evaluate one item; see `BaseEvaluator.evaluate`."""
-        import_early()
+        await ready("deepeval")
         return await super().evaluate(**kwargs)
 
     def compute(self, **kwargs: Any) -> EvaluationResult:
@@ -115,38 +113,32 @@ class DeepEvalToolCorrectnessEvaluator(DeterministicEvaluator):
             for entry in entries:
                 if (problem := not_literal(entry)) is not None:
                     raise EvaluationError(f"{shown_entry(entry, once=True)}: {problem}", code="invalid_input")
-        deepeval = metrics()
         try:
-            metric = self._metric(deepeval)
-            metric.measure(
-                module("deepeval.test_case").LLMTestCase(
-                    input="",
-                    tools_called=[_call(call.name, call.args, shown_call(call)) for call in calls],
-                    expected_tools=[_expected(entry) for entry in entries for _ in range(entry.count)],
-                ),
-                _show_indicator=False,
+            found = computed(
+                "deepeval",
+                {
+                    "calls": [_call(call.name, call.args, shown_call(call)) for call in calls],
+                    "expected": [_expected(entry) for entry in entries for _ in range(entry.count)],
+                    "options": {
+                        "threshold": self.threshold,
+                        "strict_mode": self.strict_mode,
+                        "should_exact_match": self.should_exact_match,
+                        "should_consider_ordering": self.should_consider_ordering,
+                    },
+                    "evaluation_params": self.evaluation_params,
+                },
             )
-            score = float(metric.score)
+        except EvaluationError:
+            raise
         except Exception as error:
-            raise DeepEvalError(describe(error), self.metric_name, error) from error
+            told = str(error) if isinstance(error, LibraryError) else describe(error)
+            raise DeepEvalError(told, self.metric_name, error) from error
         return EvaluationResult(
-            score=score,
-            reasoning=_reason(metric.reason),
+            score=found["score"],
+            reasoning=_reason(found["reason"]),
             metric_name=self.metric_name,
             threshold=self.threshold,
             metadata={"expected_calls": total, "calls": len(calls)},
-        )
-
-    def _metric(self, deepeval: Any) -> Any:
-        params: Any = module("deepeval.test_case").ToolCallParams
-        return deepeval.ToolCorrectnessMetric(
-            threshold=self.threshold,
-            evaluation_params=[params(name) for name in self.evaluation_params],
-            model=_nobody()(),
-            async_mode=False,
-            strict_mode=self.strict_mode,
-            should_exact_match=self.should_exact_match,
-            should_consider_ordering=self.should_consider_ordering,
         )
 
 
@@ -158,94 +150,22 @@ def _reason(text: str) -> str:
     return shown_text(told, _LONGEST_REASON)
 
 
-class _Name(str):
-    """A text with the same hash in every process: DeepEval lists names in the order of a set."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        return _digest(str(self))
-
-
-def _expected(entry: ExpectedTool) -> Any:
+def _expected(entry: ExpectedTool) -> dict[str, Any]:
     # Without all of them it would be a call with other arguments.
     literal = not_literal(entry) is None
     args = {name: matcher.value for name, matcher in (entry.args or {}).items()} if literal else None
     return _call(entry.name, args, shown_entry(entry, once=True))
 
 
-def _call(name: str, args: Mapping[str, Any] | None, shown: str) -> Any:
-    """Build a call as DeepEval has it; its results are left out, since none are expected."""
-    plain = None if args is None else _plain(args)
-    call = _call_class()(name=name, input_parameters=plain)
-    # Assigned, since a validated text is a plain one.
-    call.name = _Name(name)
-    call._digest = _digest(f"{name!r} {_token(plain or {})}")
-    call._shown = shown
-    return call
-
-
-@cache
-def _call_class() -> type[Any]:
-    base: Any = module("deepeval.test_case").ToolCall
-
-    class Call(base):  # type: ignore[misc]
-        """A tool call that reasons show on one line and list in the same order in every process."""
-
-        _digest: int = 0
-        _shown: str = ""
-
-        def __hash__(self) -> int:
-            return self._digest
-
-        def __repr__(self) -> str:
-            return self._shown
-
-    return Call
-
-
-@cache
-def _nobody() -> type[Any]:
-    base: Any = module("deepeval.models").DeepEvalBaseLLM
-
-    class Nobody(base):  # type: ignore[misc]
-        """A model that is never asked: without one DeepEval looks for the key of its own."""
-
-        def load_model(self) -> Any:
-            return self
-
-        def get_model_name(self) -> str:
-            return "no model"
-
-        def generate(self, prompt: str, schema: Any = None) -> Any:
-            raise EvaluationError("tool correctness asks no model", code="judge_failed")
-
-        async def a_generate(self, prompt: str, schema: Any = None) -> Any:
-            return self.generate(prompt, schema)
-
-    return Nobody
+def _call(name: str, args: Mapping[str, Any] | None, shown: str) -> dict[str, Any]:
+    """Return a call as `measure_tools` takes it; its results are left out, since none are expected."""
+    return {"name": name, "args": None if args is None else _plain(args), "shown": shown}
 
 
 def _plain(value: Any) -> Any:
-    """Return a JSON value of dicts and lists alone: DeepEval looks into nothing else."""
+    """Return a value as JSON holds it; what JSON does not hold is compared as it is written in Python."""
     if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name if isinstance(name, str) else f"\0{name!r}": _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return value
-
-
-def _token(value: Any) -> str:
-    """Return a text that is the same for values that Python holds to be equal."""
-    if isinstance(value, dict):
-        return "{" + ",".join(sorted(f"{name!r}:{_token(item)}" for name, item in value.items())) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(_token, value)) + "]"
-    if isinstance(value, int | float):
-        # 1, 1.0 and True are equal; that of a number is the same in every process, but not that of NaN.
-        return "nan" if value != value else str(hash(value))
-    return repr(value)
-
-
-def _digest(text: str) -> int:
-    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+    return value if isinstance(value, str | int | float | None) else f"\0{value!r}"

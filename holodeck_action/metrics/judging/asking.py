@@ -74,13 +74,11 @@ class AskingEvaluator(BaseEvaluator):
 
     @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        if self._judge is not None:
-            return await self._asked(self._judge, kwargs)
         from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
         from holodeck_action.metrics.judging.own_judge import own_judge
 
         config = self._model_config or DeepEvalModelConfig()
-        async with own_judge(config.plan) as judge:
+        async with own_judge(self._judge, config.plan) as judge:
             return await self._asked(judge, kwargs)
 
     async def _asked(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:

@@ -16,17 +16,23 @@ TRANSIENT = frozenset(("rate_limited", "overloaded", "server_error", "timeout", 
 
 
 @asynccontextmanager
-async def own_judge(planned: Callable[[Mapping[str, str]], ModelPlan]) -> AsyncIterator[JudgeModel]:
-    """Give a judge, and close its connections at the end.
+async def own_judge(
+    given: JudgeModel | None, planned: Callable[[Mapping[str, str]], ModelPlan]
+) -> AsyncIterator[JudgeModel]:
+    """Give the judge of an evaluation; where none is given, one with a wire for this evaluation.
 
-    A failed call is not tried again on its wire: the evaluator's own `retry_config` decides.
+    A failed call is not tried again on that wire: the evaluator's own `retry_config` decides.
 
     Args:
-        planned: decides how the model is reached, from the environment.
+        given: a judge on a wire that somebody else holds.
+        planned: decides how another one is reached, from the environment.
 
     Raises:
         EvaluationError: the model cannot be used as it is configured (code `no_judge`).
     """
+    if given is not None:
+        yield given
+        return
     try:
         plan = planned(os.environ)
     except ModelConfigError as error:

@@ -16,6 +16,7 @@ from holodeck_action.results.record import Record
 from tests.cli.project import Finished, Project
 from tests.evaluators.judged.azure_judge import KEY, judging, verdict
 from tests.evaluators.judged.native_azure import score_of
+from tests.evaluators.judged.test_isolation import Imports
 from tests.llm.models import Answer, FakeModels, Fault, Request
 
 TESTED = "agent"
@@ -281,11 +282,13 @@ TELL = (
 
 
 @pytest.mark.parametrize(
-    ("kind", "needed", "other"), [("azure", "azure.ai", "deepeval"), ("geval", "deepeval", "azure.ai")]
+    ("kind", "needed", "other"),
+    [("azure", "azure.ai.evaluation", "deepeval"), ("geval", "deepeval", "azure.ai.evaluation")],
 )
 def test_only_the_library_that_judges_is_imported(
-    project: Project, models: FakeModels, kind: str, needed: str, other: str
+    project: Project, models: FakeModels, kind: str, needed: str, other: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    imports = Imports(tmp_path_factory.mktemp("imports"))
     models.answer(lambda request: Answer(verdict(4)) if request.model == "judge" else "An answer.")
     steps = {"criteria": "Is it good?", "evaluation_steps": ["Look at it."], "name": "quality", "type": "geval"}
     suite(project, models, [steps if kind == "geval" else standard("relevance", threshold=0.5)])
@@ -293,13 +296,13 @@ def test_only_the_library_that_judges_is_imported(
     ended = subprocess.run(
         [sys.executable, "-c", TELL, "run"],
         cwd=project.folder,
-        env=project.environ(MODULES=str(file), AZURE_OPENAI_API_KEY=KEY),
+        env=project.environ(MODULES=str(file), AZURE_OPENAI_API_KEY=KEY, **imports.environ),
         capture_output=True,
         text=True,
         timeout=100,
     )
     assert ended.returncode in (0, 1), ended.stderr
     modules = json.loads(file.read_text())
-    assert needed in modules
-    assert other not in modules
-    assert not any(name.startswith("promptflow") for name in modules)
+    assert {needed, other}.isdisjoint(modules)
+    assert needed in imports.seen()
+    assert other not in imports.seen()

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from holodeck_action.llm.judge import JudgeModel, judge_plan
-from holodeck_action.metrics.azure import library
 from holodeck_action.metrics.azure.base import AzureAIEvaluator, FivePointResult
 from holodeck_action.metrics.azure.config import ModelConfig
 from holodeck_action.metrics.azure.metrics import EVALUATORS, GroundednessEvaluator
@@ -196,7 +195,7 @@ def test_a_refusal_is_an_error(models: FakeModels) -> None:
 
 
 def test_a_slow_judge_meets_the_time_limit(models: FakeModels) -> None:
-    library.package()  # Its import takes longer than this judge may.
+    # The import of the library takes longer than this judge may, and is no time of it.
     models.script([Fault(wire="stall")])
     with pytest.raises(TimeoutError, match=r"RelevanceEvaluator took longer than 0\.5 s"):
         evaluated(Relevance(config(models), timeout=0.5), **case(1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from holodeck_action.metrics.tool_correctness import ToolCorrectnessEvaluator
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 from tests.cli.project import Project, evaluations
-from tests.evaluators.judged.test_isolation import ROOT, WATCH, done
+from tests.evaluators.judged.test_isolation import HARMLESS, ROOT, Watch
 from tests.suite.folders import HEAD, complaints, load
 from tests.tools.calls import call, expect, fuzzy, pattern
 
@@ -192,13 +193,10 @@ def recorded(project: Project) -> Project:
 
 def test_a_run_needs_neither_model_nor_key_nor_network(recorded: Project, tmp_path_factory: Any) -> None:
     # The same call twice: what is expected happens, in DeepEval's numbers by order too.
-    folder: Path = tmp_path_factory.mktemp("watch")
-    (folder / "sitecustomize.py").write_text(WATCH)
-    kept = folder / "kept.jsonl"
+    watch = Watch(tmp_path_factory.mktemp("watch"))
     temporary = recorded.folder / "temporary"
     temporary.mkdir()
-    watched = {"PYTHONPATH": f"{folder}:{ROOT}", "WATCHED_IN": str(kept), "PYTHONDONTWRITEBYTECODE": "1"}
-    finished, record = recorded.evaluate(**watched, TMPDIR=str(temporary), OPENAI_API_KEY="")
+    finished, record = recorded.evaluate(**watch.environ, TMPDIR=str(temporary), OPENAI_API_KEY="")
     assert finished.code == 0, finished.stdout + finished.stderr
     right, half = evaluations(record)
     assert (right.evaluator_name, right.status, right.score, right.cost_usd) == (KIND, "completed", 1.0, None)
@@ -215,7 +213,13 @@ def test_a_run_needs_neither_model_nor_key_nor_network(recorded: Project, tmp_pa
     assert dict(right.metadata) == {"expected_calls": 2, "calls": 2}
     assert record.run.model_calls is None
     inside = str(recorded.folder)
-    assert [what for what in done(kept) if what[0] != "write" or not what[1].startswith((inside, "/dev/null"))] == []
+    # Nothing but the process of DeepEval is started.
+    done = [
+        what for what in watch.seen("program") if what[0] != "write" or not what[1].startswith((inside, "/dev/null"))
+    ]
+    assert done == [["process", sys.executable]]
+    done = [what for what in watch.seen("libraries") if not what[1].startswith((*HARMLESS, str(temporary)))]
+    assert {what[0] for what in done} == {"environment"}
 
 
 def test_a_score_below_the_threshold_fails_and_says_why_in_the_same_words_every_time(recorded: Project) -> None:

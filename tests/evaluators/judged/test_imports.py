@@ -261,38 +261,3 @@ def test_metrics_that_are_graded_with_it_are_refused_without_it(
     assert finished.code == 2, finished.stdout + finished.stderr
     assert "needs packages that are not installed (pip install 'holodeck-action[agents,judges]')" in finished.stderr
     assert models.requests == []
-
-
-SHUFFLED = """
-import importlib, random, sys, time
-from holodeck_action.metrics.deepeval import library
-from holodeck_action.metrics.importing import in_background
-
-chance = random.Random(int(sys.argv[1]))
-names = ["openai.types.chat", "anthropic", "pydantic_ai.models.openai", "mcp.client.session", "jinja2.sandbox",
-         "pydantic.networks", "rich.console", "requests", "numpy", "jsonschema", "opentelemetry.sdk.trace"]
-chance.shuffle(names)
-importing = in_background([library.import_for_run])
-for name in names:
-    time.sleep(chance.uniform(0, 0.1))
-    exec(f"import {name}")
-importing.result()
-library.metrics().GEval
-unfinished = [name for name, module in list(sys.modules.items())
-              if getattr(getattr(module, "__spec__", None), "_initializing", False)]
-print(unfinished)
-"""
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_what_a_run_imports_at_any_moment_meets_nothing_unfinished(tmp_path: Path, seed: int) -> None:
-    environ = {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": "/usr/bin"}
-    ended = subprocess.run(
-        [sys.executable, "-c", SHUFFLED, str(seed)],
-        cwd=tmp_path,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "[]\n", "")

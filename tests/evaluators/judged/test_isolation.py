@@ -45,18 +45,19 @@ TRUTH = Truth(
 )
 
 WATCH = '''
-"""Writes down what the interpreter does: connections, files that are opened to be written, folders, processes."""
+"""Writes down what interpreters do: connections, files that are opened to be written, folders, processes."""
 import json
 import os
 import sys
 
-_kept = open(os.environ.pop("WATCHED_IN"), "a", buffering=1)
+_kept = open(os.path.join(os.path.dirname(__file__), "kept.jsonl"), "a", buffering=1)
+_who = "libraries" if any("libraries_serving" in part for part in sys.orig_argv) else "program"
 _busy = False
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND
 
 
 def _tell(*what):
-    _kept.write(json.dumps([str(part) for part in what]) + "\\n")
+    _kept.write(json.dumps([_who, *(str(part) for part in what)]) + "\\n")
 
 
 def _hook(event, arguments):
@@ -82,6 +83,22 @@ def _hook(event, arguments):
 
 
 sys.addaudithook(_hook)
+'''
+
+IMPORTS = '''
+"""Writes down which packages the process of the libraries imports."""
+import os
+import sys
+
+
+class Tell:
+    def find_spec(self, name, path=None, target=None):
+        with open(os.path.join(os.path.dirname(__file__), "imports"), "a") as kept:
+            kept.write(name + "\\n")
+
+
+if any("libraries_serving" in part for part in sys.orig_argv):
+    sys.meta_path.insert(0, Tell())
 '''
 
 
@@ -120,41 +137,66 @@ def graded(project: Project, *arguments: str, **environ: str) -> tuple[Finished,
     return finished, {each.evaluator_name: each.score for each in found}
 
 
+class Watch:
+    """What the processes of a run do, from their start."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "sitecustomize.py").write_text(WATCH)
+        self._kept = folder / "kept.jsonl"
+        self.environ = {"PYTHONPATH": f"{folder}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def seen(self, who: str) -> list[list[str]]:
+        """Return what `program` or `libraries` did, as kind and place."""
+        events = [json.loads(line) for line in self._kept.read_text().splitlines()]
+        return [what for by, *what in events if by == who]
+
+
+class Imports:
+    """What the process of the libraries imports in a run."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "sitecustomize.py").write_text(IMPORTS)
+        self._kept = folder / "imports"
+        self.environ = {"PYTHONPATH": f"{folder}:{ROOT}"}
+
+    def seen(self) -> set[str]:
+        """Return the names of the modules; none where there was no such process."""
+        return set(self._kept.read_text().split()) if self._kept.exists() else set()
+
+
 @pytest.fixture
-def watched(judged: Project, tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, Path, dict[str, str]]:
-    """The suite, the file in which a run's doings are kept, and the environment that keeps them."""
-    folder = tmp_path_factory.mktemp("watch")
-    (folder / "sitecustomize.py").write_text(WATCH)
-    kept = folder / "kept.jsonl"
-    return judged, kept, {"PYTHONPATH": f"{folder}:{ROOT}", "WATCHED_IN": str(kept), "PYTHONDONTWRITEBYTECODE": "1"}
+def watch(tmp_path_factory: pytest.TempPathFactory) -> Watch:
+    return Watch(tmp_path_factory.mktemp("watch"))
 
 
-def done(kept: Path) -> list[list[str]]:
-    return [json.loads(line) for line in kept.read_text().splitlines()]
+HARMLESS = ("/dev/null", "/proc/self/oom_score_adj")
+"""What the process of the libraries may write."""
 
 
 def test_a_judged_run_touches_its_endpoint_and_its_folders_alone(
-    watched: tuple[Project, Path, dict[str, str]], models: FakeModels, tmp_path: Path
+    judged: Project, models: FakeModels, watch: Watch, tmp_path: Path
 ) -> None:
-    project, kept, environ = watched
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    graded(project, "--record", "tape", **environ, TMPDIR=str(temporary))
+    graded(judged, "--record", "tape", **watch.environ, TMPDIR=str(temporary))
     host, port = urlsplit(models.openai_url).hostname, urlsplit(models.openai_url).port
-    seen = done(kept)
+    seen = watch.seen("program")
     assert {what[1] for what in seen if what[0] == "connect"} == {str((host, port))}
     assert {what[1] for what in seen if what[0] == "resolve"} <= {str(host)}
-    mine = [str(project.folder / name) for name in ("out", "tape")] + [str(temporary), "/dev/null"]
-    assert [what[1] for what in seen if what[0] == "write" and not what[1].startswith(tuple(mine))] == []
+    mine = (*(str(judged.folder / name) for name in ("out", "tape")), str(temporary), "/dev/null")
+    assert [what[1] for what in seen if what[0] == "write" and not what[1].startswith(mine)] == []
     # Python's own module `platform` asks for the name of the processor, for a header of the client.
-    assert [what for what in seen if what[0] in ("process", "environment") and what != ["process", "uname"]] == []
-    assert {path.name for path in project.folder.iterdir()} <= {"agent.yaml", "out", "tape", "temporary"}
+    processes = [what for what in seen if what[0] in ("process", "environment") and what != ["process", "uname"]]
+    assert processes == [["process", sys.executable]]
+    # DeepEval sets variables of its own process, and looks whether it could write temporary files.
+    done = [what for what in watch.seen("libraries") if not what[1].startswith((*HARMLESS, str(temporary)))]
+    assert {what[0] for what in done} == {"environment"}
+    assert {path.name for path in judged.folder.iterdir()} <= {"agent.yaml", "out", "tape", "temporary"}
     assert [*temporary.iterdir()] == []
 
 
-def test_the_watch_sees(watched: tuple[Project, Path, dict[str, str]], tmp_path: Path) -> None:
+def test_the_watch_sees(watch: Watch, tmp_path: Path) -> None:
     """What the test above finds nothing of is found when it happens."""
-    _, kept, environ = watched
     script = """
         import os, pathlib, socket, subprocess
         pathlib.Path("written").write_text("x")
@@ -164,9 +206,11 @@ def test_the_watch_sees(watched: tuple[Project, Path, dict[str, str]], tmp_path:
             found.connect_ex(("127.0.0.1", 9))
         subprocess.run(["true"])
     """
-    subprocess.run([sys.executable, "-c", dedent(script)], cwd=tmp_path, env=environ | {"PATH": "/bin:/usr/bin"})
-    assert {what[0] for what in done(kept)} == {"write", "environment", "connect", "process"}
-    assert ["write", str(tmp_path / ".deepeval")] in done(kept)
+    environ = watch.environ | {"PATH": "/bin:/usr/bin"}
+    subprocess.run([sys.executable, "-c", dedent(script)], cwd=tmp_path, env=environ, check=True)
+    done = watch.seen("program")
+    assert {what[0] for what in done} == {"write", "environment", "connect", "process"}
+    assert ["write", str(tmp_path / ".deepeval")] in done
 
 
 HOSTILE = {
@@ -216,42 +260,32 @@ def test_neither_the_environment_nor_files_of_the_folder_change_a_judge(judged: 
     assert after == before
 
 
-THREADS = """
-import json, os, sys, time
-os.environ["PLANTED"] = "here"
-before, real = dict(os.environ), os.environ
-from holodeck_action.metrics.deepeval import library
-from holodeck_action.metrics.importing import in_background
+ALONE = """
+import asyncio, builtins, json, os, sys, threading
+real, before, found, path = os.environ, dict(os.environ), builtins.__import__, list(sys.meta_path)
+from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
+from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
 
-wrong, looks = set(), 0
-importing = in_background([library.import_for_run])
-while not importing.done():
-    looks += 1
-    for name in ("PLANTED", "LOG_LEVEL", "DEEPEVAL_TELEMETRY_OPT_OUT"):
-        if os.environ.get(name) != before.get(name) or os.getenv(name) != before.get(name):
-            wrong.add(name)
-    time.sleep(0.002)
-import anthropic
-from deepeval.config.settings import get_settings
-
-settings = get_settings()
+config = DeepEvalModelConfig(provider="openai", model_name="gpt-4o", api_key=sys.argv[1], endpoint=sys.argv[2])
+evaluator = GEvalEvaluator("Tone", "polite", evaluation_steps=["Look."], model_config=config)
+score = asyncio.run(evaluator.evaluate(actual_output="answer of case-1")).score
 print(json.dumps([
-    sorted(wrong), looks > 20, os.environ is real, dict(os.environ) == before, "deepeval" in sys.modules,
-    settings.LOG_LEVEL, settings.DEEPEVAL_TELEMETRY_OPT_OUT, settings.DEEPEVAL_EVAL_MODE,
+    score, os.environ is real, dict(os.environ) == before, builtins.__import__ is found, sys.meta_path == path,
+    [name for name in ("deepeval", "anthropic") if name in sys.modules], threading.active_count(),
 ]))
-os.environ["LOG_LEVEL"] = "bar"
-assert get_settings() is settings
 """
 
 
-def test_the_run_goes_on_beside_the_import_with_its_own_environment(tmp_path: Path) -> None:
-    """DeepEval is imported in a thread while the agent is asked; a package hidden from it is there for others."""
+def test_an_evaluation_leaves_the_program_as_it_is(models: FakeModels, tmp_path: Path) -> None:
     environ = {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": "/usr/bin", **HOSTILE}
     ended = subprocess.run(
-        [sys.executable, "-c", THREADS], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", ALONE, KEY, models.openai_url],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=100,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
-    wrong, looked, *same, level, opted_out, mode = json.loads(ended.stdout)
-    assert (wrong, looked, same) == ([], True, [True, True, True])
-    assert (level, opted_out, mode) == (None, True, None)
+    assert json.loads(ended.stdout) == [0.8, True, True, True, True, [], 1]
     assert [*tmp_path.iterdir()] == []

@@ -13,6 +13,7 @@ import pytest
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.record import Record
 from tests.cli.project import Finished, Project, evaluations
+from tests.evaluators.judged.test_isolation import Imports
 from tests.llm.judging import Judge, Truth
 from tests.llm.models import Answer, FakeModels, Fault, Request
 
@@ -106,23 +107,26 @@ def test_a_second_run_asks_no_judge_and_has_the_same_record(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize("metrics", [ALL, [{"type": "composite", "metrics": ALL}]], ids=["alone", "composite"])
-def test_a_second_run_imports_nothing_that_judges(kept: Kept, metrics: list[dict[str, Any]]) -> None:
+def test_a_second_run_imports_nothing_that_judges(
+    kept: Kept, metrics: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     kept.suite(*metrics)
     kept.run()
-    watching = kept.project.write(
-        "watch/sitecustomize.py",
-        "import atexit, pathlib, sys\n"
-        "names = ('deepeval', 'pydantic_ai', 'openai')\n"
-        "found = lambda: ' '.join(name for name in names if name in sys.modules)\n"
-        f"atexit.register(lambda: pathlib.Path({str(kept.project.folder / 'imported')!r}).write_text(found()))\n",
-    )
-    calls, _, _ = kept.run(PYTHONPATH=str(watching.parent))
-    assert calls == 0
-    assert (kept.project.folder / "imported").read_text() == ""
+    folder = tmp_path_factory.mktemp("watch")
+    imports, imported = Imports(folder), folder / "imported"
+    with (folder / "sitecustomize.py").open("a") as watch:
+        watch.write(
+            "import atexit, pathlib\n"
+            "found = lambda: ' '.join(name for name in ('pydantic_ai', 'openai') if name in sys.modules)\n"
+            f"atexit.register(lambda: pathlib.Path({str(imported)!r}).write_text(found()))\n"
+        )
+    calls, _, _ = kept.run(**imports.environ)
+    assert (calls, imported.read_text(), imports.seen()) == (0, "", set())
     # The same watch sees the imports of a run that asks.
-    calls, _, _ = kept.run("--cache", "elsewhere", PYTHONPATH=str(watching.parent))
+    calls, _, _ = kept.run("--cache", "elsewhere", **imports.environ)
     assert calls > 0
-    assert "deepeval" in (kept.project.folder / "imported").read_text()
+    assert "deepeval" in imports.seen()
+    assert imported.read_text() == "pydantic_ai openai"
 
 
 def test_a_new_threshold_finds_the_verdicts_and_decides_anew(kept: Kept) -> None:
