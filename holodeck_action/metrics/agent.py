@@ -1,4 +1,4 @@
-"""`type: agent`: tool calls and answer together, the way to the answer beside them (evaluators §8)."""
+"""`type: agent`: tool calls and answer together, the way to the answer beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`type: composite`: any metrics as one (evaluators reference §8)."""
+"""`type: composite`: any metrics as one."""
 
 from __future__ import annotations
 

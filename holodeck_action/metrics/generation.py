@@ -1,4 +1,4 @@
-"""`type: generation`: an answer by completeness, groundedness and redundancy, unless it refuses (evaluators §8)."""
+"""`type: generation`: an answer by completeness, groundedness and redundancy, unless it refuses."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Length of an answer against a range.
 
-Source: HoneyHive evaluation data models, LengthEvaluation; evaluators reference §11.
+Source: HoneyHive evaluation data models, LengthEvaluation.
 """
 
 from __future__ import annotations

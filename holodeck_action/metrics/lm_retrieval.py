@@ -1,4 +1,4 @@
-"""`type: lm_retrieval`: retrieved texts by contextual precision and recall, and a rating (evaluators §8)."""
+"""`type: lm_retrieval`: retrieved texts by contextual precision and recall, and a rating."""
 
 from __future__ import annotations
 

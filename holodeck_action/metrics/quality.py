@@ -1,4 +1,4 @@
-"""`type: quality`: an answer along five dimensions, graded by a judge in one call (evaluators reference §11)."""
+"""`type: quality`: an answer along five dimensions, graded by a judge in one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`type: query_transformation`: a rewritten query by completeness, groundedness and redundancy (evaluators §8)."""
+"""`type: query_transformation`: a rewritten query by completeness, groundedness and redundancy."""
 
 from __future__ import annotations
 

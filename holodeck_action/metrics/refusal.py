@@ -1,4 +1,4 @@
-"""`type: refusal`: whether an answer refuses what was asked, and whether it should have (evaluators reference §8)."""
+"""`type: refusal`: whether an answer refuses what was asked, and whether it should have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`type: relevance`: how well an answer fits the request, graded by a judge (evaluators reference §11)."""
+"""`type: relevance`: how well an answer fits the request, graded by a judge."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`response_path`: the part of a JSON answer that a metric compares.
-
-Source: HoloDeck format reference §2.2.
-"""
+"""`response_path`: the part of a JSON answer that a metric compares."""
 
 from __future__ import annotations
 

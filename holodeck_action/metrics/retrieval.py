@@ -1,4 +1,4 @@
-"""Classical retrieval metrics: a ranking of chunk ids against the relevant ones (evaluators reference §7).
+"""Classical retrieval metrics: a ranking of chunk ids against the relevant ones.
 
 All metrics take the same three things: `ranked_ids`, best first, where an id that comes again counts only at its
 first rank; `gains`, id → gain, where an id with a positive gain is relevant (1.0 where relevance is yes or no; only

@@ -1,4 +1,4 @@
-"""`type: summarization`: a summary by coherence, consistency, fluency and relevance (evaluators §8)."""
+"""`type: summarization`: a summary by coherence, consistency, fluency and relevance."""
 
 from __future__ import annotations
 

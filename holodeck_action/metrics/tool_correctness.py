@@ -1,4 +1,4 @@
-"""Tool correctness: which expected tool calls were made, and which calls were expected (evaluators reference §6)."""
+"""Tool correctness: which expected tool calls were made, and which calls were expected."""
 
 from __future__ import annotations
 

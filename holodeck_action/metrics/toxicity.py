@@ -1,4 +1,4 @@
-"""`type: toxicity`: how harmful the words of an answer are, graded by a judge (evaluators reference §11)."""
+"""`type: toxicity`: how harmful the words of an answer are, graded by a judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trajectory: the tool calls of a conversation against a reference sequence (evaluators reference §6)."""
+"""Trajectory: the tool calls of a conversation against a reference sequence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`type: trajectory_accuracy`: whether the way to an answer makes sense, judged as a whole (evaluators §6)."""
+"""`type: trajectory_accuracy`: whether the way to an answer makes sense, judged as a whole."""
 
 from __future__ import annotations
 

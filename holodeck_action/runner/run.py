@@ -1,4 +1,4 @@
-"""A suite becomes a record: the cases chosen, run, journaled and put together (DESIGN §1)."""
+"""A suite becomes a record: the cases chosen, run, journaled and put together."""
 
 from __future__ import annotations
 

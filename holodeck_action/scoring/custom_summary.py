@@ -1,4 +1,4 @@
-"""A summary of a suite by its own callable: `gates.summary` with `method: custom` (evaluators reference §10)."""
+"""A summary of a suite by its own callable: `gates.summary` with `method: custom`."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class EvaluatorRegistry:
         return evaluator
 
     def _create(self, config: Metric, k: int | None) -> BaseEvaluator:
-        # Inside a run a failure is tried again only where the metric asks for it (DESIGN §5).
+        # Inside a run a failure is tried again only where the metric asks for it.
         options: dict[str, Any] = {
             "timeout": timeout_of(config),
             "retry_config": RetryConfig(max_retries=1 + (config.retry_on_failure or 0)),

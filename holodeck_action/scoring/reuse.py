@@ -1,4 +1,4 @@
-"""Verdict reuse: an evaluation whose every input is unchanged is not asked for again (evaluators reference §13)."""
+"""Verdict reuse: an evaluation whose every input is unchanged is not asked for again."""
 
 from __future__ import annotations
 

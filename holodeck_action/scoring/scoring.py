@@ -1,4 +1,4 @@
-"""Scoring a turn: every metric of the turn becomes one `Evaluation`, whatever goes wrong (DESIGN §3, §4)."""
+"""Scoring a turn: every metric of the turn becomes one `Evaluation`, whatever goes wrong."""
 
 from __future__ import annotations
 

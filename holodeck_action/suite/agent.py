@@ -1,4 +1,4 @@
-"""The top level of agent.yaml (HoloDeck format reference §1.3, §1.6, §1.7)."""
+"""The top level of agent.yaml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a metric applies to a turn and can fail it, and what models must grade (DESIGN §4)."""
+"""Whether a metric applies to a turn and can fail it, and what models must grade."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test cases as they are written in agent.yaml or the file it names (HoloDeck format reference §1.8, §3)."""
+"""Test cases as they are written in agent.yaml or the file it names."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def wrong_bounds(name: str, bounds: GateMetric, *, low_is_good: bool) -> Iterato
 def unreachable_lower_bound(policy: Policy, cases: Sequence[Case], document: Document) -> list[Problem]:
     """`min_pass_rate_lower_bound` against its value when every case passes: n / (n + z²), the Wilson bound at p = 1.
 
-    Cases that assert nothing or are quarantined do not count. Source: statistics reference, rates and means.
+    Cases that assert nothing or are quarantined do not count. docs/results.md says how rates are computed.
     """
     bound = policy.gates.min_pass_rate_lower_bound
     if bound is None:

@@ -1,4 +1,4 @@
-"""Display names of metrics: equal for equal settings, different otherwise (format decision table)."""
+"""Display names of metrics: equal for equal settings, different otherwise."""
 
 from __future__ import annotations
 

@@ -308,7 +308,7 @@ def _no_cases(sources: Sources) -> Problem:
 
 
 def _with_servers(agent: AgentConfig, project: ProjectConfig) -> AgentConfig:
-    """Append the shared MCP servers whose name no tool has (format reference §1.9)."""
+    """Append the shared MCP servers whose name no tool has."""
     taken = {tool.name for tool in agent.tools or ()}
     added = [server for server in project.mcp_servers or () if server.name not in taken]
     return agent.model_copy(update={"tools": [*(agent.tools or ()), *added]}) if added else agent

@@ -1,4 +1,4 @@
-"""What the reader of a suite should know although nothing is wrong (format decision table)."""
+"""What the reader of a suite should know although nothing is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Panels of judges as they are in force: the policy file's, changed by what a metric says itself (evaluators §9)."""
+"""Panels of judges as they are in force: the policy file's, changed by what a metric says itself."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import re
 
 _SEGMENT = r"[A-Za-z_][\w-]*(?:\[[0-9]{1,9}\])*"
 RESPONSE_PATH = rf"^{_SEGMENT}(?:\.{_SEGMENT})*$"
-"""Grammar of `response_path` (format reference §2.2)."""
+"""Grammar of `response_path`."""
 
 MOST_PARTS = 50_000
 """Parts of a pattern with its repetitions written out, as the library does with their least numbers: about a second."""

@@ -1,4 +1,4 @@
-"""The policy file holodeck-action.yaml: what HoloDeck's schema does not know (policy file reference)."""
+"""The policy file holodeck-action.yaml: what HoloDeck's schema does not know (docs/policy-file.md)."""
 
 from __future__ import annotations
 

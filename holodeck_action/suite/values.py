@@ -1,4 +1,4 @@
-"""A suite as frozen values: what the rest of the program reads instead of YAML (DESIGN §3)."""
+"""A suite as frozen values: what the rest of the program reads instead of YAML."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holodeck_action.suite.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class ArgumentMatcher:
-    """How one argument of an expected tool call is compared (format reference §3).
+    """How one argument of an expected tool call is compared.
 
     `value` is the literal for `literal` and the text or pattern for `fuzzy` and `regex`.
     """

@@ -1,4 +1,4 @@
-"""Environment variables: `${VAR}` in values, and .env files (HoloDeck format reference §1.2 and its decision table)."""
+"""Environment variables: `${VAR}` in values, and .env files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`response_path` against an independent statement of its rule (format reference §2.2)."""
+"""`response_path` against an independent statement of its rule."""
 
 from __future__ import annotations
 

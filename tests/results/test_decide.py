@@ -152,7 +152,7 @@ def test_minimized_metrics_enter_the_summary_as_one_minus_score() -> None:
 
 
 def test_wilson_lower_bound_gate() -> None:
-    # Wilson lower bound of 20/20 is 20/(20 + 1.96²) = .8389 (statistics reference).
+    # Wilson lower bound of 20/20 is 20/(20 + 1.96²) = .8389 (docs/results.md).
     cases = [case("P")] * 20
     assert decide(record(*cases), Gates(min_pass_rate_lower_bound=0.838)).exit_code == 0
     assert decide(record(*cases), Gates(min_pass_rate_lower_bound=0.84)).exit_code == 1

@@ -1,4 +1,4 @@
-"""DeepEval's tool correctness, for those who need its numbers (evaluators reference §6)."""
+"""DeepEval's tool correctness, for those who need its numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Questions of our own to a judge: one of a few verdicts, about texts that cannot pass for instructions.
-
-Source: evaluators reference §12.
-"""
+"""Questions of our own to a judge: one of a few verdicts, about texts that cannot pass for instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics that one judge grades along several dimensions: one question of ours each (evaluators reference §11).
+"""Metrics that one judge grades along several dimensions: one question of ours each.
 
 Source of the names: HoneyHive evaluation data models, Built-in Evaluator Models. The questions are our own; the
 docstrings of the verdicts are part of the JSON schemas that judges are shown.

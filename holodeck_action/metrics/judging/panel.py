@@ -1,4 +1,4 @@
-"""A panel: several judges grade one answer by one metric, and their verdicts become one (evaluators reference §9)."""
+"""A panel: several judges grade one answer by one metric, and their verdicts become one."""
 
 from __future__ import annotations
 

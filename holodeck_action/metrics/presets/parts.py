@@ -1,6 +1,6 @@
 """What presets are made of: their parts as settings, the criteria of a part, and who grades it.
 
-Presets are named sets of metrics that are graded together (evaluators reference §8). In `metrics` each of them may be
+Presets are named sets of metrics that are graded together. In `metrics` each of them may be
 replaced, disabled, or given its own threshold and model.
 """
 

@@ -1,4 +1,4 @@
-"""Several metrics graded together as one evaluation (evaluators reference §8 and §10)."""
+"""Several metrics graded together as one evaluation."""
 
 from __future__ import annotations
 
