@@ -39,7 +39,6 @@ def agent(model: dict[str, Any], embedding_provider: dict[str, Any] | None = Non
             "instructions": {"inline": "x"},
             "model": model,
             "embedding_provider": embedding_provider,
-            "evaluations": {"metrics": [{"type": "standard", "metric": "equality"}]},
             "test_cases": [],
         }
     )
