@@ -15,7 +15,7 @@ from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.base import FormatModel, NonBlank, Number
 from holodeck_action.suite.metric_base import Metric, Role
 from holodeck_action.text.plain import cut_before, storable
-from holodeck_action.workers.errors import UserCodeError
+from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.grading import UNREPORTED_CALLS
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import storable_text
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
-from holodeck_action.workers.errors import UserCodeError
+from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from holodeck_action.results.decision import decide
 from holodeck_action.results.record import CustomSummary, Record
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.workers.errors import UserCodeError
+from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.pool import WorkerPool
 
 TIMEOUT_S = 60.0

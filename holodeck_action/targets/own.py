@@ -31,7 +31,7 @@ from holodeck_action.tools.functions import load_functions
 from holodeck_action.tools.prompt_tools import PromptTools, template_text
 from holodeck_action.tools.searching import DocumentTools, PlannedCalls
 from holodeck_action.tools.toolbox import Tool, Toolkit, ToolSet
-from holodeck_action.workers.process import Imported
+from holodeck_action.workers.worker_process import Imported
 
 
 class OwnAgent:

@@ -7,7 +7,7 @@ from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Agent, Conversation, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.text.plain import cut_before
-from holodeck_action.workers.errors import UserCodeError
+from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.pool import WorkerPool
 
 _OUTPUT_SHOWN = 4096

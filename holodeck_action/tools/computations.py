@@ -15,7 +15,7 @@ from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.tools.jsonpaths import ReplyPaths
 from holodeck_action.tools.templates import PromptTemplate, RequestTemplate
-from holodeck_action.workers.time_limit import OutOfTimeError, time_limit
+from holodeck_action.workers.limited import OutOfTimeError, time_limit
 
 
 def request(mapping: str, variables: Mapping[str, Any], seconds: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holodeck_action.results.agent_errors import AgentError
-from holodeck_action.workers.errors import UserCodeError
+from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.limited import limited_pool
 
 SECONDS = 5.0

@@ -22,10 +22,9 @@ from holodeck_action.suite.tools import ToolModel
 from holodeck_action.text.plain import cut, storable
 from holodeck_action.tools.schemas import JsonSchema
 from holodeck_action.tools.toolbox import ToolError, Toolkit, ToolResult, parameters_schema, plain_result
-from holodeck_action.workers.dedicated import DedicatedWorker
-from holodeck_action.workers.errors import UserCodeError
-from holodeck_action.workers.failures import CallError
-from holodeck_action.workers.process import Imported
+from holodeck_action.workers.code_errors import CallError, UserCodeError
+from holodeck_action.workers.pool import DedicatedWorker
+from holodeck_action.workers.worker_process import Imported
 
 _ATTRIBUTE_CODES = ("missing_attribute", "not_callable")
 _LONGEST_ERROR = 2000

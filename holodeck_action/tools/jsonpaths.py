@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.text.plain import excerpt
-from holodeck_action.workers.time_limit import OutOfTimeError
+from holodeck_action.workers.limited import OutOfTimeError
 
 if TYPE_CHECKING:
     from jsonpath import CompoundJSONPath, JSONPath, JSONPathEnvironment

@@ -22,8 +22,8 @@ from holodeck_action.text.redaction import Redactor
 from holodeck_action.tools.mcp_settings import entry_notices, read_entry
 from holodeck_action.tools.schemas import JsonSchema
 from holodeck_action.tools.toolbox import Tool, ToolError, Toolkit, ToolResult, plain_result, text_result
-from holodeck_action.workers.failures import CallError
-from holodeck_action.workers.plain import Plain
+from holodeck_action.workers.code_errors import CallError
+from holodeck_action.workers.json_values import Plain
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock

@@ -16,8 +16,8 @@ from holodeck_action.text.json_values import kind_of, parse_json, unknown_key
 from holodeck_action.text.plain import MARK, excerpt, storable
 from holodeck_action.tools.schemas import JsonSchema
 from holodeck_action.tracing.spans import Span, span
-from holodeck_action.workers.failures import CallError
-from holodeck_action.workers.plain import Plain
+from holodeck_action.workers.code_errors import CallError
+from holodeck_action.workers.json_values import Plain
 
 
 @dataclass(frozen=True, slots=True)

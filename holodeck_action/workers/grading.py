@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from holodeck_action.workers.failures import CallError
-from holodeck_action.workers.plain import Plain, scalar_of
+from holodeck_action.workers.code_errors import CallError
+from holodeck_action.workers.json_values import Plain, scalar_of
 
 
 @dataclass(frozen=True)

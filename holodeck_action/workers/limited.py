@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holodeck_action.workers.pool import WorkerPool
+if TYPE_CHECKING:
+    from holodeck_action.workers.pool import WorkerPool
 
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "SYSTEMROOT", "TMPDIR", "VIRTUAL_ENV")
 """Variables that such a process sees: what an interpreter needs to start, and no secret."""
@@ -24,6 +27,9 @@ def limited_pool(environ: Mapping[str, str], *, size: int) -> WorkerPool:
         environ: the job's environment.
         size: most processes at once.
     """
+    # Not needed inside such a process.
+    from holodeck_action.workers.pool import WorkerPool
+
     seen = {name: environ[name] for name in _PASSED_ON if name in environ}
     folder = Path(__file__).parent
     return WorkerPool(folder, environ={**seen, **_ONE_THREAD}, cwd=folder, size=size, server=__name__)
@@ -39,3 +45,30 @@ def serve(connection: int, folder: str) -> None:
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     Server(connection, folder, os.getcwd()).serve()
+
+
+class OutOfTimeError(Exception):
+    """A computation took longer than it may."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Break off what takes longer, in the main thread of a process.
+
+    What does not return to the interpreter in time, such as one huge power, is left to the deadline of the call, which
+    ends the process.
+
+    Raises:
+        OutOfTimeError: time ran out.
+    """
+
+    def stop(*_: object) -> None:
+        raise OutOfTimeError(f"it took longer than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)

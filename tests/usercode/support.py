@@ -10,9 +10,9 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from holodeck_action.workers.errors import UserCodeError
+from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.pool import WorkerPool
-from holodeck_action.workers.process import Outcome
+from holodeck_action.workers.worker_process import Outcome
 
 CONTEXT: Mapping[str, Any] = {
     "turn_input": "How many?",

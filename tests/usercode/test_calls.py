@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.workers.dedicated import DedicatedWorker
-from holodeck_action.workers.errors import UserCodeError
-from holodeck_action.workers.pool import MAX_RESULT_BYTES, WorkerPool
-from holodeck_action.workers.process import MAX_OUTPUT, OUTPUT_KEPT, Outcome
+from holodeck_action.workers.code_errors import UserCodeError
+from holodeck_action.workers.pool import MAX_RESULT_BYTES, DedicatedWorker, WorkerPool
+from holodeck_action.workers.worker_process import MAX_OUTPUT, OUTPUT_KEPT, Outcome
 from tests.usercode.support import failed, grade, graded, run, write
 
 

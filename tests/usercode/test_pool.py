@@ -13,9 +13,9 @@ from textwrap import dedent
 
 import pytest
 
-from holodeck_action.workers.errors import UserCodeError
+from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.pool import WorkerPool
-from holodeck_action.workers.process import Outcome
+from holodeck_action.workers.worker_process import Outcome
 from tests.usercode.support import CONTEXT, grade, graded, run, running, wait_until, write
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")

@@ -12,7 +12,7 @@ from typing import Any
 from holodeck_action.suite.checkout import MOST_FILE, Checkout, ReachError
 from holodeck_action.text.plain import cut
 from holodeck_action.tools.documents.kinds import SHOWN, Kind, kind_of
-from holodeck_action.workers.errors import UserCodeError
+from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.limited import limited_pool
 
 MOST_TEXT = 16 << 20

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.workers.errors import UserCodeError
-from holodeck_action.workers.failures import Places
+from holodeck_action.workers.code_errors import Places, UserCodeError
 from holodeck_action.workers.frames import CONNECTION_LOST, HEADER, frame_limit, pack, unpack
 from holodeck_action.workers.processes import OutputTail, ServingProcess, exit_phrase, open_pipe
 

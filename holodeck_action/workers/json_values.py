@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holodeck_action.text.plain import cut
-from holodeck_action.workers.failures import CallError
+from holodeck_action.workers.code_errors import CallError
 
 _MAX_DEPTH = 100
 _MAX_INTEGER_BITS = 10_000
