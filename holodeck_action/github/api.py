@@ -114,7 +114,7 @@ class Api:
         return self._all(f"/issues/{number:d}/comments", objects.comment)
 
     def ownership(self, node_ids: Sequence[str]) -> Mapping[str, Ownership]:
-        """Tell of each comment or review whether it is ours and hidden; ids that are not known are left out.
+        """Tell of each comment or review whether it is ours and hidden; ids that are not known are omitted.
 
         A GitHub without GraphQL, or one that refuses the token, raises ApiError: the caller goes by the author's type.
         """

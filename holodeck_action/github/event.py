@@ -274,7 +274,7 @@ def _of_another_run(event: _Event, sha: str | None, lookup: Lookup, *, fork: boo
 def _listed_pulls(payload: Payload, sha: str) -> tuple[int, ...]:
     """Return the pull requests that GitHub lists for a run: none for a fork's, and perhaps some of other repositories.
 
-    An entry that cannot be used is left out: what is left is found by the branch.
+    An entry that cannot be used is omitted: what is left is found by the branch.
     """
     entries = payload.get("workflow_run.pull_requests")
     here = payload.get("repository.id")

@@ -179,7 +179,7 @@ def listed(data: Any, read: Callable[[Any], _T], key: str | None = None) -> tupl
 
 
 def ownerships(data: Any, asked: Sequence[str]) -> dict[str, Ownership]:
-    """Read the data of the query `OWNERSHIP`; ids that GitHub does not know are left out."""
+    """Read the data of the query `OWNERSHIP`; ids that GitHub does not know are omitted."""
     viewer = _field(_object(data, "viewer"), "login", str)
     nodes = _field(data, "nodes", list)
     if len(nodes) != len(asked):

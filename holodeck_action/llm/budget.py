@@ -177,7 +177,7 @@ class Budget:
 class Spending:
     """The link that makes a call only when the budget has room for it.
 
-    It stands below cassettes and de-duplication, so that only what is paid for passes it, and above the retries: one
+    It is below cassettes and de-duplication, so that only what is paid for passes it, and above the retries: one
     reservation holds for all attempts of a call.
     """
 

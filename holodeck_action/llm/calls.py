@@ -85,7 +85,7 @@ class CallRecord:
         status: the HTTP status of the last attempt; None when it had none.
         cached: whether the answer was paid for by an earlier call (a cassette, or the same call at the same moment).
         tokens: the provider's own count.
-        latency_s: seconds from sending to the whole answer, waiting left out; of the original call when cached.
+        latency_s: seconds from sending to the whole answer, waiting excluded; of the original call when cached.
         attempts: requests that were sent for this call, 0 when cached.
         cost_usd: what it cost, or would have cost when cached; None when the price is unknown.
         error: the code of the `WireError`, None when there was an answer.
@@ -121,7 +121,7 @@ class Meter:
         """Note what a part of an evaluation took as one sum, so that it is the same whether asked or kept.
 
         Args:
-            usage: None where nobody was asked.
+            usage: None where no model was called.
             kept_ms: milliseconds that the verdict of an earlier run took; None for one of this run.
         """
         if usage is not None:
@@ -169,7 +169,7 @@ class CallContext:
 
     Attributes:
         kind: what it is for.
-        repeat: the trial's index; trials are asked anew, so it is part of a recorded call's key.
+        repeat: the trial's index; trials are asked again, so it is part of a recorded call's key.
         deadline: until when an answer is of use; None without a limit.
         meter: where the call is noted.
         sample: which of several answers of one model to one question this is; each is asked for, so it is part of a

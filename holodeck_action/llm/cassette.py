@@ -1,7 +1,7 @@
 """Record, replay and cache: answers found by what was asked instead of asking again.
 
 Errors are never stored, nor is what a content filter cut. A refusal of the model is an answer: a recording keeps it,
-because the replay must show what the run saw; a cache does not, so that it is asked anew.
+because the replay must show what the run saw; a cache does not, so that it is asked again.
 
 Two calls are the same when everything is equal that can change an answer. In the key: provider, endpoint (host and
 path, without port and scheme; every loopback address is `localhost`), method, query, body, the trial's index and, where

@@ -146,7 +146,7 @@ class Entries:
             raise WireError(message, "cassette_unwritable") from None
 
     def requests(self, most: int) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield key and request of up to `most` entries, by key; files that are none are left out."""
+        """Yield key and request of up to `most` entries, by key; files that are none are omitted."""
         try:
             paths = sorted(self.folder.glob("*.json"))[:most]
         except OSError:

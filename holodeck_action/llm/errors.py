@@ -124,7 +124,7 @@ def _classify(error: Exception, plan: ModelPlan) -> tuple[str, str]:
 
 
 def _hint(error: Exception, plan: ModelPlan) -> str:
-    """Name the setting to leave out when the refusal is about one that is sent."""
+    """Name the setting to omit when the refusal is about one that is sent."""
     text = _detail(error).lower()
     for field in ("temperature", "top_p"):
         if field in plan.settings and field in text:

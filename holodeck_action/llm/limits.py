@@ -1,6 +1,6 @@
 """The place of one account's requests: how many may be under way, who is next, and who waits while it refuses all.
 
-The limit stands below the retries: what the provider counts is attempts, and a call that waits for its next one takes
+The limit is below the retries: what the provider counts is attempts, and a call that waits for its next one takes
 nobody's place. Whether a refusal concerns one call or all is found by trying (`gate`). A call that hangs gives its
 place away: a few of them would stop a small window.
 """

@@ -27,7 +27,7 @@ class Thinking:
 
     Attributes:
         settings: request settings under pydantic-ai's names.
-        without_sampling: whether temperature and top_p must be left out.
+        without_sampling: whether temperature and top_p must be omitted.
         more_tokens: tokens by which the limit of the answer must be raised.
         notices: what is not sent, or not as it is written, each one sentence.
     """

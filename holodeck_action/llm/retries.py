@@ -44,7 +44,7 @@ class Retries:
 
         Args:
             next_link: what tries once.
-            most: attempts after the first one, those after refusals left out.
+            most: attempts after the first one, those after refusals excluded.
             longest_wait_s: seconds that one call may wait in all after refusals.
             pause: waits for seconds.
             uniform: a random number between two.

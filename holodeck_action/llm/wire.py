@@ -99,9 +99,9 @@ class WireSettings:
         mode: `live` asks; `record` asks and stores in `folder`; `replay` answers from `folder` only.
         folder: where recorded calls are; needed to record and to replay.
         cache: where answers are kept between runs; None keeps none. Not used by `replay`.
-        ttl_s: seconds for which a kept answer is used; None for ever.
+        ttl_s: seconds for which a kept answer is used; None forever.
         max_in_flight: requests of one account at once, at most.
-        max_retries: attempts after the first one, those after refusals for a rate limit left out.
+        max_retries: attempts after the first one, those after refusals for a rate limit excluded.
         rate_limit_wait_s: seconds that a call may wait for its account's rate limit.
     """
 

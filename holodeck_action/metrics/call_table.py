@@ -1,4 +1,4 @@
-"""The tool calls of a conversation, arranged so that many expectations can be held against all of them at once.
+"""The tool calls of a conversation, arranged so that many expectations can be compared with all of them at once.
 
 Sets of calls are bit masks: bit `j` stands for call `j`.
 """

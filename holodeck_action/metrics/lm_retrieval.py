@@ -78,9 +78,9 @@ class LMBasedRetrievalEvaluator(PresetEvaluator):
 
     `good`: both reach their thresholds. `incomplete`: what was found is ranked well, and supports a part of the
     expected output, but less of it than the threshold of the recall. `bad`: what helps is ranked too low, or nothing of
-    the expected output is supported. A metric that is left out counts as one that reaches its threshold.
+    the expected output is supported. A metric that is omitted counts as one that reaches its threshold.
 
-    Without any retrieved text the score is 0, and nobody is asked. A text instead of a list of them is one chunk.
+    Without any retrieved text the score is 0, and no model is called. A text instead of a list of them is one chunk.
     """
 
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:

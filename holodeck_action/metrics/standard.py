@@ -299,7 +299,7 @@ class _TextEvaluator(DeterministicEvaluator):
         """Return the score and the extra scores."""
 
     def _reason(self, score: float, extras: Mapping[str, float]) -> str:
-        # Both texts stand beside it in every report.
+        # Both texts are beside it in every report.
         found = f"{self.TITLE} of the response against the ground truth is {score:.4f}"
         if not extras:
             return found

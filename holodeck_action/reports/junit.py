@@ -2,7 +2,7 @@
 
 That schema gives a testcase no file and no line: the suite's file is an attribute of the testsuite, and a case's
 position is the first line of its failure, error or skip. What XML 1.0 allows nowhere, not even as a character reference
-(its production 2, `Char`), is among the hidden characters that are left out everywhere.
+(its production 2, `Char`), is among the hidden characters that are omitted everywhere.
 """
 
 from __future__ import annotations

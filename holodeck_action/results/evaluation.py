@@ -68,7 +68,7 @@ class Evaluation:
     why the metric does not apply; `pending` is planned work that did not happen. `metadata["passed"]` holds the
     evaluator's own verdict where it has one (code graders, equality, numeric).
 
-    `cached`: nobody was asked, since an earlier run got this verdict on the same inputs; duration and cost are of then.
+    `cached`: an earlier run got this verdict on the same inputs, and no model was called; duration and cost are its.
 
     Volatile fields: see `holodeck_action.results.canonical`.
     """

@@ -73,7 +73,7 @@ class Configuration:
         addresses: digest of where and by which version of their API they are asked.
         model_settings: digest of what they are asked with: temperature, limits, reasoning.
         panel: digest of how several verdicts become one.
-        metric: digest of the metric's own settings, its threshold left out.
+        metric: digest of the metric's own settings, its threshold excluded.
         version: of the metric's formula, then of the package whose prompts the judges get.
     """
 

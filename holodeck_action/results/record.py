@@ -72,7 +72,7 @@ class Usage:
 class Timing:
     """When (ISO 8601, UTC) and how long; volatile.
 
-    `model_ms` is how long the models of a turn worked, waiting left out; that of the original calls where they were
+    `model_ms` is how long the models of a turn worked, waiting excluded; that of the original calls where they were
     recorded or cached. None where it is not known.
     """
 
@@ -88,7 +88,7 @@ class TurnRecord:
     `error` is set when the agent could not answer; `skipped` (a reason) when the turn was not run because an earlier
     one failed. `tool_invocations` is None when the target says nothing of tool calls, empty when none was made.
     `retrieval_context` is the context the metrics saw (accumulated over the conversation), `context` the
-    texts of the turn's files, one each, images left out; None where it has none or nobody looked at them.
+    texts of the turn's files, one each, images excluded; None where it has none or nobody looked at them.
     `finish_reason` says why the suite's own model stopped: `stop`, `length` (at `max_tokens`) or `refusal`;
     `fallback_model` names the model that answered in its place. Both are None where nothing is known.
     """
@@ -127,7 +127,7 @@ class CaseRecord:
     """One case with its finished trials.
 
     `planned_evaluations` is the number of evaluations one trial should yield, a turn's tool assertions counted as
-    one, disabled metrics and skips by construction left out; `not_applicable` counts those. `asserting` is False when
+    one, disabled metrics and skips by construction excluded; `not_applicable` counts those. `asserting` is False when
     nothing in the case asserts. `source` is where the case begins, `last` where the last of
     its values does; None where that is not known.
     """

@@ -29,7 +29,7 @@ def run_identity(suite: Suite, target: AnyTarget, target_files: Checkout) -> dic
     Raises:
         OSError: a file cannot be read.
     """
-    # The described target leaves out options and queries, which may be secret: the digest tells them apart.
+    # The described target omits options and queries, which may be secret: the digest tells them apart.
     # Relative, so that a checkout elsewhere goes on as well.
     folder = os.path.relpath(target_files.folder, suite.folder)
     asked = hashlib.sha256(f"{folder} {target.model_dump_json()}".encode("utf-8", "surrogatepass"))
@@ -92,7 +92,7 @@ def _feed(digest: hashlib._Hash, files: Checkout, name: str | Path, most: int) -
 
 
 _MOST_FILES = 10_000
-"""Files that are followed: user code says which they are, and might go on for ever."""
+"""Files that are followed: user code says which they are, and might go on forever."""
 _LONGEST_PATH = 4_096
 
 

@@ -208,7 +208,7 @@ def set_aside(path: Path) -> tuple[str, ...]:
 
 
 def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> Journaled:
-    """Read the finished trials of an interrupted run; torn, broken and edited lines are left out.
+    """Read the finished trials of an interrupted run; torn, broken and edited lines are omitted.
 
     Raises:
         JournalError: the journal belongs to another run, or its header is broken.

@@ -34,7 +34,7 @@ def stopping(stop: Stop, left_s: float | None, reason: str, signals: Sequence[Si
     def request(number: Signals) -> None:
         stop.request(f"{number.name} was received")
         if next(received) > 1 and running is not None:
-            # An exception that a signal throws into the loop loses what it was at, which may be waited for for ever.
+            # An exception that a signal throws into the loop loses what it was at, which may be waited for forever.
             running.cancel()
             restore()
 

@@ -170,7 +170,7 @@ class StoredTrials:
         try:
             evaluations = await self.scorer.score(answer)
             assertions = await self.scorer.check_tools(turn, kept.tool_invocations)
-        except Exception as defect:  # noqa: BLE001 - one case's trouble is nobody else's
+        except Exception as defect:  # noqa: BLE001 - a failure stays in its case
             message = cut(f"the answer could not be graded: {type(defect).__name__}: {defect}", 1000)
             error = ErrorInfo(type(defect).__name__, message, "internal")
             evaluations, assertions = self.scorer.pending(turn, f"not evaluated: {message}"), ()

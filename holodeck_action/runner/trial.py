@@ -61,7 +61,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Seconds an agent may take for one turn and for one case (all its turns, scoring left out)."""
+    """Seconds an agent may take for one turn and for one case (all its turns, scoring excluded)."""
 
     turn_s: float
     case_s: float
@@ -182,7 +182,7 @@ class TrialRunner:
             if case_deadline.expired():
                 message = f"the case took longer than {self.deadlines.case_s:g} s"
                 trouble = ErrorInfo("AgentTimeout", message, "case_timeout")
-        except Exception as error:  # noqa: BLE001 - one case's trouble is nobody else's
+        except Exception as error:  # noqa: BLE001 - a failure stays in its case
             trouble = error_info(error)
         finally:
             if session is not None:
@@ -211,7 +211,7 @@ class TrialRunner:
         try:
             with uncharged():
                 await session.prepare()
-        except Exception as error:  # noqa: BLE001 - one case's trouble is nobody else's
+        except Exception as error:  # noqa: BLE001 - a failure stays in its case
             return error_info(error)
         return None
 
@@ -255,7 +255,7 @@ class TrialRunner:
                 trouble = ErrorInfo("AgentTimeout", message, "timeout")
             else:
                 trouble = error_info(error)
-        except Exception as error:  # noqa: BLE001 - one case's trouble is nobody else's
+        except Exception as error:  # noqa: BLE001 - a failure stays in its case
             trouble = error_info(error)
         working = None if reply is None else reply.model_ms
         timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun), working)
@@ -304,7 +304,7 @@ class TrialRunner:
         if exchange.graded is not None:
             try:
                 evaluations, assertions = await exchange.graded
-            except Exception as defect:  # noqa: BLE001 - one case's trouble is nobody else's
+            except Exception as defect:  # noqa: BLE001 - a failure stays in its case
                 message = cut(f"the answer could not be graded: {type(defect).__name__}: {defect}", 1000)
                 error = ErrorInfo(type(defect).__name__, message, "internal")
         if evaluations is None:

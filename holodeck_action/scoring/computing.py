@@ -55,7 +55,7 @@ class _Batch(Generic[T]):
             failure: Exception | None = None
             try:
                 result = job.compute()
-            except Exception as error:  # noqa: BLE001 - one metric's trouble is nobody else's
+            except Exception as error:  # noqa: BLE001 - a failure stays in its metric
                 failure = error
             ended = time.perf_counter()
             with self._lock:

@@ -1,4 +1,4 @@
-"""What decides the scores of judged metrics, kept with a run so that judge cards can be held against it."""
+"""What decides the scores of judged metrics, kept with a run so that judge cards can be compared with it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def configuration_of(
         suite: the suite.
         spec: an entry of the metric; entries of one name differ in nothing but the threshold.
         version: of the metric's formula; None where it is not known.
-        environ: where keys and addresses are that model references leave out.
+        environ: where keys and addresses are that model references omit.
         redactor: masks secrets before a digest is made.
     """
     try:
@@ -72,7 +72,7 @@ def with_cards(
         record: the whole run.
         suite: the suite.
         cards: its judge cards by metric.
-        environ: where keys and addresses are that model references leave out.
+        environ: where keys and addresses are that model references omit.
         redactor: masks secrets.
     """
     evaluations: dict[str, list[Evaluation]] = {}

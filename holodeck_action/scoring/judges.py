@@ -28,7 +28,7 @@ class Judges:
 
         Args:
             suite: the suite.
-            environ: where keys and addresses are that the references leave out.
+            environ: where keys and addresses are that the references omit.
             clients: the wire.
         """
         self._suite = suite
@@ -224,7 +224,7 @@ def plan_of(
     Args:
         suite: the suite.
         model: the metric's own reference; None where it has none.
-        environ: where keys and addresses are that the references leave out.
+        environ: where keys and addresses are that the references omit.
         where: what the metric's own reference is called in messages.
 
     Raises:

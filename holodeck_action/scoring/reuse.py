@@ -77,7 +77,7 @@ class Reuse:
 
         Args:
             suite: the suite.
-            environ: where keys and addresses are that model references leave out.
+            environ: where keys and addresses are that model references omit.
             cache: what is kept.
             redactor: masks secrets before a key is made of them.
             on_miss: called once, before the first evaluation for which a judge must be asked.
@@ -130,7 +130,7 @@ class Reuse:
         duration_ms: float,
         usage: Usage | None,
     ) -> None:
-        """Keep a verdict; one for which nobody was asked costs nothing, and one with an error in it is asked anew."""
+        """Keep a verdict; one without a model call costs nothing, and one with an error in it is asked again."""
         reusable = self._reusable(config, evaluator)
         if reusable is None or usage is None or _flawed(result.metadata):
             return

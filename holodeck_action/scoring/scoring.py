@@ -296,7 +296,7 @@ async def _call(
         with Scope(traced, ends=False), stopped_by_calls(deadline):
             part = _part(evaluator, arguments, metric.response_path)
             result = part if isinstance(part, EvaluationResult) else await evaluator.evaluate(**part)
-    except Exception as error:  # noqa: BLE001 - one metric's trouble is nobody else's
+    except Exception as error:  # noqa: BLE001 - a failure stays in its metric
         failure = error
     took = max(1000 * (time.perf_counter() - started), meter.kept_ms or 0.0)
     # Parts of a composite may be those of an earlier run.

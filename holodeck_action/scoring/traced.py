@@ -26,7 +26,7 @@ class EvaluationSpans:
         self._spans: dict[int, Span] = {}
 
     def start(self, at: int, label: str) -> Span:
-        """Start the span of one that asks others, for what it asks to stand below."""
+        """Start the span of one that asks others, so that its calls are below it."""
         if self._turn is NO_SPAN:
             return NO_SPAN
         self._started[at] = time.time_ns()

@@ -38,7 +38,7 @@ class VerdictCache:
         Args:
             folder: where the files are.
             redactor: masks secrets in what is kept.
-            ttl_s: seconds for which a verdict is used; None for ever.
+            ttl_s: seconds for which a verdict is used; None forever.
             now: the time, aware and in UTC.
         """
         self._folder = folder

@@ -107,7 +107,7 @@ NonBlank = Annotated[str, StringConstraints(pattern=r"\S")]
 """Text with at least one character that is not white space."""
 
 MaybeText = Annotated[NonBlank | None, EmptyAsNone()]
-"""Text that may be left out; an empty one is left out too."""
+"""Text that may be omitted; an empty one is omitted too."""
 
 Integer = Annotated[int, BeforeValidator(_integer)]
 """A whole number, or its digits as quoted text; `true` is not 1."""

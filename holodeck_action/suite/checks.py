@@ -200,7 +200,7 @@ def plain_addresses(block: BaseModel, document: Document, environ: Mapping[str, 
     Args:
         block: a validated file.
         document: the file as written.
-        environ: keys and addresses that the file leaves out.
+        environ: keys and addresses that the file omits.
     """
     return [document.problem(path, _message(host)) for path, host in _found(block, environ, ())]
 

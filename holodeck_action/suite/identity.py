@@ -30,7 +30,7 @@ def slug(name: str) -> str:
 
 
 def asked_hash(case: CaseEntry, expectations: Sequence[ToolExpectation | None]) -> str:
-    """sha256 hex of what agent.yaml asks in a case, its name and metrics left out.
+    """sha256 hex of what agent.yaml asks in a case, its name and metrics excluded.
 
     Args:
         case: the case as written.

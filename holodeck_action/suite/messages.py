@@ -23,7 +23,7 @@ class Finding:
         context: its values.
         path: where it is, in the data.
         schema: core schema of what is expected there.
-        value: what stands there.
+        value: what is there.
         hidden: the value is a secret and must not be shown.
         metrics: the metrics that there are.
     """

@@ -227,7 +227,7 @@ def _over(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fill_models(agent: MarkedMap, project: Mapping[str, Any]) -> None:
-    """Fill what `model` and `evaluations.model` leave out from the provider's entry.
+    """Fill what `model` and `evaluations.model` omit from the provider's entry.
 
     The entry is the one under the provider's name, else the first of that provider.
     """

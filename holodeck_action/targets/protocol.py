@@ -16,7 +16,7 @@ class Reply:
     `tool_invocations`, `retrieval_context` and `retrieved_chunks` are None when the agent says nothing about them,
     empty when it called no tool or retrieved nothing: the two are graded differently. `finish_reason` says why the
     model stopped (`stop`, `length` at its limit of tokens, `refusal`), `fallback_model` which model stood in for the
-    suite's, `model_ms` how long models worked for it in milliseconds, waiting left out; None where nothing is told.
+    suite's, `model_ms` how long models worked for it in milliseconds, waiting excluded; None where nothing is told.
     """
 
     response: str
@@ -96,7 +96,7 @@ class Agent(Protocol):
 
 
 class Conversation:
-    """The exchanges of one trial so far, turns that failed left out."""
+    """The exchanges of one trial so far, turns that failed excluded."""
 
     def __init__(self, case: Case, trial: int) -> None:
         self.case = case

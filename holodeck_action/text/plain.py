@@ -27,7 +27,7 @@ _COMMAND = re.compile(r"^([^\w\n:]*):(?=:)", re.MULTILINE)
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """Return text as one printable line of at most `limit` characters, cut with the number of characters left out.
+    """Return text as one printable line of at most `limit` characters, cut with the number of characters omitted.
 
     Line breaks become `⏎`, hidden characters disappear, and what GitHub's runner would read as a command in a log is
     taken apart: `##[` anywhere, `::` at the start, as the line may come to stand at the start of one.
@@ -41,7 +41,7 @@ def one_line(text: str, limit: int = 300) -> str:
 
 
 def lines_of(text: str, limit: int = 2000, *, wrapped: bool = False) -> str:
-    """Return text in lines, at most `limit` characters of it, cut with the number of characters left out.
+    """Return text in lines, at most `limit` characters of it, cut with the number of characters omitted.
 
     Hidden characters disappear; tabs and spaces stay. What GitHub's runner would read as a command in a log (`##[`,
     and `::` at the start of a line) is taken apart. `wrapped` breaks lines of more than 110 characters at spaces, for

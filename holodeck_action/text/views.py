@@ -3,7 +3,7 @@
 A secret is the same secret with invisible characters between its letters, in letters of another width, broken over
 lines, or escaped for JSON, a URL or HTML. Whatever shows a text later may undo any of that; so a view has undone all of
 it: one step of escapes after the other is taken away, letters are in compatibility form (NFKD) and small, accents,
-invisible characters and, in the `compact` view, white space are left out.
+invisible characters and, in the `compact` view, white space are omitted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ESCAPE = re.compile(
 )
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _INVISIBLE = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn"))
-# Letters and signs that show nothing; U+FFFD stands where a lone surrogate was.
+# Letters and signs that show nothing; U+FFFD is where a lone surrogate was.
 _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufffc\ufffd\u2800")
 _SPACES = {code: " " for code in range(128) if chr(code).isspace()}
 _UNSEEN = frozenset(chr(code) for code in range(128) if not (chr(code).isprintable() or chr(code).isspace()))

@@ -45,7 +45,7 @@ class Span:
         Args:
             name: as the conventions form it; from few values.
             kind: `client` for a call of another service.
-            attributes: facts without content; None is left out.
+            attributes: facts without content; None is omitted.
             sampled: whether this piece is one of those of which only a share is kept (`traces.sample_rate`).
             started_ns: when it began, in nanoseconds since 1970; None for now.
             graded: whether it is an evaluation: what it and all below it read and write is asked for by itself.
@@ -53,7 +53,7 @@ class Span:
         return self
 
     def set(self, attributes: Attributes) -> None:
-        """Add facts without content; None is left out."""
+        """Add facts without content; None is omitted."""
 
     def set_content(self, name: str, value: Any) -> None:
         """Add an input or an output, a JSON value; secrets are taken out of it."""

@@ -25,7 +25,7 @@ MAX_OUTPUT = 64 * 1024 * 1024
 
 _CHUNK = 64 * 1024
 _DRAINS = 8
-"""Reads of output after an answer: enough for a full pipe, few enough for a thread that prints for ever."""
+"""Reads of output after an answer: enough for a full pipe, few enough for a thread that prints forever."""
 
 _EXIT_GRACE_S = 1.0
 """How long a worker may take to end by itself, so that exit handlers and temporary files get their turn."""

@@ -14,7 +14,7 @@ _NO_CONTEXT = "context or retrieval_context"
 
 
 class GroundednessEvaluator(AzureAIEvaluator):
-    """Whether the context bears out what the answer says, 1 to 5, as 0..1.
+    """Whether the context supports what the answer says, 1 to 5, as 0..1.
 
     The context is the texts of the case's files, else the retrieved texts. With the query the judge is asked another
     way, and usually better.

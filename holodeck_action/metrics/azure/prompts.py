@@ -45,7 +45,7 @@ class JudgePrompt:
         """Return the system's and the user's message.
 
         Args:
-            inputs: text by name; an input that the prompt has no place for is left out.
+            inputs: text by name; an input that the prompt has no place for is omitted.
 
         Raises:
             KeyError: an input of the prompt is not given.

@@ -55,7 +55,7 @@ class DeepEvalModelConfig(BaseModel):
         """Return how the model is reached and asked.
 
         Args:
-            environ: where keys and addresses are that the configuration leaves out.
+            environ: where keys and addresses are that the configuration omits.
 
         Raises:
             ModelConfigError: no key, or an address that is none.

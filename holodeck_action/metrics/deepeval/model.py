@@ -65,7 +65,7 @@ class LocalJudge:
 def deepeval_model(judge: AskedJudge, problem: Problem = lambda verdict: None) -> Any:
     """Return a `DeepEvalBaseLLM` that asks a judge.
 
-    An answer that cannot be read is asked for once more, with the reason; then the evaluation fails (code
+    An answer that cannot be read is requested once more, with the reason; then the evaluation fails (code
     `bad_verdict`).
 
     Args:

@@ -38,7 +38,7 @@ class DeepEvalToolCorrectnessEvaluator(DeterministicEvaluator):
     that either call has, mappings by their own shares. Calls that nobody expected cost nothing, unless nothing at all
     is expected: then any call gives 0, and none gives 1. Calls with equal names and arguments count as one.
 
-    Names and arguments are compared as Python compares values, without any prefix of a server left out; `match` and
+    Names and arguments are compared as Python compares values, prefixes of servers included; `match` and
     `max_count` of an entry play no part, and an entry stands for `count` calls.
 
     Args:
@@ -158,7 +158,7 @@ def _expected(entry: ExpectedTool) -> dict[str, Any]:
 
 
 def _call(name: str, args: Mapping[str, Any] | None, shown: str) -> dict[str, Any]:
-    """Return a call as `measure_tools` takes it; its results are left out, since none are expected."""
+    """Return a call as `measure_tools` takes it; its results are omitted, since none are expected."""
     return {"name": name, "args": None if args is None else _plain(args), "shown": shown}
 
 

@@ -117,7 +117,7 @@ class ThresholdEvaluator(AskingEvaluator):
 
 
 async def ask_verdict(judge: JudgeModel, prompt: str, schema: type[Verdict]) -> Verdict:
-    """Ask for one of the verdicts that a schema offers; an answer that is none is asked for once more, with the reason.
+    """Ask for one of the verdicts that a schema offers; an answer that is none is requested once more, with the reason.
 
     Args:
         judge: who is asked.

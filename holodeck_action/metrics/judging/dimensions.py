@@ -92,7 +92,7 @@ class DimensionEvaluator(ThresholdEvaluator):
     """An evaluator that grades an answer along several dimensions; one call of the judge.
 
     The metadata holds the dimensions, and `confidence` of the result what the judge says of its own. An empty answer
-    scores 0 and nobody is asked.
+    scores 0 and no model is called.
     """
 
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT}))

@@ -306,7 +306,7 @@ def _message_of(error: Exception) -> str:
 
 
 def judge_span(judge: str, metric: str, *, fallback: bool) -> Scope:
-    """Start the span of one judge of a panel, for what it asks to stand below.
+    """Start the span of one judge of a panel, so that its calls are below it.
 
     Args:
         judge: its label, such as `openai/gpt-4o`.

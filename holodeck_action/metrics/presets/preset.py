@@ -290,12 +290,12 @@ class PresetEvaluator(BaseEvaluator):
         return min(1.0, math.fsum(weight * found for weight, found in counted) / total) if total else None
 
     def _shown(self, metrics: dict[str, Any]) -> dict[str, Any]:
-        """Return the results of the metrics as metadata; names that are ours stand beside the other metadata."""
+        """Return the results of the metrics as metadata; names that are ours are beside the other metadata."""
         return metrics
 
 
 class TextEvaluator(PresetEvaluator):
-    """A text by several metrics; an empty one gets a 0, and nobody is asked: no statement of it could be wrong."""
+    """A text by several metrics; an empty one gets a 0, and no model is called: no statement of it could be wrong."""
 
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         if not str(kwargs[EvalParam.ACTUAL_OUTPUT.value]).strip():
