@@ -56,12 +56,7 @@ class Annotation:
 
 
 def annotate_problems(problems: Iterable[Located], environ: Mapping[str, str]) -> tuple[Annotation, ...]:
-    """Return an annotation for each problem whose line the repository of a workflow has, in their order.
-
-    Args:
-        problems: of the suites' files.
-        environ: the environment of the step.
-    """
+    """Return an annotation for each problem whose line the repository of a workflow has, in their order."""
     known = {problem: placed(problem.folder, environ).folder for problem in problems}
     paths = ((problem, repository_path(folder, problem.mark)) for problem, folder in known.items())
     return tuple(_of_problem(problem, path) for problem, path in paths if path is not None)

@@ -126,14 +126,7 @@ def conclude(
     Annotations that cannot be added do not keep it from being concluded: one that is in progress for ever would hold
     up the merge without saying why.
 
-    Args:
-        github: where it is written.
-        run: what `start` returned.
-        conclusion: how it ends.
-        title: headline; at most 255 characters of it are used.
-        summary: Markdown within `reports.size_limit.CHECK`.
-        annotations: all of them, as the API takes them.
-        now: when it ended, with its time zone.
+    The title is cut at `TITLE_LIMIT`, the summary has to be within `reports.size_limit.CHECK`, `now` has a time zone.
 
     Returns:
         Published where it stands with all annotations.

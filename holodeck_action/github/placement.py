@@ -26,10 +26,6 @@ def placed(folder: Path, environ: Mapping[str, str]) -> Placed:
 
     A checkout of another repository has files at the same paths, which are not those of this one. What it was cloned
     from tells; a repository within another one that does not tell is another.
-
-    Args:
-        folder: absolute folder of the suite.
-        environ: the environment of the step.
     """
     found = folder_in_repository(folder)
     root = repository_root(folder)

@@ -84,12 +84,7 @@ class Publisher:
     def __init__(self, target: Target, connection: Connection, surfaces: Surfaces, place: Place, run: str) -> None:
         """Prepare a publication.
 
-        Args:
-            target: what the event is about.
-            connection: GitHub.
-            surfaces: what is asked for.
-            place: where it is published, as the texts name it.
-            run: run and attempt of the workflow, `ID/ATTEMPT`; empty outside of one.
+        `run` is run and attempt of the workflow, `ID/ATTEMPT`; empty outside of one.
         """
         self._target = target
         self._connection = connection

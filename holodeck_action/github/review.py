@@ -45,13 +45,7 @@ def publish_review(
     edited; where it holds now, the comment says so. What was not judged this time keeps its comment as it is: nobody
     knows that it holds. Only comments that we wrote count; one that somebody has hidden stays hidden.
 
-    Args:
-        github: where it is written.
-        pull_number: the pull request.
-        sha: its head, which was evaluated.
-        review_id: tells the reviews of several steps apart; any text.
-        reports: the suites' reports.
-        marks: their annotations, worst first.
+    `sha` is the head that was evaluated; `marks` are the annotations of the reports, worst first.
     """
     if not reports:
         return Skipped("nothing was evaluated: the review stays as it is", asked=False)

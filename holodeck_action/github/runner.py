@@ -190,12 +190,7 @@ def step_outputs(
 ) -> dict[str, str]:
     """Return every output of the step; what is not known is empty.
 
-    Args:
-        exit_code: of the run.
-        suites: the suites that ran; counts and costs are their sums, the pass rate the lowest of theirs, paths stand
-            one per line.
-        verdict: path of verdict.json as the workflow sees it.
-        channels: where it was published.
+    Counts and costs are sums over the suites, the pass rate is the lowest of theirs, paths stand one per line.
     """
     counts = [suite.counts for suite in suites]
     rates = [suite.pass_rate for suite in suites]

@@ -77,11 +77,7 @@ def publish_comment(github: Access, pull_number: int, first_line: str, wanted: W
     Only comments that we wrote and that nobody has hidden count. A GitHub that does not tell (GraphQL) is taken at the
     author's type: a bot's is ours, a person's never.
 
-    Args:
-        github: where it is written.
-        pull_number: the pull request.
-        first_line: the `marker` by which the comment is found.
-        wanted: what it is to say.
+    The comment is found by its first line, a `marker`.
     """
     if wanted.mode == "off":
         return Skipped("the comment is switched off", asked=False)

@@ -63,11 +63,6 @@ def surfaces_from(given: Mapping[str, Any], subjects: Sequence[str], environ: Ma
 
     Without a `comment-id` the workflow, the job and the suites tell comments apart, so that two suites of a matrix
     never write over each other; without a `check-name` the suites name the check run.
-
-    Args:
-        given: value by setting; those that are missing have their defaults.
-        subjects: the suites, as they were asked for.
-        environ: the environment of the step.
     """
     named = ", ".join(subjects)
     job = [environ.get("GITHUB_WORKFLOW", ""), environ.get("GITHUB_JOB", ""), named]

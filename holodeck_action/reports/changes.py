@@ -168,12 +168,7 @@ def state_of(
 ) -> State:
     """Return what is to be remembered of a run, compared with nothing yet.
 
-    Args:
-        reports: of its suites.
-        exit_code: of the run.
-        sha: the commit it is about.
-        run: run and attempt of the workflow, `ID/ATTEMPT`.
-        problems: why there are no reports.
+    `run` is run and attempt of the workflow, `ID/ATTEMPT`; `problems` say why there are no reports.
     """
     named = tuple(zip(reports, keys(reports), strict=True))
     result = [exit_code, *problems, *(_result(report, key) for report, key in named)]
@@ -189,13 +184,7 @@ def state_of(
 
 
 def compare(report: Report, key: str, before: Numbers | None) -> Change | None:
-    """Return what has changed in a suite; None where it was not there before.
-
-    Args:
-        report: of the suite.
-        key: its key among all suites, see `keys`.
-        before: the suites as they were.
-    """
+    """Return what has changed in a suite; None where it was not there before."""
     old = next((suite for suite in before.suites if suite.key == key), None) if before is not None else None
     if old is None or before is None:
         return None

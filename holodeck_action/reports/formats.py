@@ -51,15 +51,7 @@ def render(report: Report, name: str) -> str:
 def write_reports(
     folder: GivenPath, report: Report, template: CustomTemplate | None, note: Callable[[str], None], disk: Disk = DISK
 ) -> None:
-    """Write report.md and junit.xml; what cannot be made or written is noted in a sentence and changes no verdict.
-
-    Args:
-        folder: where they go.
-        report: what they show.
-        template: what report.md is made with; None for the built-in template.
-        note: takes the sentences.
-        disk: what they are written with.
-    """
+    """Write report.md and junit.xml; what cannot be made or written is noted in a sentence and changes no verdict."""
     made: dict[str, Callable[[], str]] = {
         REPORT_FILE: lambda: readable(report, template, note),
         JUNIT_FILE: lambda: render(report, "junit"),
@@ -83,12 +75,7 @@ def readable(
 ) -> str:
     """Return the Markdown report: through the user's template, or the built-in one where that cannot be used.
 
-    Args:
-        report: what to show.
-        template: the user's template; None for the built-in one.
-        note: takes the sentence that says why the user's template was not used.
-        limit: what the text may hold.
-        rest: trusted Markdown that says where the rest of a cut report is.
+    `note` takes the sentence that says why the user's template was not used; `rest` is trusted Markdown.
     """
     if template is not None:
         try:
@@ -101,10 +88,7 @@ def readable(
 def markdown(report: Report, limit: SizeLimit = JOB_SUMMARY, *, rest: str = IN_THE_RECORD) -> str:
     """Render a report as GitHub Flavored Markdown.
 
-    Args:
-        report: what to show.
-        limit: what the text may hold; what is left out first is said in `holodeck_action.reports.size_limit`.
-        rest: trusted Markdown that says where the rest of a cut report is.
+    What is left out first is said in `holodeck_action.reports.size_limit`; `rest` is trusted Markdown.
     """
     data = wrap(report)
 

@@ -85,14 +85,7 @@ def render_comment(
 ) -> str:
     """Return the comment about suites that ran, within `size_limit.COMMENT`.
 
-    Args:
-        reports: of the suites.
-        marker: the first line, as it is.
-        at: where it is published.
-        now: what the comment is to remember; its commit is the one that links lead to.
-        previous: what the comment that stands there remembers; None for none.
-        template: the user's template, for what stands below the hidden lines; None for the built-in one.
-        note: takes the sentence that says why the user's template was not used.
+    `now` is what the comment is to remember, `previous` what the one that stands there does. Links lead to its commit.
     """
     now = now.following(previous)
     text = _Text(Place(at.server, at.repository, now.sha, at.run_url), now.exit_code, template, note)
@@ -101,15 +94,7 @@ def render_comment(
 
 
 def render_problem(problems: Sequence[str], marker: str, at: Place, now: State, previous: State | None = None) -> str:
-    """Return the comment that replaces an older verdict when there is none: nothing was evaluated, and why.
-
-    Args:
-        problems: one sentence each.
-        marker: the first line, as it is.
-        at: where it is published.
-        now: what the comment is to remember.
-        previous: what the comment that stands there remembers; None for none.
-    """
+    """Return the comment that replaces an older verdict when there is none: nothing was evaluated, and why."""
     now = now.following(previous)
     text = _Text(Place(at.server, at.repository, now.sha, at.run_url), now.exit_code, None, lambda _: None)
     return _whole(f"{marker}\n{now.encode()}\n", lambda _: text.problem(problems), COMMENT, text.rest)

@@ -146,14 +146,7 @@ def _same(one: Estimate, other: Estimate) -> bool:
 def summarise_card(
     card: JudgeCard, metric: str, configuration: Configuration, evaluations: Sequence[Evaluation]
 ) -> CardSummary:
-    """Return what a card tells about a run.
-
-    Args:
-        card: the card.
-        metric: the metric's name in the record.
-        configuration: what decided the scores of this run.
-        evaluations: the metric's evaluations of this run.
-    """
+    """Return what a card tells about a run."""
     applied = [evaluation for evaluation in evaluations if evaluation.status != "skipped"]
     stale = tuple(_differences(card, configuration, {evaluation.criteria.threshold for evaluation in applied}))
     outcomes = [judge_evaluation(evaluation).outcome for evaluation in applied]

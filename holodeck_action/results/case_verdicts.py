@@ -184,13 +184,7 @@ def _judge_trials(
 
 
 def deciding_prefix(outcomes: list[Outcome], repeat: int, min_pass: int) -> int:
-    """Return how many trials, from the first on, decide the case; all of them when nothing does.
-
-    Args:
-        outcomes: outcome per trial in index order.
-        repeat: planned trials.
-        min_pass: trials that must pass.
-    """
+    """Return how many trials, from the first on, decide the case; all of them when nothing does."""
     passes = failures = 0
     for position, outcome in enumerate(outcomes, start=1):
         passes += outcome == "passed"

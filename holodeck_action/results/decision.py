@@ -11,7 +11,7 @@ from holodeck_action.results.case_verdicts import judge_case
 from holodeck_action.results.consumption import cost_of, latencies_of, tokens_of
 from holodeck_action.results.gates import GateInputs, figures, judge_gates
 from holodeck_action.results.record import CaseRecord, Record
-from holodeck_action.results.summary import case_scores, summarise
+from holodeck_action.results.summaries import case_scores, summarise
 from holodeck_action.results.verdict import (
     EXIT_INCOMPLETE,
     EXIT_PASSED,

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from holodeck_action.results.decision import minimized_in
-from holodeck_action.results.evaluation_summary import summarise_evaluations
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, TurnRecord
 from holodeck_action.results.report_views import (
     REPORT_VERSION,
@@ -26,7 +25,7 @@ from holodeck_action.results.report_views import (
     TurnView,
 )
 from holodeck_action.results.statistics import weighted_mean
-from holodeck_action.results.summary import summary_score
+from holodeck_action.results.summaries import summarise_evaluations, summary_score
 from holodeck_action.results.verdict import (
     CaseVerdict,
     MetricSummary,
@@ -44,10 +43,7 @@ _WORST_FIRST: tuple[Outcome, ...] = ("failed", "error", "skipped", "quarantined"
 def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
     """Put a record and its verdict together for showing.
 
-    Args:
-        record: what a run wrote.
-        verdict: its verdict.
-        folder: the suite's folder as the reader would type it; empty for none.
+    `folder` is the suite's as the reader would type it; empty for none.
     """
     cases = {case.id: case for case in record.cases}
     gates, minimized = record.gates, minimized_in(record)

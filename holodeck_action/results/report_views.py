@@ -11,9 +11,9 @@ from typing import Any
 
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.evaluation import Polarity
-from holodeck_action.results.evaluation_summary import EvaluationSummary
 from holodeck_action.results.judge_card import CardSummary
 from holodeck_action.results.record import ModelCalls
+from holodeck_action.results.summaries import EvaluationSummary
 from holodeck_action.results.verdict import Counts, GateVerdict, Outcome, PanelSummary, TrialVerdict, VerdictOutcome
 from holodeck_action.suite.errors import SourceMark
 

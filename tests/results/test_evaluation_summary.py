@@ -11,10 +11,10 @@ import pytest
 
 from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.evaluation_summary import EvaluationSummary
 from holodeck_action.results.record import CaseRecord
 from holodeck_action.results.report_building import build_report
 from holodeck_action.results.report_views import canonical_report
+from holodeck_action.results.summaries import EvaluationSummary
 from tests.results.records import case_of, evaluation, record, turn
 
 

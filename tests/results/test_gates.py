@@ -14,8 +14,7 @@ from scipy import stats
 
 from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.gates import figure, figures
-from holodeck_action.results.metric_gates import Measured, Scores, metric_gates
+from holodeck_action.results.gates import Measured, Scores, figure, figures, metric_gates
 from holodeck_action.results.record import CaseRecord, Timing, TurnRecord, Usage
 from holodeck_action.results.statistics import (
     effective_sample_size,
