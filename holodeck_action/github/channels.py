@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from holodeck_action.github.api import Api
 from holodeck_action.github.objects import ApiError, Comment, Ownership
@@ -27,6 +28,8 @@ _REASON_LIMIT = 1000
 # Addresses come from GitHub's answers: what could end a Markdown link is not made one.
 _ADDRESS = re.compile(r"https?://[\w.:/?=&#%~+-]{1,500}", re.ASCII)
 _LINE_END = re.compile("\r\n?|\n")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,24 +152,39 @@ class Access:
             except ApiError as error:
                 if not error.accepted:
                     raise
-                try:
-                    found = self._seen(listed, item.id, body)
-                except ApiError as unread:
-                    raise Stopped(Failed(f"{sentence(unread)}; {unknown}")) from unread
+                found = self.looked_up(
+                    lambda: next((each for each in listed() if each.id == item.id), None),
+                    lambda found: found is not None and same(found.body, body),
+                    unknown,
+                )
                 if found is not None and same(found.body, body):
                     return found
                 if found is None or not same(found.body, item.body) or tries == TRIES:
                     raise
 
-    def _seen(self, listed: Callable[[], Iterable[Comment]], ident: int, body: str) -> Comment | None:
-        """Return what stands there, looked at until it has the body."""
-        found: Comment | None = None
+    def looked(self, look: Callable[[], T], enough: Callable[[T], bool]) -> T:
+        """Look for what GitHub may have done, until it is enough or for the last time, and return what was seen.
+
+        Raises:
+            ApiError: it cannot be told.
+        """
         for seconds in LOOKS_S:
             self.pause(seconds)
-            found = next((item for item in listed() if item.id == ident), None)
-            if found is not None and same(found.body, body):
+            seen = look()
+            if enough(seen):
                 break
-        return found
+        return seen
+
+    def looked_up(self, look: Callable[[], T], enough: Callable[[T], bool], unknown: str) -> T:
+        """Look as `looked`.
+
+        Raises:
+            Stopped: it cannot be told, as `unknown` says.
+        """
+        try:
+            return self.looked(look, enough)
+        except ApiError as error:
+            raise Stopped(Failed(f"{sentence(error)}; {unknown}")) from error
 
     def refused(self, what: str, permission: str, error: ApiError, also: str = "", *, missing: str = "") -> Outcome:
         """Return how a channel ends that GitHub refuses a call.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 
 from holodeck_action.github.channels import LOOKS_S, Access, Failed, Outcome, Published, Skipped, sentence
@@ -180,7 +182,9 @@ def _annotate(
             if not error.accepted:
                 return added, error
             try:
-                count = _counted(github, run, added)
+                count = github.looked(
+                    lambda: github.api.check(run.id).annotations - run.annotations, partial(operator.lt, added)
+                )
             except ApiError:
                 return added, error
             if count > added:
@@ -207,28 +211,10 @@ def _end(github: Access, run: CheckRun, ending: CheckState) -> None:
         github.pause(seconds)
 
 
-def _counted(github: Access, run: CheckRun, known: int) -> int:
-    """Return how many annotations were added, looked at until there are more than are known of.
-
-    Raises:
-        ApiError: it cannot be told.
-    """
-    count = known
-    for seconds in LOOKS_S:
-        github.pause(seconds)
-        count = github.api.check(run.id).annotations - run.annotations
-        if count > known:
-            break
-    return count
-
-
 def _made(github: Access, sha: str, name: str, external_id: str) -> CheckRun | None:
-    for seconds in LOOKS_S:
-        github.pause(seconds)
-        for run in github.api.checks(sha, name):
-            if run.external_id == external_id:
-                return run
-    return None
+    return github.looked(
+        lambda: next((run for run in github.api.checks(sha, name) if run.external_id == external_id), None), bool
+    )
 
 
 def _published(conclusion: Conclusion, count: int, run: CheckRun) -> Outcome:

@@ -11,7 +11,6 @@ from functools import partial
 from holodeck_action.github.annotations import Annotation
 from holodeck_action.github.case_annotations import passing_keys
 from holodeck_action.github.channels import (
-    LOOKS_S,
     NO_PULL,
     TRIES,
     Access,
@@ -165,24 +164,16 @@ class _Channel:
                 if not unclear.accepted:
                     raise Stopped(self._stopped("the review could not be made", "write", unclear)) from unclear
                 error = unclear
-            found = self._looked_up(keys)
+            found = self.github.looked_up(lambda: self._newest_about(keys), bool, _UNKNOWN.format("made"))
             if found is not None:
                 return found.url
         assert error is not None
         raise Stopped(Failed(f"{sentence(error)}; {_UNKNOWN.format('made')}"))
 
-    def _looked_up(self, keys: set[str]) -> Comment | None:
-        """Return one of the inline comments that were to be made, once GitHub shows it."""
-        for seconds in LOOKS_S:
-            self.github.pause(seconds)
-            try:
-                ours = self._inline_comments()
-            except ApiError as error:
-                raise Stopped(Failed(f"{sentence(error)}; {_UNKNOWN.format('made')}")) from error
-            found = [comment for key in keys & ours.keys() for comment in ours[key]]
-            if found:
-                return max(found, key=_age)
-        return None
+    def _newest_about(self, keys: set[str]) -> Comment | None:
+        """Return the newest of our inline comments about some of the keys."""
+        ours = self._inline_comments()
+        return max((comment for key in keys & ours.keys() for comment in ours[key]), key=_age, default=None)
 
     def _update_review(self, review: Comment, body: str) -> str:
         try:

@@ -9,7 +9,6 @@ from typing import Literal
 from urllib.parse import quote
 
 from holodeck_action.github.channels import (
-    LOOKS_S,
     NO_PULL,
     TRIES,
     Access,
@@ -160,7 +159,11 @@ class _Sticky:
                 if not unclear.accepted:
                     raise Stopped(self._unwritten(unclear)) from unclear
                 error = unclear
-            found = self._looked_up(text)
+            found = self.github.looked_up(
+                lambda: self._like(text),
+                lambda found: found is not None and same(found.body, text),
+                _UNKNOWN.format("made"),
+            )
             if found is not None:
                 if same(found.body, text):
                     return Published("created", found.url)
@@ -171,23 +174,10 @@ class _Sticky:
         assert error is not None
         return Failed(f"{sentence(error)}; {_UNKNOWN.format('made')}")
 
-    def _looked_up(self, text: str) -> Comment | None:
-        """Return our comment, preferably with this text, after GitHub did not say whether one was made.
-
-        Raises:
-            Stopped: it cannot be told: writing again could make a second comment.
-        """
-        found: Comment | None = None
-        for seconds in LOOKS_S:
-            self.github.pause(seconds)
-            try:
-                ours = self._ours()
-            except ApiError as error:
-                raise Stopped(Failed(f"{sentence(error)}; {_UNKNOWN.format('made')}")) from error
-            found = next((comment for comment in ours if same(comment.body, text)), ours[0] if ours else None)
-            if found is not None and same(found.body, text):
-                break
-        return found
+    def _like(self, text: str) -> Comment | None:
+        """Return our comment, preferably with this text."""
+        ours = self._ours()
+        return next((comment for comment in ours if same(comment.body, text)), ours[0] if ours else None)
 
     def _ours(self) -> Sequence[Comment]:
         """Return our comments with the marker that are not hidden, the newest first."""
