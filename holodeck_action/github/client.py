@@ -127,6 +127,9 @@ class Client:
         pause: waits for seconds.
         clock: seconds since the epoch.
         timeout_s: seconds for a connection, and for each piece of an answer.
+
+    Raises:
+        ApiError: the environment names a proxy or certificates that cannot be used.
     """
 
     def __init__(
@@ -151,15 +154,16 @@ class Client:
         local = is_loopback(parts.hostname or "")
         self._interval = 0.0 if local else WRITE_INTERVAL_S
         self._next_write = 0.0
-        self._http = httpx2.Client(
-            headers={
-                "accept": "application/vnd.github+json",
-                "authorization": f"Bearer {token}",
-                "user-agent": f"holodeck-action/{__version__}",
-            },
-            timeout=timeout_s,
-            trust_env=not local,
-        )
+        headers = {
+            "accept": "application/vnd.github+json",
+            "authorization": f"Bearer {token}",
+            "user-agent": f"holodeck-action/{__version__}",
+        }
+        try:
+            self._http = httpx2.Client(headers=headers, timeout=timeout_s, trust_env=not local)
+        except (ImportError, OSError, ValueError, httpx2.InvalidURL):
+            problem = "the proxy or the certificates that the environment names cannot be used"
+            raise ApiError(f"GitHub cannot be asked: {problem}", "invalid", None) from None
 
     def close(self) -> None:
         """Close the connections."""
@@ -284,7 +288,8 @@ class Client:
             # Their texts may hold what was sent: only the name is shown.
             raise self._unusable(method, path, None, f"it led to {type(error).__name__}") from None
         finally:
-            self._next_write = time.monotonic() + self._interval if method != "GET" else self._next_write
+            if method != "GET":
+                self._next_write = time.monotonic() + self._interval
 
     def _refused(self, method: str, path: str, response: httpx2.Response, attempts: _Attempts) -> _FailedError:
         status = response.status_code

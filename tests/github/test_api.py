@@ -597,6 +597,16 @@ def test_proxy_of_the_environment_is_not_asked_for_loopback(api: Api, monkeypatc
     assert api.pull(7).number == 7
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("HTTPS_PROXY", "gopher://127.0.0.1:9"), ("HTTPS_PROXY", "http://[::1"), ("SSL_CERT_FILE", "/no/such/file.pem")],
+)
+def test_proxy_or_certificates_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ApiError, match="the proxy or the certificates that the environment names cannot be used"):
+        connect(TOKEN, "https://api.github.com", "octo/shop")
+
+
 def test_http_is_loaded_only_to_connect() -> None:
     program = (
         "import sys; from holodeck_action.github import api, objects, publisher;"
