@@ -123,7 +123,7 @@ class Access:
             return [(item, Ownership(own=True, minimized=False)) for item in bots] if self.app else []
         return [(item, known[item.node_id]) for item in items if item.node_id in known and known[item.node_id].own]
 
-    def edited(
+    def edit(
         self,
         write: Callable[[], Comment],
         listed: Callable[[], Iterable[Comment]],
@@ -152,7 +152,7 @@ class Access:
             except ApiError as error:
                 if not error.accepted:
                     raise
-                found = self.looked_up(
+                found = self.poll_or_stop(
                     lambda: next((each for each in listed() if each.id == item.id), None),
                     lambda found: found is not None and same(found.body, body),
                     unknown,
@@ -162,7 +162,7 @@ class Access:
                 if found is None or not same(found.body, item.body) or tries == TRIES:
                     raise
 
-    def looked(self, look: Callable[[], T], enough: Callable[[T], bool]) -> T:
+    def poll(self, look: Callable[[], T], enough: Callable[[T], bool]) -> T:
         """Look for what GitHub may have done, until it is enough or for the last time, and return what was seen.
 
         Raises:
@@ -175,14 +175,14 @@ class Access:
                 break
         return seen
 
-    def looked_up(self, look: Callable[[], T], enough: Callable[[T], bool], unknown: str) -> T:
-        """Look as `looked`.
+    def poll_or_stop(self, look: Callable[[], T], enough: Callable[[T], bool], unknown: str) -> T:
+        """Look as `poll`.
 
         Raises:
             Stopped: it cannot be told, as `unknown` says.
         """
         try:
-            return self.looked(look, enough)
+            return self.poll(look, enough)
         except ApiError as error:
             raise Stopped(Failed(f"{sentence(error)}; {unknown}")) from error
 

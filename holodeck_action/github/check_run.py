@@ -182,7 +182,7 @@ def _annotate(
             if not error.accepted:
                 return added, error
             try:
-                count = github.looked(
+                count = github.poll(
                     lambda: github.api.check(run.id).annotations - run.annotations, partial(operator.lt, added)
                 )
             except ApiError:
@@ -212,7 +212,7 @@ def _end(github: Access, run: CheckRun, ending: CheckState) -> None:
 
 
 def _made(github: Access, sha: str, name: str, external_id: str) -> CheckRun | None:
-    return github.looked(
+    return github.poll(
         lambda: next((run for run in github.api.checks(sha, name) if run.external_id == external_id), None), bool
     )
 

@@ -134,7 +134,7 @@ class _Channel:
         done = [0, 0]
         for comment, body, holds in edits:
             try:
-                self.github.edited(
+                self.github.edit(
                     partial(self.github.api.update_review_comment, comment.id, body),
                     lambda: self.github.api.review_comments(self.number),
                     comment,
@@ -164,7 +164,7 @@ class _Channel:
                 if not unclear.accepted:
                     raise Stopped(self._stopped("the review could not be made", "write", unclear)) from unclear
                 error = unclear
-            found = self.github.looked_up(lambda: self._newest_about(keys), bool, _UNKNOWN.format("made"))
+            found = self.github.poll_or_stop(lambda: self._newest_about(keys), bool, _UNKNOWN.format("made"))
             if found is not None:
                 return found.url
         assert error is not None
@@ -177,7 +177,7 @@ class _Channel:
 
     def _update_review(self, review: Comment, body: str) -> str:
         try:
-            return self.github.edited(
+            return self.github.edit(
                 lambda: self.github.api.update_review(self.number, review.id, body),
                 lambda: self.github.api.reviews(self.number),
                 review,

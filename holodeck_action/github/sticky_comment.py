@@ -130,7 +130,7 @@ class _Sticky:
         if not clash and self.wanted.mode == "changes" and not self.wanted.changed(comment.body):
             return Published("unchanged", comment.url)
         try:
-            written = self.github.edited(
+            written = self.github.edit(
                 lambda: self.github.api.update_comment(comment.id, text),
                 lambda: self.github.api.comments(self.number),
                 comment,
@@ -159,7 +159,7 @@ class _Sticky:
                 if not unclear.accepted:
                     raise Stopped(self._unwritten(unclear)) from unclear
                 error = unclear
-            found = self.github.looked_up(
+            found = self.github.poll_or_stop(
                 lambda: self._like(text),
                 lambda found: found is not None and same(found.body, text),
                 _UNKNOWN.format("made"),
