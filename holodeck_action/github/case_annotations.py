@@ -53,12 +53,10 @@ def annotate(reports: Sequence[Report]) -> tuple[Annotation, ...]:
 
     Failed comes before in error, not run and quarantined; of the same outcome what is furthest from its threshold, then
     the order of the suites. A turn has one annotation, and one for each failing metric that its case itself lists.
-    Cases that were not run have one per suite; quarantined cases that hold have none.
-
-    Args:
-        reports: the suites' reports; those outside of a repository have no annotations.
+    Cases that were not run have one per suite; quarantined cases that hold have none. Suites outside of a repository
+    have no annotations.
     """
-    findings = [finding for report in reports for finding in _findings(report)]
+    findings = [finding for report in reports for finding in _Suite(report).findings()]
     findings.sort(key=lambda finding: (_RANKS[finding.outcome], -_distance(finding)))
     return tuple(_annotation(finding, detailed=number < MOST) for number, finding in enumerate(findings))
 
@@ -68,101 +66,7 @@ def passing_keys(reports: Sequence[Report]) -> frozenset[str]:
 
     A turn that is in error, not run or quarantined is not among them: nobody knows that it holds.
     """
-    keys: set[str] = set()
-    for report in reports:
-        own = _OwnMetrics(report)
-        for case in report.passing:
-            keys.add(_key(report, case, None))
-            for turn in (turn for trial in case.trials for turn in trial.turns):
-                keys.add(_key(report, case, turn.index))
-                keys.update(_key(report, case, turn.index, metric.name, number) for metric, number in _numbered(turn))
-        for case in report.attention:
-            if case.outcome == "failed":
-                keys.update(_holding(report, case, own))
-    return frozenset(keys)
-
-
-class _OwnMetrics:
-    """Which metrics stand within a case: between its start and its last value, or else the next case of the file."""
-
-    def __init__(self, report: Report) -> None:
-        cases = (*report.attention, *report.passing, *report.informational)
-        starts: dict[str, list[tuple[int, int]]] = {}
-        for case in cases:
-            starts.setdefault(case.source.file, []).append((case.source.line, case.source.column))
-        self._starts = {file: sorted(set(places)) for file, places in starts.items()}
-        # What other cases are graded by, too, is the suite's: older records do not tell where a case ends.
-        users: dict[SourceMark, str] = {}
-        self._shared: set[SourceMark] = set()
-        for case in cases:
-            marks = {m.source for trial in case.trials for turn in trial.turns for m in turn.metrics}
-            for mark in marks:
-                if mark is not None and users.setdefault(mark, case.id) != case.id:
-                    self._shared.add(mark)
-
-    def holds(self, case: CaseView, source: SourceMark) -> bool:
-        """Tell whether a metric at `source` is listed on the case itself."""
-        if source.file != case.source.file or not usable(case.source.line) or source in self._shared:
-            return False
-        start, place = (case.source.line, case.source.column), (source.line, source.column)
-        if case.last is not None and place > (case.last.line, case.last.column):
-            return False
-        starts = self._starts[case.source.file]
-        following = bisect_right(starts, start)
-        return start <= place and (following == len(starts) or place < starts[following])
-
-
-def _findings(report: Report) -> Iterator[_Finding]:
-    own = _OwnMetrics(report)
-    skipped = [case for case in report.attention if case.outcome == "skipped"]
-    for case in report.attention:
-        if case.outcome in ("failed", "error") or (
-            case.outcome == "quarantined" and case.judged in ("failed", "error")
-        ):
-            yield from _of_case(report, case, own)
-    for case in skipped:
-        path = repository_path(report.provenance.folder, case.source)
-        if path is not None:
-            key = _key(report, case, None)
-            yield _Finding(report, case, None, "skipped", case.source, path, (), (case.reason,), key, len(skipped))
-            return
-
-
-def _of_case(report: Report, case: CaseView, own: _OwnMetrics) -> Iterator[_Finding]:
-    verdicts = {turn.index: turn for turn in _explaining_turns(case)}
-    broken = [turn for turn in case.turns if turn.outcome in ("failed", "error") and turn.index in verdicts]
-    place = repository_path(report.provenance.folder, case.source)
-    if not broken and place is not None:
-        key = _key(report, case, None)
-        outcome = _outcome(case, case.judged)
-        yield _Finding(report, case, None, outcome, case.source, place, (), (case.reason,), key)
-    for turn in broken:
-        source, path = turn.source, repository_path(report.provenance.folder, turn.source)
-        if path is None:
-            source, path = case.source, place
-        yield from _of_turn(report, case, turn, verdicts[turn.index], own, source, path)
-
-
-def _of_turn(
-    report: Report,
-    case: CaseView,
-    turn: TurnView,
-    verdict: TurnVerdict,
-    own: _OwnMetrics,
-    source: SourceMark,
-    path: str | None,
-) -> Iterator[_Finding]:
-    parts = _parts(report, case, turn, verdict, own)
-    for metric, number, at, metric_path in parts.apart:
-        key = _key(report, case, turn.index, metric.name, number)
-        yield _Finding(report, case, turn, _outcome(case, "failed"), at, metric_path, (metric,), (), key)
-    if path is None or parts.nothing_left:
-        return
-    # What failed has its own annotation already: what is left could only not be evaluated.
-    soft = parts.apart and not parts.others and all(metric.outcome == "error" for metric in parts.rest)
-    outcome = _outcome(case, "error" if soft else turn.outcome)
-    others = parts.others if parts.others or parts.rest else (verdict.reason,)
-    yield _Finding(report, case, turn, outcome, source, path, parts.rest, others, _key(report, case, turn.index))
+    return frozenset(key for report in reports for key in _Suite(report).passing_keys())
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,22 +83,127 @@ class _Parts:
         return bool(self.apart) and not self.rest and not self.others
 
 
-def _parts(report: Report, case: CaseView, turn: TurnView, verdict: TurnVerdict, own: _OwnMetrics) -> _Parts:
-    named = [(metric, number) for metric, number in _numbered(verdict) if metric.outcome in ("failed", "error")]
-    problems = tuple(f"{metric.name} {_how(metric)}: {metric.reason}" for metric, _ in named)
-    # The view lists metrics last, and none of a turn that was not answered.
-    if not problems or turn.problems[-len(problems) :] != problems:
-        return _Parts((), (), turn.problems)
-    apart: list[tuple[MetricVerdict, int, SourceMark, str]] = []
-    rest: list[MetricVerdict] = []
-    for metric, number in named:
-        at = metric.source
-        path = None if at is None or not own.holds(case, at) else repository_path(report.provenance.folder, at)
-        if metric.outcome != "failed" or at is None or path is None:
-            rest.append(metric)
-        else:
-            apart.append((metric, number, at, path))
-    return _Parts(tuple(apart), tuple(rest), turn.problems[: -len(problems)])
+class _Suite:
+    """A suite's report, and which of its metrics are listed on the case itself.
+
+    Those are between the start of the case and its last value, or else the next case of the file.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        cases = (*report.attention, *report.passing, *report.informational)
+        starts: dict[str, list[tuple[int, int]]] = {}
+        for case in cases:
+            starts.setdefault(case.source.file, []).append((case.source.line, case.source.column))
+        self._starts = {file: sorted(set(places)) for file, places in starts.items()}
+        # What other cases are graded by, too, is the suite's: older records do not tell where a case ends.
+        users: dict[SourceMark, str] = {}
+        self._shared: set[SourceMark] = set()
+        for case in cases:
+            marks = {m.source for trial in case.trials for turn in trial.turns for m in turn.metrics}
+            for mark in marks:
+                if mark is not None and users.setdefault(mark, case.id) != case.id:
+                    self._shared.add(mark)
+
+    def findings(self) -> Iterator[_Finding]:
+        attention = self._report.attention
+        for case in attention:
+            if case.outcome in ("failed", "error") or (
+                case.outcome == "quarantined" and case.judged in ("failed", "error")
+            ):
+                yield from self._of_case(case)
+        skipped = [case for case in attention if case.outcome == "skipped"]
+        for case in skipped:
+            if (path := self._path(case.source)) is not None:
+                key, count = self._key(case, None), len(skipped)
+                yield _Finding(self._report, case, None, "skipped", case.source, path, (), (case.reason,), key, count)
+                return
+
+    def passing_keys(self) -> Iterator[str]:
+        for case in self._report.passing:
+            yield self._key(case, None)
+            for turn in (turn for trial in case.trials for turn in trial.turns):
+                yield self._key(case, turn.index)
+                yield from (self._key(case, turn.index, metric.name, number) for metric, number in _numbered(turn))
+        for case in self._report.attention:
+            if case.outcome == "failed":
+                yield from self._holding(case)
+
+    def _of_case(self, case: CaseView) -> Iterator[_Finding]:
+        verdicts = {turn.index: turn for turn in _explaining_turns(case)}
+        broken = [turn for turn in case.turns if turn.outcome in ("failed", "error") and turn.index in verdicts]
+        place = self._path(case.source)
+        if not broken and place is not None:
+            key, outcome = self._key(case, None), _outcome(case, case.judged)
+            yield _Finding(self._report, case, None, outcome, case.source, place, (), (case.reason,), key)
+        for turn in broken:
+            source, path = turn.source, self._path(turn.source)
+            if path is None:
+                source, path = case.source, place
+            yield from self._of_turn(case, turn, verdicts[turn.index], source, path)
+
+    def _of_turn(
+        self, case: CaseView, turn: TurnView, verdict: TurnVerdict, source: SourceMark, path: str | None
+    ) -> Iterator[_Finding]:
+        parts = self._parts(case, turn, verdict)
+        for metric, number, at, metric_path in parts.apart:
+            key = self._key(case, turn.index, metric.name, number)
+            yield _Finding(self._report, case, turn, _outcome(case, "failed"), at, metric_path, (metric,), (), key)
+        if path is None or parts.nothing_left:
+            return
+        # What failed has its own annotation already: what is left could only not be evaluated.
+        soft = parts.apart and not parts.others and all(metric.outcome == "error" for metric in parts.rest)
+        outcome, key = _outcome(case, "error" if soft else turn.outcome), self._key(case, turn.index)
+        others = parts.others if parts.others or parts.rest else (verdict.reason,)
+        yield _Finding(self._report, case, turn, outcome, source, path, parts.rest, others, key)
+
+    def _parts(self, case: CaseView, turn: TurnView, verdict: TurnVerdict) -> _Parts:
+        named = [(metric, number) for metric, number in _numbered(verdict) if metric.outcome in ("failed", "error")]
+        problems = tuple(f"{metric.name} {_how(metric)}: {metric.reason}" for metric, _ in named)
+        # The view lists metrics last, and none of a turn that was not answered.
+        if not problems or turn.problems[-len(problems) :] != problems:
+            return _Parts((), (), turn.problems)
+        apart: list[tuple[MetricVerdict, int, SourceMark, str]] = []
+        rest: list[MetricVerdict] = []
+        for metric, number in named:
+            at = metric.source
+            path = None if at is None or not self._is_listed_on(case, at) else self._path(at)
+            if metric.outcome != "failed" or at is None or path is None:
+                rest.append(metric)
+            else:
+                apart.append((metric, number, at, path))
+        return _Parts(tuple(apart), tuple(rest), turn.problems[: -len(problems)])
+
+    def _holding(self, case: CaseView) -> Iterator[str]:
+        """Yield the keys of what holds in a case that failed."""
+        views = {turn.index: turn for turn in case.turns}
+        for turn in _explaining_turns(case):
+            for metric, number in _numbered(turn):
+                if metric.outcome == "passed":
+                    yield self._key(case, turn.index, metric.name, number)
+            view = views.get(turn.index)
+            split = turn.outcome == "failed" and view is not None and self._parts(case, view, turn).nothing_left
+            if turn.outcome == "passed" or split:
+                yield self._key(case, turn.index)
+
+    def _is_listed_on(self, case: CaseView, source: SourceMark) -> bool:
+        """Tell whether a metric at `source` is listed on the case itself."""
+        if source.file != case.source.file or not usable(case.source.line) or source in self._shared:
+            return False
+        start, place = (case.source.line, case.source.column), (source.line, source.column)
+        if case.last is not None and place > (case.last.line, case.last.column):
+            return False
+        starts = self._starts[case.source.file]
+        following = bisect_right(starts, start)
+        return start <= place and (following == len(starts) or place < starts[following])
+
+    def _path(self, source: SourceMark) -> str | None:
+        return repository_path(self._report.provenance.folder, source)
+
+    def _key(self, case: CaseView, turn: int | None, metric: str = "", number: int = 0) -> str:
+        file = posixpath.join(self._report.provenance.folder or "", self._report.file)
+        named = json.dumps([file, case.id, turn, metric, number])
+        return hashlib.sha256(named.encode()).hexdigest()[:16]
 
 
 def _outcome(case: CaseView, outcome: str) -> str:
@@ -213,25 +222,6 @@ def _numbered(turn: TurnVerdict) -> Iterator[tuple[MetricVerdict, int]]:
     for metric in turn.metrics:
         yield metric, seen.setdefault(metric.name, 0)
         seen[metric.name] += 1
-
-
-def _holding(report: Report, case: CaseView, own: _OwnMetrics) -> Iterator[str]:
-    """Yield the keys of what holds in a case that failed."""
-    shown = {turn.index: turn for turn in case.turns}
-    for turn in _explaining_turns(case):
-        for metric, number in _numbered(turn):
-            if metric.outcome == "passed":
-                yield _key(report, case, turn.index, metric.name, number)
-        view = shown.get(turn.index)
-        split = turn.outcome == "failed" and view is not None and _parts(report, case, view, turn, own).nothing_left
-        if turn.outcome == "passed" or split:
-            yield _key(report, case, turn.index)
-
-
-def _key(report: Report, case: CaseView, turn: int | None, metric: str = "", number: int = 0) -> str:
-    file = posixpath.join(report.provenance.folder or "", report.file)
-    named = json.dumps([file, case.id, turn, metric, number])
-    return hashlib.sha256(named.encode()).hexdigest()[:16]
 
 
 def _distance(finding: _Finding) -> float:
