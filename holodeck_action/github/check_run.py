@@ -73,12 +73,8 @@ def start(
 ) -> CheckRun | Outcome:
     """Make a check run that is in progress.
 
-    Args:
-        github: where it is made.
-        sha: the commit it belongs to.
-        name: its name; at most 100 characters of it are used.
-        external_id: no other check run has it; by it a check run is found that GitHub made without saying so.
-        details_url: where "Details" leads.
+    At most `NAME_LIMIT` characters of the name are used. No other check run has the external id: by it one is found
+    that GitHub made without saying so. `details_url` is where "Details" leads.
 
     Returns:
         The check run for `conclude`, or how the channel ended without one.

@@ -82,10 +82,7 @@ def check_evaluated(target: Target, found: Found, commit: str | None) -> str | N
 
     Without this, a workflow of the default branch that forgets to check the pull request out would turn it green.
 
-    Args:
-        target: what the event is about.
-        found: its commit and pull requests.
-        commit: the commit that was evaluated, as the record has it; None when it is not known.
+    `commit` is what was evaluated, as the record has it; None when it is not known.
 
     Returns:
         One sentence with what to give actions/checkout, for a target whose head is not checked out by itself and a

@@ -63,12 +63,8 @@ def review_text(
 ) -> str:
     """Return the body of the review, within the budget of a comment.
 
-    Args:
-        markers: of its id.
-        reports: the suites' reports.
-        shown: what fails and has an inline comment.
-        rest: what fails on lines of the diff and has none, worst first.
-        elsewhere: how much fails on other lines.
+    Of what fails, `shown` has an inline comment, `rest` stands on lines of the diff and has none, worst first, and
+    `elsewhere` counts what is on other lines.
     """
     paragraphs = [markers.review, _head(len(shown) + len(rest))]
     if rest:

@@ -87,12 +87,7 @@ def custom_markdown(
 ) -> str:
     """Render a report through a template.
 
-    Args:
-        template: what to render with; it sees `report` and `detail` as the built-in template does.
-        report: what to show.
-        limit: what the text may hold.
-        rest: trusted Markdown that says where the rest of a cut report is.
-        limits: what it may take.
+    The template sees `report` and `detail` as the built-in one does. `rest` is trusted Markdown.
 
     Raises:
         TemplateError: the template is wrong, or takes more than its process may use.

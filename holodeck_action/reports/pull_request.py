@@ -112,14 +112,8 @@ def render_check(
 ) -> tuple[str, str]:
     """Return title and summary of a check run: a line of at most `TITLE_LIMIT`, Markdown within `size_limit.CHECK`.
 
-    Args:
-        reports: of the suites.
-        problems: why there are none, one sentence each.
-        at: where it is published.
-        template: the user's template, for the summary; None for the built-in one.
-        note: takes the sentence that says why the user's template was not used.
-        hidden: number of annotations that the check run does not show.
-        exit_code: of the run; None for the worst of the suites'.
+    `hidden` is the number of annotations that the check run does not show. Without an exit code the worst of the
+    suites' counts.
     """
     nothing = bool(problems) or not reports
     if exit_code is None:
