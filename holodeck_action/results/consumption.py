@@ -18,6 +18,7 @@ _JUDGED_KINDS = (
     *("refusal", "trajectory_accuracy", "composite"),
     *("quality", "factual_accuracy", "toxicity", "relevance"),
 )
+_COMPUTED_KINDS = ("code", "length", "retrieval", "tool_correctness", "deepeval_tool_correctness", "trajectory")
 _OF_AZURE = ("groundedness", "relevance", "coherence", "fluency", "similarity")
 _UNKNOWN = Usage()
 
@@ -103,10 +104,12 @@ def _judges(turn: TurnRecord) -> Iterator[Usage]:
 
 def _judged(evaluation: Evaluation) -> bool:
     criteria = evaluation.criteria
-    if criteria.kind in _JUDGED_KINDS or (criteria.kind == "standard" and criteria.metric in _OF_AZURE):
-        return True
+    if criteria.kind == "standard":
+        return criteria.metric in _OF_AZURE
+    if criteria.kind in _COMPUTED_KINDS:
+        return False
     # A metric of another package tells by what it took.
-    return evaluation.cost_usd is not None or "usage" in evaluation.metadata
+    return criteria.kind in _JUDGED_KINDS or evaluation.cost_usd is not None or "usage" in evaluation.metadata
 
 
 def _count(value: object) -> int | None:
