@@ -15,7 +15,7 @@ from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.hosts import shown_url
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.tools.mcp_settings import ServerPlan, StdioServer
+from holodeck_action.tools.mcp_settings import ServerPlan
 from holodeck_action.tools.mcp_streams import (
     MAX_MESSAGE,
     Heard,
@@ -79,11 +79,13 @@ class McpServer:
         """
         try:
             connection, session = await self._session()
-            return await self._bounded(self._pages(connection, session), self.plan.request_s, "list its tools")
+            return await self._bounded(
+                self._pages(connection, session), self.plan.entry.request_timeout, "list its tools"
+            )
         except ServerError as error:
             stderr = "" if self._connection is None else self._connection.heard.stderr
             context: dict[str, object] = {"stderr": self._redactor.text(stderr)} if stderr else {}
-            raise AgentError(f"tools.{self.plan.name}: {self._shown(error)}", "tool_unavailable", context) from None
+            raise AgentError(f"{self.plan.place}: {self._shown(error)}", "tool_unavailable", context) from None
 
     async def call(self, name: str, args: dict[str, Any], timeout_s: float | None) -> CallToolResult:
         """Call one of its tools.
@@ -96,11 +98,13 @@ class McpServer:
         Raises:
             ToolError: `timeout`, `crashed`, `disconnected`, `too_large`, `refused` and the like: no result came.
         """
-        limit = self.plan.request_s if timeout_s is None else min(self.plan.request_s, timeout_s)
+        limit = (
+            self.plan.entry.request_timeout if timeout_s is None else min(self.plan.entry.request_timeout, timeout_s)
+        )
         try:
             result = await self._bounded(self._call(name, args), limit, "answer")
         except ServerError as error:
-            raise ToolError(f"tools.{self.plan.name}: {self._shown(error)}", error.code) from None
+            raise ToolError(f"{self.plan.place}: {self._shown(error)}", error.code) from None
         self._starts = 0
         return result
 
@@ -204,7 +208,7 @@ class McpServer:
         code = {"too_large": "too_large", "crashed": "crashed", "timeout": "timeout"}.get(
             error.code if isinstance(error, AgentError) else "", "disconnected"
         )
-        if isinstance(error, OSError) and isinstance(self.plan.server, StdioServer):
+        if isinstance(error, OSError) and self.plan.process is not None:
             code = "cannot_start"
         if isinstance(error, TimeoutError):
             code = "timeout"
@@ -221,7 +225,7 @@ class McpServer:
             case AgentError():
                 return error.message.replace("the command", "its process").replace(" without answering", "")
             case TimeoutError():
-                clause = f"it was not ready within {self.plan.request_s:g} s (request_timeout)"
+                clause = f"it was not ready within {self.plan.entry.request_timeout:g} s (request_timeout)"
                 if heard.stray is not None:
                     clause += f"; its output, which is for messages alone, holds: {heard.stray}"
                 words = [line for line in heard.stderr.splitlines() if line.strip()]
@@ -242,8 +246,7 @@ class McpServer:
                 return f"it does not speak the protocol: {excerpt(str(error)) or type(error).__name__}"
 
     def _shown(self, error: ServerError) -> str:
-        server = self.plan.server
-        place = "" if isinstance(server, StdioServer) else f" {shown_url(server.url)}"
+        place = f" {shown_url(str(self.plan.entry.url))}" if self.plan.process is None else ""
         return self._redactor.text(f"MCP server{place}: {error}")
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
@@ -296,7 +299,7 @@ class _Connection:
         from mcp_types import Implementation
 
         try:
-            async with asyncio.timeout(self._plan.request_s) as limit:
+            async with asyncio.timeout(self._plan.entry.request_timeout) as limit:
                 async with (
                     self._streams() as (incoming, outgoing),
                     ClientSession(
@@ -313,10 +316,9 @@ class _Connection:
             self.trouble = _cause(error)
 
     def _streams(self) -> AbstractAsyncContextManager[Streams]:
-        server = self._plan.server
-        if isinstance(server, StdioServer):
-            return stdio_streams(server, self.heard)
-        return (sse_streams if server.kind == "sse" else http_streams)(server, self.heard)
+        if self._plan.process is not None:
+            return stdio_streams(self._plan.process, self.heard)
+        return (sse_streams if self._plan.entry.transport == "sse" else http_streams)(self._plan.entry, self.heard)
 
 
 def silence() -> None:

@@ -16,16 +16,10 @@ from urllib.parse import urlsplit
 from holodeck_action.llm.headers import check_header
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.tools import MCPTool, ToolModel
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.environment import job_environment
-
-CONNECT_S = 30.0
-"""Seconds to reach a server over HTTP, unless `timeout` says otherwise."""
-READ_S = 300.0
-"""Seconds a server may be silent on an open stream, unless `sse_read_timeout` says otherwise."""
 
 _INSTALL = {
     "npx": "install Node.js, in a workflow with actions/setup-node",
@@ -58,45 +52,23 @@ class StdioServer:
 
 
 @dataclass(frozen=True, slots=True)
-class HttpServer:
-    """A server that is reached by address.
-
-    Attributes:
-        kind: `http` (streamable) or `sse`.
-        url: its address; query, user and password are never shown.
-        headers: sent with every request; never shown.
-        connect_s: seconds to reach it and, over `sse`, to hand it a message.
-        read_s: seconds it may be silent on an open stream.
-        terminate: whether the session is ended with a request of its own.
-        proxied: whether proxies of the environment are used.
-    """
-
-    kind: str
-    url: str = field(repr=False)
-    headers: Mapping[str, str] = field(repr=False)
-    connect_s: float = CONNECT_S
-    read_s: float = READ_S
-    terminate: bool = True
-    proxied: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class ServerPlan:
     """One entry, checked.
 
     Attributes:
-        name: of the tool in the suite.
-        server: how it is reached.
+        entry: the entry; its address, headers and variables are never shown.
         allowed: its tools that the model may see, None for all.
-        request_s: seconds for its start and for each call.
-        is_retrieval: whether results are retrieval context.
+        process: how it is started; None where it is reached by address.
     """
 
-    name: str
-    server: StdioServer | HttpServer
+    entry: MCPTool = field(repr=False)
     allowed: tuple[str, ...] | None
-    request_s: float
-    is_retrieval: bool
+    process: StdioServer | None
+
+    @property
+    def place(self) -> str:
+        """How messages name it."""
+        return f"tools.{self.entry.name}"
 
 
 def read_entry(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str]) -> ServerPlan:
@@ -111,17 +83,15 @@ def read_entry(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str]) -
         TargetError: it cannot work; names the tool and the field.
     """
     allowed = _allowed(entry)
-    server: StdioServer | HttpServer
     if entry.transport == "stdio":
-        server = _stdio(entry, checkout, environ)
-    elif entry.transport == "websocket":
+        return ServerPlan(entry, allowed, _stdio(entry, checkout, environ))
+    if entry.transport == "websocket":
         raise TargetError(
             f"tools.{entry.name}.transport: websocket is no transport of the protocol's current versions; "
             "use http or sse with the server's https address"
         )
-    else:
-        server = _http(entry)
-    return ServerPlan(entry.name, server, allowed, entry.request_timeout, entry.is_retrieval)
+    _check_address(entry)
+    return ServerPlan(entry, allowed, None)
 
 
 def entry_notices(entry: MCPTool) -> Iterator[str]:
@@ -238,7 +208,7 @@ def _read_env_file(checkout: Checkout, name: str) -> dict[str, str]:
     return found
 
 
-def _http(entry: MCPTool) -> HttpServer:
+def _check_address(entry: MCPTool) -> None:
     where = f"tools.{entry.name}"
     assert entry.url is not None
     parts = urlsplit(entry.url)
@@ -250,15 +220,6 @@ def _http(entry: MCPTool) -> HttpServer:
         raise TargetError(f"{where}.url: transport {entry.transport} needs an address that starts with https://")
     for name, value in (entry.headers or {}).items():
         check_header(name, value, reserved=_FRAMING, where=f"{where}.headers: ")
-    return HttpServer(
-        entry.transport,
-        entry.url,
-        dict(entry.headers or {}),
-        CONNECT_S if entry.timeout is None else entry.timeout,
-        READ_S if entry.sse_read_timeout is None else entry.sse_read_timeout,
-        entry.terminate_on_close is not False,
-        not is_loopback((parts.hostname or "").rstrip(".")),
-    )
 
 
 def _allowed(entry: MCPTool) -> tuple[str, ...] | None:

@@ -17,8 +17,10 @@ import httpx2
 
 from holodeck_action import __version__
 from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.suite.hosts import is_loopback
+from holodeck_action.suite.tools import MCPTool
 from holodeck_action.text.plain import excerpt
-from holodeck_action.tools.mcp_settings import HttpServer, StdioServer
+from holodeck_action.tools.mcp_settings import StdioServer
 from holodeck_action.workers.lines import LineProcess
 
 if TYPE_CHECKING:
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 
 Streams = tuple[Any, Any]
 """Where a session's messages come from, and where they go."""
+
+_CONNECT_S = 30.0
+"""Seconds to reach a server over HTTP and, over `sse`, to hand it a message, unless `timeout` says otherwise."""
+_READ_S = 300.0
+"""Seconds a server may be silent on an open stream, unless `sse_read_timeout` says otherwise."""
 
 MAX_MESSAGE = 64_000_000
 """Bytes of one message of a server: what is longer ends its connection."""
@@ -93,7 +100,7 @@ async def stdio_streams(server: StdioServer, heard: Heard) -> AsyncIterator[Stre
 
 
 @asynccontextmanager
-async def sse_streams(server: HttpServer, heard: Heard) -> AsyncIterator[Streams]:
+async def sse_streams(entry: MCPTool, heard: Heard) -> AsyncIterator[Streams]:
     """Connect to a server of the protocol's first HTTP transport: events come on one stream, messages go by POST.
 
     Source: Model Context Protocol, revision 2024-11-05, Transports, HTTP with SSE.
@@ -103,9 +110,9 @@ async def sse_streams(server: HttpServer, heard: Heard) -> AsyncIterator[Streams
         AgentError: it ended the stream, or names an address elsewhere; as part of a group.
     """
     async with (
-        _client(server, heard) as client,
+        _client(entry, heard) as client,
         client.stream(
-            "GET", server.url, headers={"accept": "text/event-stream", "cache-control": "no-store"}
+            "GET", str(entry.url), headers={"accept": "text/event-stream", "cache-control": "no-store"}
         ) as stream,
     ):
         stream.raise_for_status()
@@ -114,7 +121,7 @@ async def sse_streams(server: HttpServer, heard: Heard) -> AsyncIterator[Streams
         async def read(received: MemoryObjectSendStream[Any]) -> None:
             async for event in httpx2.EventSource(stream, max_event_size=MAX_MESSAGE):
                 if event.event == "endpoint" and not address.done():
-                    address.set_result(_endpoint(server.url, event.data))
+                    address.set_result(_endpoint(str(entry.url), event.data))
                 elif event.event == "message" and event.data:
                     await _pass_on(event.data, received, heard)
             raise AgentError("it ended the stream of its messages", "disconnected")
@@ -126,7 +133,7 @@ async def sse_streams(server: HttpServer, heard: Heard) -> AsyncIterator[Streams
                     target,
                     content=_written(message),
                     headers={"content-type": "application/json"},
-                    timeout=server.connect_s,
+                    timeout=entry.timeout or _CONNECT_S,
                 )
                 response.raise_for_status()
 
@@ -152,7 +159,7 @@ async def _exchange(
 
 
 @asynccontextmanager
-async def http_streams(server: HttpServer, heard: Heard) -> AsyncIterator[Streams]:
+async def http_streams(entry: MCPTool, heard: Heard) -> AsyncIterator[Streams]:
     """Connect to a server over streamable HTTP, by the SDK's own client.
 
     Raises:
@@ -161,9 +168,12 @@ async def http_streams(server: HttpServer, heard: Heard) -> AsyncIterator[Stream
     from mcp.client.streamable_http import streamable_http_client
 
     async with (
-        _client(server, heard) as client,
+        _client(entry, heard) as client,
         streamable_http_client(
-            server.url, http_client=client, terminate_on_close=server.terminate, max_sse_event_size=MAX_MESSAGE
+            str(entry.url),
+            http_client=client,
+            terminate_on_close=entry.terminate_on_close is not False,
+            max_sse_event_size=MAX_MESSAGE,
         ) as streams,
     ):
         yield streams
@@ -187,7 +197,7 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-def _client(server: HttpServer, heard: Heard) -> httpx2.AsyncClient:
+def _client(entry: MCPTool, heard: Heard) -> httpx2.AsyncClient:
     async def listen(response: httpx2.Response) -> None:
         if response.status_code >= 300 and response.request.method == "POST":
             heard.status = response.status_code
@@ -199,12 +209,12 @@ def _client(server: HttpServer, heard: Heard) -> httpx2.AsyncClient:
         headers={
             "user-agent": f"holodeck-action/{__version__}",
             "accept-encoding": "identity",
-            **{name.lower(): value for name, value in server.headers.items()},
+            **{name.lower(): value for name, value in (entry.headers or {}).items()},
         },
-        timeout=httpx2.Timeout(server.connect_s, read=server.read_s),
+        timeout=httpx2.Timeout(entry.timeout or _CONNECT_S, read=entry.sse_read_timeout or _READ_S),
         event_hooks={"response": [listen]},
         follow_redirects=False,
-        trust_env=server.proxied,
+        trust_env=not is_loopback((urlsplit(str(entry.url)).hostname or "").rstrip(".")),
     )
 
 

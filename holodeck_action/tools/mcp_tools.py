@@ -94,7 +94,7 @@ class McpServers(Toolkit):
                 found += ((server, tool) for tool in _selected(server, listing))
             except AgentError as error:
                 troubles.append(error)
-        names = visible_names([(server.plan.name, tool.name) for server, tool in found], self._taken)
+        names = visible_names([(server.plan.entry.name, tool.name) for server, tool in found], self._taken)
         tools: list[Tool] = []
         for (server, listed), name in zip(found, names, strict=True):
             try:
@@ -103,7 +103,7 @@ class McpServers(Toolkit):
                 troubles.append(error)
             if name != listed.name:
                 notice = (
-                    f"tools.{server.plan.name}: the model sees the tool {quoted(listed.name)} as {name}, "
+                    f"{server.plan.place}: the model sees the tool {quoted(listed.name)} as {name}, "
                     "because of its characters or because another tool has its name"
                 )
                 self.notices = (*self.notices, notice)
@@ -124,17 +124,17 @@ class McpTool:
     @property
     def is_retrieval(self) -> bool:
         """Whether its results are retrieval context."""
-        return self.server.plan.is_retrieval
+        return self.server.plan.entry.is_retrieval
 
     @property
     def other_names(self) -> tuple[str, ...]:
         """Names by which HoloDeck's Claude runner knows it."""
-        return (f"mcp__{self.server.plan.name}", f"mcp__{self.server.plan.name}__{self.name}")
+        return (f"mcp__{self.server.plan.entry.name}", f"mcp__{self.server.plan.entry.name}__{self.name}")
 
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
         """Call it (see `Tool.call`); `request_timeout` bounds it, too."""
         result = await self.server.call(self.name, args, timeout_s)
-        place = f"tools.{self.server.plan.name}.{excerpt(self.name, 80)}"
+        place = f"{self.server.plan.place}.{excerpt(self.name, 80)}"
         return read_result(result, place, max_bytes, is_retrieval=self.is_retrieval)
 
 
@@ -144,7 +144,7 @@ def _selected(server: McpServer, listing: Sequence[ListedTool]) -> list[ListedTo
     Raises:
         AgentError: there are none, or `config.allowed_tools` names one that is not there.
     """
-    place, allowed = f"tools.{server.plan.name}", server.plan.allowed
+    place, allowed = server.plan.place, server.plan.allowed
     listed = {tool.name: tool for tool in listing}
     shown = excerpt(", ".join(listed)) or "none"
     missing = [name for name in allowed or () if name not in listed]
@@ -166,7 +166,7 @@ def _definition(server: McpServer, listed: ListedTool, name: str) -> ToolDefinit
     Raises:
         AgentError: its schema is none; whoever writes the suite can leave the tool out.
     """
-    place = f"tools.{server.plan.name}: the server's tool {quoted(listed.name)}"
+    place = f"{server.plan.place}: the server's tool {quoted(listed.name)}"
     try:
         schema: dict[str, Any] = storable(Plain(_LARGEST_SCHEMA).convert(listed.input_schema, "its inputSchema"))
         if schema.setdefault("type", "object") != "object":
