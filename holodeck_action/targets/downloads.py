@@ -243,8 +243,8 @@ def _named(host: str) -> dict[str, Any]:
 
 
 async def _body(response: httpx2.Response) -> bytes:
-    told = response.headers.get("content-length", "")
-    if told.isdecimal() and int(told) > MOST_BYTES:
+    length = response.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > MOST_BYTES:
         raise _too_large()
     data = bytearray()
     async with aclosing(response.aiter_bytes()) as chunks:

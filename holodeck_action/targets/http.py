@@ -20,7 +20,7 @@ from holodeck_action.suite.hosts import is_loopback, shown_url
 from holodeck_action.suite.targets import HttpTarget
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Conversation, Reply, Session
-from holodeck_action.targets.reply import known_only, reply_from_mapping
+from holodeck_action.targets.reply import reply_from_mapping, without_unknown_keys
 from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.redaction import Redactor
@@ -243,7 +243,7 @@ class HttpAgent:
                 found = await self._computing.call(
                     "reply", args, what="the target's response mapping", code="bad_reply"
                 )
-                value = known_only(found)
+                value = without_unknown_keys(found)
             return reply_from_mapping(value, max_bytes=self._max_bytes)
         except AgentError as error:
             raise self._error(f"gave no usable answer: {error.message}", error.code, error.context) from None

@@ -135,11 +135,11 @@ def own_target(suite: Suite) -> ModelTarget:
         TargetError: a file of the suite cannot be read.
     """
     model, answers = suite.agent.model, answer_format(suite.agent, suite.checkout)
-    told = f"{model.model_dump_json(exclude={'api_key'})} {instructions_of(suite)}"
+    identity = f"{model.model_dump_json(exclude={'api_key'})} {instructions_of(suite)}"
     if answers is not None:
-        told += f" {json.dumps(answers.schema, sort_keys=True)}"
-    told += "".join(f" {template_text(tool, suite.checkout)}" for tool in _prompts(suite))
-    digest = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+        identity += f" {json.dumps(answers.schema, sort_keys=True)}"
+    identity += "".join(f" {template_text(tool, suite.checkout)}" for tool in _prompts(suite))
+    digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
     return ModelTarget(model=f"{model.provider}/{model.name}", digest=digest)
 
 

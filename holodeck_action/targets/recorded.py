@@ -34,7 +34,7 @@ class RecordedAgent:
     """
 
     def __init__(
-        self, path: Path, shown: str, cases: Sequence[Case], max_bytes: int, checkout: Checkout | None = None
+        self, path: Path, title: str, cases: Sequence[Case], max_bytes: int, checkout: Checkout | None = None
     ) -> None:
         """Index the transcript; of JSON lines only the rows' positions are kept.
 
@@ -48,23 +48,23 @@ class RecordedAgent:
         Raises:
             TargetError: the file is missing, unreadable, out of reach, empty, or not of its format as a whole.
         """
-        self._shown = shown
+        self._title = title
         self._max_bytes = max_bytes
         self._transcript = open_transcript(
-            path, shown, max_bytes * JSON_EXPANSION + _ROW_OVERHEAD, checkout or Checkout.anywhere(path.parent)
+            path, title, max_bytes * JSON_EXPANSION + _ROW_OVERHEAD, checkout or Checkout.anywhere(path.parent)
         )
-        index = _Index(shown, cases)
+        index = _Index(title, cases)
         for row in self._transcript.rows():
             index.add(row)
         if index.seen == 0:
             self._transcript.close()
-            raise TargetError(f"transcript {shown} is empty; it needs a row for every case")
+            raise TargetError(f"transcript {title} is empty; it needs a row for every case")
         index.finish()
         self._rows = index.rows
         self._problems = index.problems
         self._case_problems = index.case_problems
         self.notices: tuple[str, ...] = index.notices()
-        self.silent_on_tools = None if index.tells_tools else f"{shown} says nothing of tool calls"
+        self.silent_on_tools = None if index.tells_tools else f"{title} says nothing of tool calls"
 
     async def open(self, case: Case, trial: int) -> RecordedSession:
         """Start to read one trial of one case."""
@@ -89,12 +89,12 @@ class RecordedAgent:
             raise AgentError(message, code)
         if address not in self._rows:
             raise AgentError(
-                f"{self._shown} has no answer for case {_named(case)}, turn {turn}, trial {trial}",
+                f"{self._title} has no answer for case {_named(case)}, turn {turn}, trial {trial}",
                 "missing_transcript",
                 {"case": case.id, "turn": turn, "trial": trial},
             )
         line, *place = self._rows[address]
-        where = f"{self._shown}:{line}"
+        where = f"{self._title}:{line}"
         try:
             row = self._transcript.read((place[0], place[1]))
         except (OSError, ValueError):
@@ -122,13 +122,13 @@ class RecordedSession(Session):
 class _Index:
     """Which row answers which turn of which trial, and what is wrong with the others."""
 
-    def __init__(self, shown: str, cases: Iterable[Case]) -> None:
+    def __init__(self, title: str, cases: Iterable[Case]) -> None:
         self.seen = 0
         self.tells_tools = False
         self.rows: dict[_Address, tuple[int, int, int]] = {}
         self.problems: dict[_Address, _Problem] = {}
         self.case_problems: dict[str, _Problem] = {}
-        self._shown = shown
+        self._title = title
         self._by_id = {case.id: case for case in cases}
         self._by_name: dict[str, list[Case]] = {}
         for case in self._by_id.values():
@@ -164,7 +164,7 @@ class _Index:
         for line, name, turn, trial in self._ambiguous:
             cases = self._by_name[name]
             ids = ", ".join(case.id for case in cases)
-            message = f"{self._shown}:{line}: several cases are named {excerpt(name, 80)}; name one by its id: {ids}"
+            message = f"{self._title}:{line}: several cases are named {excerpt(name, 80)}; name one by its id: {ids}"
             for case in cases:
                 address = (case.id, turn, trial)
                 if address not in self.rows:
@@ -173,10 +173,10 @@ class _Index:
     def notices(self) -> tuple[str, ...]:
         """Tell the first unusable rows, count the others."""
         left = self._unusable - len(self._notices)
-        return (*self._notices, f"{self._shown}: {left} more rows cannot be used") if left else tuple(self._notices)
+        return (*self._notices, f"{self._title}: {left} more rows cannot be used") if left else tuple(self._notices)
 
     def _file(self, row: Row, case: Case, turn: int | None, trial: int | None) -> None:
-        where = f"{self._shown}:{row.line}"
+        where = f"{self._title}:{row.line}"
         problem = row.problem or _wrong_address(row) or _unknown_key(row)
         if problem is not None:
             found = (f"{where}: the row of case {_named(case)} cannot be used: {problem}", "bad_transcript")
@@ -194,7 +194,7 @@ class _Index:
         elif address in self.rows:
             first = self.rows[address][0]
             message = (
-                f"{self._shown}: lines {first} and {row.line} both answer case {_named(case)}, "
+                f"{self._title}: lines {first} and {row.line} both answer case {_named(case)}, "
                 f"turn {address[1]}, trial {address[2]}"
             )
             self.problems.setdefault(address, (message, "duplicate_transcript"))
@@ -206,7 +206,7 @@ class _Index:
         if len(self._notices) < _NOTICES_SHOWN:
             close = difflib.get_close_matches(name, [*self._by_name, *self._by_id], n=1) if name else []
             hint = f" (did you mean {excerpt(close[0], 80)}?)" if close else ""
-            self._notices.append(f"{self._shown}:{line}: the row cannot be used: {problem}{hint}")
+            self._notices.append(f"{self._title}:{line}: the row cannot be used: {problem}{hint}")
 
 
 def _number(row: Row, key: str) -> int | None:

@@ -32,7 +32,7 @@ _MAX_SIZE = 2**53
 _MAX_KEY_SHOWN = 40
 
 
-def known_only(reply: Mapping[str, Any]) -> dict[str, Any]:
+def without_unknown_keys(reply: Mapping[str, Any]) -> dict[str, Any]:
     """Return a reply mapping whose lists hold known keys alone: a service may tell more."""
 
     def known(item: object, keys: tuple[str, ...]) -> object:

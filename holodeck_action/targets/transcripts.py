@@ -68,7 +68,7 @@ class Transcript(Protocol):
         ...
 
 
-def open_transcript(path: Path, shown: str, max_line: int, checkout: Checkout) -> Transcript:
+def open_transcript(path: Path, title: str, max_line: int, checkout: Checkout) -> Transcript:
     """Open a transcript: a YAML list by the endings `.yaml` and `.yml`, JSON lines by any other.
 
     Args:
@@ -82,32 +82,32 @@ def open_transcript(path: Path, shown: str, max_line: int, checkout: Checkout) -
     """
     try:
         if path.suffix.lower() in (".yaml", ".yml"):
-            return YamlTranscript(checkout.read(path, MOST_YAML), shown)
-        return JsonLinesTranscript(checkout.open(path, MOST_TRANSCRIPT), shown, max_line)
+            return YamlTranscript(checkout.read(path, MOST_YAML), title)
+        return JsonLinesTranscript(checkout.open(path, MOST_TRANSCRIPT), title, max_line)
     except FileNotFoundError:
-        raise TargetError(f"transcript {shown} does not exist") from None
+        raise TargetError(f"transcript {title} does not exist") from None
     except IsADirectoryError:
-        raise TargetError(f"transcript {shown} is not a regular file") from None
+        raise TargetError(f"transcript {title} is not a regular file") from None
     except ReachError as error:
-        raise TargetError(f"transcript {shown} {error.clause}") from None
+        raise TargetError(f"transcript {title} {error.clause}") from None
     except OSError as error:
-        raise TargetError(f"transcript {shown} cannot be read: {error.strerror or type(error).__name__}") from None
+        raise TargetError(f"transcript {title} cannot be read: {error.strerror or type(error).__name__}") from None
     except TargetError:
         raise
     except ValueError as error:  # a path that no file can have
-        raise TargetError(f"transcript {excerpt(shown)} cannot be read: {error}") from None
+        raise TargetError(f"transcript {excerpt(title)} cannot be read: {error}") from None
 
 
 class JsonLinesTranscript:
     """One JSON object per line; the file stays open and rows are read from it when they are needed."""
 
-    def __init__(self, file: BinaryIO, shown: str, max_line: int) -> None:
+    def __init__(self, file: BinaryIO, title: str, max_line: int) -> None:
         self._max_line = max_line
         self._file = file
         if self._file.read(_HEAD).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             self._file.close()
             raise TargetError(
-                f"transcript {shown} holds a JSON list; write one JSON object per line, or name the file .yaml"
+                f"transcript {title} holds a JSON list; write one JSON object per line, or name the file .yaml"
             )
 
     def rows(self) -> Iterator[Row]:
@@ -154,16 +154,16 @@ class JsonLinesTranscript:
 class YamlTranscript:
     """A YAML list of mappings, held as a whole; timestamps stay text and `<<` is a key like any other."""
 
-    def __init__(self, data: bytes, shown: str) -> None:
-        loader = _loader(data, shown)
+    def __init__(self, data: bytes, title: str) -> None:
+        loader = _loader(data, title)
         try:
-            _check_depth(data, shown)
+            _check_depth(data, title)
             root = loader.get_single_node()
-            items = _items(root, shown)
+            items = _items(root, title)
             # Row by row, so that a value that cannot be built breaks its own row only.
             self._rows = [self._build(loader, index, node) for index, node in enumerate(items)]
         except yaml.YAMLError as error:
-            raise _not_yaml(error, shown) from None
+            raise _not_yaml(error, title) from None
         finally:
             loader.dispose()
 
@@ -208,38 +208,38 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def _loader(data: bytes, shown: str) -> _Loader:
+def _loader(data: bytes, title: str) -> _Loader:
     try:
         return _Loader(data)
     except yaml.YAMLError as error:
-        raise _not_yaml(error, shown) from None
+        raise _not_yaml(error, title) from None
 
 
-def _not_yaml(error: yaml.YAMLError, shown: str) -> TargetError:
+def _not_yaml(error: yaml.YAMLError, title: str) -> TargetError:
     where, reason = "", str(error).splitlines()[0]
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         where = f":{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
         reason = error.problem or error.context or "syntax error"
-    return TargetError(f"transcript {shown}{where} is not YAML: {reason}")
+    return TargetError(f"transcript {title}{where} is not YAML: {reason}")
 
 
-def _check_depth(data: bytes, shown: str) -> None:
+def _check_depth(data: bytes, title: str) -> None:
     depth = 0
     for event in yaml.parse(data, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _MAX_DEPTH:
-                raise TargetError(f"transcript {shown} is nested more than {_MAX_DEPTH} levels deep")
+                raise TargetError(f"transcript {title} is nested more than {_MAX_DEPTH} levels deep")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
 
-def _items(root: yaml.Node | None, shown: str) -> list[yaml.Node]:
+def _items(root: yaml.Node | None, title: str) -> list[yaml.Node]:
     if root is None:
         return []
     if not isinstance(root, yaml.SequenceNode):
-        raise TargetError(f"transcript {shown} must be a YAML list of rows")
+        raise TargetError(f"transcript {title} must be a YAML list of rows")
     return list(root.value)
 
 

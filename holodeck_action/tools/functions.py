@@ -84,7 +84,9 @@ class FunctionTools(Toolkit):
             )
         except UserCodeError as error:
             duration = (self._clock() - begun[0]) * 1000.0 if begun else None
-            raise ToolError(error.message, error.code, shown=_shown(error, reference), duration_ms=duration) from None
+            raise ToolError(
+                error.message, error.code, for_model=_for_model(error, reference), duration_ms=duration
+            ) from None
         duration = (self._clock() - begun[0]) * 1000.0
         result = _result(value, max_bytes, duration)
         if result is None:
@@ -217,7 +219,7 @@ def _result(answer: Any, max_bytes: int, duration_ms: float) -> ToolResult | Non
             return None
 
 
-def _shown(error: UserCodeError, reference: str) -> str:
+def _for_model(error: UserCodeError, reference: str) -> str:
     """Say to the model what happened: no places in files, which change without the function changing."""
     if error.code == "raised":
         return cut(f"{error.type}: {error.text}", _LONGEST_ERROR) if error.text else error.type

@@ -31,15 +31,15 @@ from holodeck_action.tools.searching import (
     RERANKING,
     DocumentTools,
     PlannedCalls,
-    asked_query,
     at_tool,
     check_name,
     checked_files,
+    checked_query,
     definition_of,
     notices_of,
+    prefixed_id,
     result_of,
     suite_embedder,
-    told_apart,
 )
 from holodeck_action.tools.toolbox import ToolResult
 
@@ -236,7 +236,7 @@ class HierarchicalDocuments(DocumentTools):
         found = document(file.name, text, rules)
         if file.name not in self._ambiguous:
             return found
-        return replace(found, chunks=tuple(replace(chunk, id=told_apart(entry, chunk.id)) for chunk in found.chunks))
+        return replace(found, chunks=tuple(replace(chunk, id=prefixed_id(entry, chunk.id)) for chunk in found.chunks))
 
     async def _described(self, made: _Plan, library: Sequence[Document]) -> list[str]:
         """Return what is embedded: the chunks, with their contexts before them."""
@@ -297,7 +297,7 @@ class HierarchicalSearch:
             ToolError: the query is blank or refused, or the first hit alone is larger than `max_bytes`.
             ModelCallError: a model did not answer: not the agent's fault, so no result that it should go on without.
         """
-        with asked_query(args) as query:
+        with checked_query(args) as query:
             vector = None if self.embedder is None else (await self.embedder.embed([query]))[0]
             found = await asyncio.to_thread(self.search.find, query, vector)
             if self.reranker is None:
@@ -358,6 +358,6 @@ def _unused(entry: HierarchicalDocumentTool) -> Iterator[str]:
     if not entry.enable_reranking:
         groups.append((("reranker_model",), "without enable_reranking"))
     for unused, reason in groups:
-        told = [name for name in unused if name in written and getattr(entry, name) is not None]
-        if told:
-            yield f"tools.{entry.name}: {', '.join(told)} {'are' if len(told) > 1 else 'is'} not used {reason}"
+        given = [name for name in unused if name in written and getattr(entry, name) is not None]
+        if given:
+            yield f"tools.{entry.name}: {', '.join(given)} {'are' if len(given) > 1 else 'is'} not used {reason}"

@@ -242,7 +242,7 @@ def read_result(result: CallToolResult, place: str, max_bytes: int, *, is_retrie
     parts = [_block_text(block) for block in result.content]
     if result.is_error:
         text = storable_text("\n".join(parts)) or "the tool failed and did not say why"
-        raise ToolError(f"{place}: {excerpt(text, _SHORTEST_ERROR)}", "raised", shown=cut(text, _LONGEST_ERROR))
+        raise ToolError(f"{place}: {excerpt(text, _SHORTEST_ERROR)}", "raised", for_model=cut(text, _LONGEST_ERROR))
     has_text = any(block.type == "text" for block in result.content)
     value: Any = "\n".join(parts)
     if is_retrieval:

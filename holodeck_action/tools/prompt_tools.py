@@ -134,7 +134,7 @@ class PromptTool:
             raise ToolError(f"its model did not answer within {timeout_s:g} s", "timeout") from None
         except ModelCallError as error:
             # What the provider says is nothing to the model, and may hold addresses.
-            raise ToolError(error.message, error.code, shown=f"its model gave no answer ({error.code})") from None
+            raise ToolError(error.message, error.code, for_model=f"its model gave no answer ({error.code})") from None
 
 
 def template_text(entry: PromptEntry, checkout: Checkout) -> str:

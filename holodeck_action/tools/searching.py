@@ -24,7 +24,7 @@ from holodeck_action.suite.values import Suite
 from holodeck_action.tools.documents.kinds import kind_of
 from holodeck_action.tools.documents.reader import DocumentReader, missing_packages
 from holodeck_action.tools.knowledge.records import KINDS
-from holodeck_action.tools.knowledge.source_files import SourceFile, left_out, needs_reader, source_files
+from holodeck_action.tools.knowledge.source_files import SourceFile, needs_reader, source_files, unread_files
 from holodeck_action.tools.toolbox import ToolError, Toolkit, ToolResult
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def checked_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, .
 def _searched_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
     try:
         files = source_files(entry.source, suite.checkout, tool=entry.name)
-        others = left_out(entry.source, suite.checkout, tool=entry.name)
+        others = unread_files(entry.source, suite.checkout, tool=entry.name)
     except TargetError as error:
         mark = suite.tool_marks.get(entry.name)
         raise TargetError(f"{mark}: {error}" if mark else str(error)) from None
@@ -271,7 +271,7 @@ def has_own_ids(entry: SearchEntry, suite: Suite) -> bool:
     return records and (suite.folder / entry.source).is_file()
 
 
-def told_apart(entry: SearchEntry, ident: str) -> str:
+def prefixed_id(entry: SearchEntry, ident: str) -> str:
     """Return the id of a chunk that another tool has, too, for another one."""
     return f"{entry.name}:{ident}"
 
@@ -297,8 +297,8 @@ def _database_of(entry: SearchEntry, suite: Suite) -> str | None:
     if named in known:
         return None if known[named].provider == "in-memory" else quoted(named)
     # Where databases are configured, `suite.notices` has told that the one of a vectorstore is not among them.
-    told = bool(known) and isinstance(entry, VectorstoreTool)
-    return None if told or named == "in-memory" else quoted(named)
+    reported = bool(known) and isinstance(entry, VectorstoreTool)
+    return None if reported or named == "in-memory" else quoted(named)
 
 
 def notices_of(entry: SearchEntry, suite: Suite, others: Sequence[str]) -> Iterator[str]:
@@ -325,7 +325,7 @@ def _file_timeout_s(suite: Suite) -> float:
 
 
 @contextmanager
-def asked_query(args: dict[str, Any]) -> Iterator[str]:
+def checked_query(args: dict[str, Any]) -> Iterator[str]:
     """Give the query of a call; what a model finds wrong with the query inside is told to who asked.
 
     Args:
@@ -342,7 +342,7 @@ def asked_query(args: dict[str, Any]) -> Iterator[str]:
     except ModelCallError as error:
         if error.code not in _QUERY_FAULTS:
             raise
-        raise ToolError(error.message, error.code, shown="the query cannot be searched for; shorten it") from error
+        raise ToolError(error.message, error.code, for_model="the query cannot be searched for; shorten it") from error
 
 
 def result_of(hits: Sequence[dict[str, Any]], max_bytes: int, note: str = "") -> ToolResult:
@@ -365,4 +365,4 @@ def result_of(hits: Sequence[dict[str, Any]], max_bytes: int, note: str = "") ->
     count = f"Found {len(hits)} result{'' if len(hits) == 1 else 's'}:"
     blocks = (f"[{rank}] {hit['id']} (score {hit['score']:.3f})\n{hit['text']}" for rank, hit in enumerate(kept, 1))
     parts = (*([note] if note else []), count, *blocks) if hits else (_NOTHING,)
-    return ToolResult(kept, sum(sizes) or 2, len(kept) < len(hits), shown="\n\n".join(parts))
+    return ToolResult(kept, sum(sizes) or 2, len(kept) < len(hits), for_model="\n\n".join(parts))

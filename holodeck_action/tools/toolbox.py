@@ -29,14 +29,14 @@ class ToolResult:
         bytes: size of the whole text in UTF-8: the value itself when it is a text, else as JSON.
         cut: `value` is not all of it.
         duration_ms: how long the tool worked, without waiting for its turn; None when the call took exactly as long.
-        shown: what the model reads; None for the value, a text as it is and anything else as JSON.
+        for_model: what the model reads; None for the value, a text as it is and anything else as JSON.
     """
 
     value: Any
     bytes: int
     cut: bool = False
     duration_ms: float | None = None
-    shown: str | None = None
+    for_model: str | None = None
 
 
 class ToolError(Exception):
@@ -45,15 +45,17 @@ class ToolError(Exception):
     Attributes:
         message: one sentence for the record: what happened and where.
         code: stable snake_case code, such as `raised`, `timeout`, `bad_arguments`, `unknown_tool`.
-        shown: what the model reads: the same without places in files, which are nothing to it.
+        for_model: what the model reads: the same without places in files, which are nothing to it.
         duration_ms: how long the tool worked; None when it never began, or the call took exactly as long.
     """
 
-    def __init__(self, message: str, code: str, *, shown: str | None = None, duration_ms: float | None = None) -> None:
+    def __init__(
+        self, message: str, code: str, *, for_model: str | None = None, duration_ms: float | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
-        self.shown = message if shown is None else shown
+        self.for_model = message if for_model is None else for_model
         self.duration_ms = duration_ms
 
 
@@ -350,7 +352,7 @@ class ToolBox:
                 shown_name, read, duration_ms=self._duration(error.duration_ms, started), error=error.message
             )
             traced.fail(error.code)
-            return f"Error: {error.shown}"
+            return f"Error: {error.for_model}"
         # Without a mark, a piece of a secret at the cut would pass for something else.
         value = f"{result.value}{MARK}" if result.cut else result.value
         traced.set_content("gen_ai.tool.call.result", value)
@@ -389,7 +391,7 @@ def _compiled(definition: ToolDefinition) -> JsonSchema:
 
 
 def _text_of(result: ToolResult) -> str:
-    text = result.shown
+    text = result.for_model
     if text is None:
         text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
     if not result.cut:

@@ -28,16 +28,16 @@ from holodeck_action.tools.searching import (
     QUERIES,
     DocumentTools,
     PlannedCalls,
-    asked_query,
     at_tool,
     check_name,
     checked_files,
+    checked_query,
     definition_of,
     has_own_ids,
     notices_of,
+    prefixed_id,
     result_of,
     suite_embedder,
-    told_apart,
 )
 from holodeck_action.tools.toolbox import ToolResult
 
@@ -148,7 +148,7 @@ class VectorStores(DocumentTools):
             for passage in passages if own else ():
                 owners[passage.id].add(files[0].path.resolve())
         return [
-            [replace(passage, id=told_apart(entry, passage.id)) for passage in passages]
+            [replace(passage, id=prefixed_id(entry, passage.id)) for passage in passages]
             if own and any(len(owners[passage.id]) > 1 for passage in passages)
             else passages
             for entry, own, passages in zip(self._entries, self._own_ids, stores, strict=True)
@@ -171,7 +171,7 @@ class VectorStores(DocumentTools):
                     else _of_text(file, text, entry)
                 )
                 if file.name in self._ambiguous and not (alone and entry.vector_field is not None):
-                    found = (replace(passage, id=told_apart(entry, passage.id)) for passage in found)
+                    found = (replace(passage, id=prefixed_id(entry, passage.id)) for passage in found)
                 passages += await asyncio.to_thread(list, found)
             except RecordError as error:
                 raise AgentError(f"tools.{entry.name}.source: {file.name}: {error}", "tool_unavailable") from None
@@ -210,7 +210,7 @@ class VectorSearch:
             ModelCallError: the query could not be embedded: not the model's fault, so no result that it should go on
                 without.
         """
-        with asked_query(args) as query:
+        with checked_query(args) as query:
             row = await self.embedder.embed([query])
         found = await asyncio.to_thread(
             self.index.search, row[0], most=self.entry.top_k, least=self.entry.min_similarity_score

@@ -296,12 +296,12 @@ class OtelTraces:
         if late:
             self._watch.give_up()
         self._listener.close()
-        return tuple(self._told(late))
+        return tuple(self._notices(late))
 
-    def _told(self, late: bool) -> list[str]:
-        told: list[str] = []
+    def _notices(self, late: bool) -> list[str]:
+        notices: list[str] = []
         if self._content is not None and self._content.slow is not None:
-            told.append(
+            notices.append(
                 "observability.traces.redaction_patterns: one took too long on an input or an output, so the spans "
                 "after it hold none; make it simpler, for instance without one repetition inside another"
             )
@@ -310,11 +310,11 @@ class OtelTraces:
             why = self._watch.lost or (
                 "it did not take them in time" if late else "more of them came than max_queue_size lets wait"
             )
-            told.append(
-                f"traces: {lost} of {self._counter.ended} spans did not reach {self._plan.otlp.shown}: {why}; "
+            notices.append(
+                f"traces: {lost} of {self._counter.ended} spans did not reach {self._plan.otlp.address}: {why}; "
                 "the verdict does not depend on them"
             )
-        return [self._redactor.text(sentence) for sentence in told]
+        return [self._redactor.text(sentence) for sentence in notices]
 
 
 def start(

@@ -63,7 +63,7 @@ class Otlp:
     local: bool
 
     @property
-    def shown(self) -> str:
+    def address(self) -> str:
         """The endpoint for a reader: without user, password and query."""
         parts = urlsplit(self.endpoint)
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
@@ -91,38 +91,32 @@ class TracePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedTraces:
     """What was asked for: a plan, None for no traces, and what the reader should know, one sentence each."""
 
     plan: TracePlan | None
     notices: tuple[str, ...] = ()
 
 
-def plan_traces(block: Observability | None, name: str, environ: Mapping[str, str]) -> Asked:
-    """Read what was asked for.
-
-    Args:
-        block: `observability` of the suite.
-        name: the suite's name.
-        environ: the job's environment.
-    """
+def plan_traces(block: Observability | None, name: str, environ: Mapping[str, str]) -> AskedTraces:
+    """Read what was asked for."""
     if block is None or not block.enabled or environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return Asked(None)
+        return AskedTraces(None)
     traces = block.traces or Traces()
     if not traces.enabled or traces.sample_rate == 0:
-        return Asked(None)
+        return AskedTraces(None)
     notices: list[str] = []
     console, otlp = _exporters(block, environ, notices)
     if console is None and otlp is None:
         missing = f"{_BLOCK}: no exporter is enabled that this runner has, so no traces are sent"
-        return Asked(None, (*notices, missing))
+        return AskedTraces(None, (*notices, missing))
     resource = {**(block.resource_attributes or {})}
     # What the attributes say holds, unless the field for it says otherwise; the SDK reads the variables.
     if block.service_name is not None:
         resource["service.name"] = block.service_name
     elif not environ.get("OTEL_SERVICE_NAME") and "service.name=" not in environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
         resource.setdefault("service.name", f"holodeck-{name}")
-    return Asked(TracePlan(resource, traces, *_sizes(traces), otlp, console), tuple(notices))
+    return AskedTraces(TracePlan(resource, traces, *_sizes(traces), otlp, console), tuple(notices))
 
 
 def header_secrets(block: Observability | None, environ: Mapping[str, str]) -> frozenset[str]:

@@ -165,7 +165,7 @@ def test_sections_of_a_file(project: Project, models: FakeModels) -> None:
         "section": "Handbook > 4 Access > 4.2 Sessions",
     }
     assert [chunk.id for chunk in chunks_of(found.results[0].value)] == found.ids
-    assert (found.results[0].shown or "").startswith(
+    assert (found.results[0].for_model or "").startswith(
         f"Found {len(found.hits)} results:\n\n[1] handbook.md#4.2 (score {found.hits[0]['score']:.3f})\n"
     )
 
@@ -221,7 +221,7 @@ def test_keyword_search_asks_no_model(project: Project, models: FakeModels) -> N
     assert found.ids == ["handbook.md#7"]
     assert 0.0 < found.hits[0]["score"] < 1.0
     assert found.results[1].value == []
-    assert (found.results[1].shown or "").startswith("No results found")
+    assert (found.results[1].for_model or "").startswith("No results found")
     assert models.requests == []
 
 
@@ -430,7 +430,7 @@ def test_an_answer_without_usable_scores_keeps_the_order_and_says_so(
     models.answer(helper(scores=scores))
     found = opened(project, models, "session token", **reranking(models))
     assert found.hits == [{**hit, "reranked": False} for hit in before.hits]
-    assert (found.results[0].shown or "").startswith("[The reranker gave no usable scores:")
+    assert (found.results[0].for_model or "").startswith("[The reranker gave no usable scores:")
 
 
 def test_a_fenced_answer_is_read(project: Project, models: FakeModels) -> None:

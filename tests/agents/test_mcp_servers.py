@@ -350,8 +350,8 @@ def test_an_error_of_the_tool_is_shown_to_the_model(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> None:
         error = await refused(tools, "broken", order="X")
         assert error.code == "raised"
-        assert error.message == f"tools.shop.broken: {error.shown}"
-        assert "broken" in error.shown
+        assert error.message == f"tools.shop.broken: {error.for_model}"
+        assert "broken" in error.for_model
 
     using(servers(tmp_path, mcp("shop", SHOP)), work)
 

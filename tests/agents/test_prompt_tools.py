@@ -215,7 +215,7 @@ def test_trouble_is_the_models_to_see(models: FakeModels, tmp_path: Path, fault:
     models.fail(fault)
     error = using(models, tmp_path, GIVEN)
     assert isinstance(error, ToolError)
-    assert (error.code, error.shown) == (code, f"its model gave no answer ({code})")
+    assert (error.code, error.for_model) == (code, f"its model gave no answer ({code})")
     assert "OpenAI model gpt-4o" in error.message
 
 

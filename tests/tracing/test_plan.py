@@ -70,7 +70,7 @@ def test_values_of_headers_are_secrets() -> None:
 
 def test_nothing_secret_is_shown() -> None:
     found = sent(endpoint="https://me:word@c.example:4318/p?key=1", protocol="http", headers={"a": "hidden"})
-    assert found.shown == "https://c.example:4318/p/v1/traces"
+    assert found.address == "https://c.example:4318/p/v1/traces"
     assert "hidden" not in repr(found)
     assert "word" not in repr(found)
 

@@ -69,13 +69,13 @@ def _rows(values: Any, formulas: Any, bounds: dict[str, int | None] | None) -> I
         # Some programs write sizes that are not true.
         worksheet.reset_dimensions()
     pairs = zip(values.iter_rows(**bounds or {}), formulas.iter_rows(**bounds or {}), strict=True)
-    for shown, written in pairs:
-        for cell, formula in zip(shown, written, strict=True):
+    for cells, formula_cells in pairs:
+        for cell, formula in zip(cells, formula_cells, strict=True):
             if cell.value is None and formula.value is not None:
                 raise UnreadableError(
                     f"the formula in {formula.coordinate} has no stored value; save the file in a spreadsheet program"
                 )
-        texts = [_text(cell.value) for cell in shown]
+        texts = [_text(cell.value) for cell in cells]
         if any(texts):
             yield texts
 

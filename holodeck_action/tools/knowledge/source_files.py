@@ -135,7 +135,7 @@ def source_files(source: str, checkout: Checkout, *, tool: str) -> tuple[SourceF
     """Return the files of a source: the file itself, or those in a folder that can be read, sorted by name.
 
     Of a folder, everything below it counts but what is hidden (a name that begins with a dot), links to folders, and
-    files of other kinds (see `left_out`).
+    files of other kinds (see `unread_files`).
 
     Args:
         source: as the suite has it: a path, or a `file:` address.
@@ -164,7 +164,7 @@ def source_files(source: str, checkout: Checkout, *, tool: str) -> tuple[SourceF
     return tuple(_bounded(file, tool) for file in files)
 
 
-def left_out(source: str, checkout: Checkout, *, tool: str) -> tuple[str, ...]:
+def unread_files(source: str, checkout: Checkout, *, tool: str) -> tuple[str, ...]:
     """Return the names of the files in a source's folder that are of a kind that is not read, sorted."""
     place = _place(source, checkout, tool)
     return tuple(sorted(file.name for file in _below(place, checkout) if not _is_read(file))) if place.is_dir() else ()

@@ -11,7 +11,13 @@ import pytest
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.tools.knowledge import source_files as sources
-from holodeck_action.tools.knowledge.source_files import SourceFile, left_out, source_files, source_text, text_of_html
+from holodeck_action.tools.knowledge.source_files import (
+    SourceFile,
+    source_files,
+    source_text,
+    text_of_html,
+    unread_files,
+)
 
 
 def write(folder: Path, name: str, content: bytes = b"text") -> Path:
@@ -41,10 +47,10 @@ def test_a_file_and_a_folder(tmp_path: Path) -> None:
     (tmp_path / "docs" / "linked.md").symlink_to(tmp_path / "other" / "x.md")
     os.mkfifo(tmp_path / "docs" / "pipe.md")
     assert names(tmp_path, "docs") == ["a.MD", "a/z.txt", "b.md", "linked.md", "p.pdf"]
-    assert left_out("docs", within(tmp_path), tool="kb") == ("i.png",)
+    assert unread_files("docs", within(tmp_path), tool="kb") == ("i.png",)
     # A file that is named is read whatever it is called.
     assert names(tmp_path, "docs/i.png") == ["i.png"]
-    assert left_out("docs/i.png", within(tmp_path), tool="kb") == ()
+    assert unread_files("docs/i.png", within(tmp_path), tool="kb") == ()
     assert names(tmp_path, str(tmp_path / "docs/b.md")) == ["b.md"]
     assert names(tmp_path, (tmp_path / "docs/b.md").as_uri()) == ["b.md"]
 
