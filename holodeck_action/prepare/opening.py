@@ -19,7 +19,7 @@ from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, target_problem, through
 from holodeck_action.suite.targets import AnyTarget, HttpTarget, ModelTarget
 from holodeck_action.suite.values import Suite
-from holodeck_action.targets.case_files import CaseFiles
+from holodeck_action.targets.case_files import CaseFiles, check_packages
 from holodeck_action.targets.factory import build_agent
 from holodeck_action.targets.protocol import Agent
 from holodeck_action.text.given_paths import GivenPath
@@ -200,12 +200,10 @@ def _files(item: Prepared) -> CaseFiles | None:
     """
     if not any(turn.files for case in item.cases for turn in case.turns):
         return None
-    from holodeck_action.targets.case_files import build_files, check_packages
-
     if isinstance(item.target, ModelTarget):
         check_packages(item.cases)
     settings = item.settings
-    return build_files(
+    return CaseFiles(
         item.suite.checkout,
         file_timeout_s=settings.files.file_timeout_s,
         download_timeout_s=settings.files.download_timeout_s,

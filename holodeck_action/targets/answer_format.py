@@ -77,10 +77,6 @@ class AnswerFormat:
 def answer_format(agent: AgentConfig, checkout: Checkout) -> AnswerFormat | None:
     """Return the format of a suite's answers, None when it asks for none.
 
-    Args:
-        agent: the suite's agent.yaml.
-        checkout: its folder, and what may be read.
-
     Raises:
         TargetError: the file cannot be read, is no JSON, or holds no JSON schema.
     """

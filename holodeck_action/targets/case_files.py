@@ -44,17 +44,32 @@ class Attachment:
 class CaseFiles:
     """The files of a suite's cases; shared by all conversations of a run, within one event loop."""
 
-    def __init__(self, checkout: Checkout, reader: DocumentReader, downloads: Downloads) -> None:
-        """Prepare; nothing is read yet.
+    def __init__(
+        self,
+        checkout: Checkout,
+        *,
+        file_timeout_s: float,
+        download_timeout_s: float,
+        cache: Path | None,
+        online: bool,
+        environ: Mapping[str, str],
+    ) -> None:
+        """Prepare; nothing is read, started or connected yet.
 
         Args:
             checkout: the suite's folder, in which paths of files start, and what may be read.
-            reader: turns documents into text.
-            downloads: fetches the files of URLs.
+            file_timeout_s: seconds one conversion may take.
+            download_timeout_s: seconds one download may take.
+            cache: folder in which downloads are kept between runs; None keeps none.
+            online: False in a replay, which downloads nothing.
+            environ: the job's environment; in CI nothing is downloaded from private networks.
         """
         self._checkout = checkout
-        self._reader = reader
-        self._downloads = downloads
+        self._reader = DocumentReader(timeout_s=file_timeout_s, environ=environ)
+        fetcher = Fetcher(public_only=is_ci(environ), resolve=resolve)
+        self._downloads = Downloads(
+            fetcher, timeout_s=download_timeout_s, cache=cache, online=online, pause=asyncio.sleep
+        )
 
     async def read(self, turn: Turn) -> tuple[Attachment, ...]:
         """Read all files of a turn, in their order.
@@ -221,27 +236,3 @@ def _block(file: Attachment) -> str:
     if isinstance(file.content, str):
         lines.append(file.content)
     return "\n".join(lines)
-
-
-def build_files(
-    checkout: Checkout,
-    *,
-    file_timeout_s: float,
-    download_timeout_s: float,
-    cache: Path | None,
-    online: bool,
-    environ: Mapping[str, str],
-) -> CaseFiles:
-    """Build the reader of case files; nothing is read, started or connected yet.
-
-    Args:
-        checkout: the suite's folder, and what may be read.
-        file_timeout_s: seconds one conversion may take.
-        download_timeout_s: seconds one download may take.
-        cache: folder in which downloads are kept between runs; None keeps none.
-        online: False in a replay, which downloads nothing.
-        environ: the job's environment; in CI nothing is downloaded from private networks.
-    """
-    fetcher = Fetcher(public_only=is_ci(environ), resolve=resolve)
-    downloads = Downloads(fetcher, timeout_s=download_timeout_s, cache=cache, online=online, pause=asyncio.sleep)
-    return CaseFiles(checkout, DocumentReader(timeout_s=file_timeout_s, environ=environ), downloads)

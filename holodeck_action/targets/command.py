@@ -33,7 +33,6 @@ class CommandAgent(Agent):
             command: program and arguments, quoted as for a POSIX shell.
             folder: the suite's folder, where the process starts and a relative program path is looked up.
             environ: the job's environment; the process sees it without the job's tokens.
-            max_bytes: most bytes of UTF-8 in one reply.
 
         Raises:
             TargetError: the command is empty, wrongly quoted, or names no program.

@@ -31,7 +31,6 @@ def refusal(address: str, *, public_only: bool) -> str | None:
     """Say why nothing is downloaded from an address; None when it may be.
 
     Args:
-        address: IPv4 or IPv6 in its usual form.
         public_only: refuse everything that is not on the public internet. Link-local addresses, where clouds keep
             the credentials of their machines, and groups of machines are refused everywhere.
     """
@@ -108,7 +107,6 @@ class Fetcher:
 
         Args:
             public_only: refuse addresses that are not on the public internet (see `refusal`).
-            resolve: finds the addresses of a name.
         """
         self._public_only = public_only
         self._resolve = resolve
@@ -279,11 +277,9 @@ class Downloads:
         """Prepare; nothing is downloaded or written yet.
 
         Args:
-            fetcher: what asks the servers.
             timeout_s: seconds one file may take, with all attempts (`execution.download_timeout`).
             cache: folder in which files are kept between runs, under the SHA-256 of their URLs; None keeps none.
             online: False in a replay, where only kept files are used.
-            pause: waits for seconds.
         """
         self._fetcher = fetcher
         self._timeout_s = timeout_s
@@ -297,7 +293,6 @@ class Downloads:
         """Return the file of a URL.
 
         Args:
-            url: where it is.
             cached: use and keep a copy between runs, if there is a folder for that.
 
         Raises:

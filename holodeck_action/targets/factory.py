@@ -38,7 +38,6 @@ def build_agent(
             the current folder and everything for a flag.
         environ: the job's environment; processes see it without the job's tokens.
         max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
-        pool: where Python targets run.
 
     Raises:
         TargetError: the target cannot be used.

@@ -84,18 +84,11 @@ class ModelAgent(Agent):
         """Build the model's client.
 
         Args:
-            plan: the model, from `holodeck_action.llm.providers.resolve_model`.
-            clients: the wire; it is closed by who made it.
-            instructions: the whole text of the suite's instructions.
             max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
             turn_s: seconds a turn may take, after which the wire tries nothing again, and half of which one call of a
                 tool may take; None without a limit.
             monotonic: clock of the deadlines, in seconds.
-            tools: what the model may call; None for nothing.
             ended: told the name of every conversation that is over, so that its tools end, too.
-            settings: limits of a turn and of a conversation; None for the defaults.
-            answers: the schema that answers must fit; None for free text.
-            fallback: the model that is asked where `plan` cannot answer; None for none.
             files: reads the files of turns; None where no turn has any.
 
         Raises:

@@ -48,7 +48,6 @@ class OwnAgent:
 
         Args:
             build: builds the model agent for `tools`, and for who is told that a conversation has `ended`.
-            toolkits: the suite's tools, by kind.
             settings: say which tools the model is given.
         """
         self._build = build
@@ -172,13 +171,9 @@ def build_own(
     """Build the suite's own agent; its functions are imported, nothing is asked or started.
 
     Args:
-        suite: the suite.
         environ: the job's environment: keys and addresses (see `environment_of`); tools see it without the job's
             tokens.
         wire: carries the model calls; closed by who made it.
-        redactor: masks secrets in what is recorded.
-        turn_s: seconds that a turn may take.
-        max_bytes: most bytes of one reply.
         files: reads the files of cases; closed by who made it. None where no case has any.
         imported: told which files of the checkout its functions have imported.
 

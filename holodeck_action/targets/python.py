@@ -28,7 +28,6 @@ class PythonAgent(Agent):
         Args:
             reference: `module.path:callable`, importable from the suite's folder or the current directory.
             pool: the workers it runs in, one per turn under way; whoever made it closes it.
-            max_bytes: most bytes of UTF-8 in one reply.
         """
         self._reference = reference
         self._pool = pool

@@ -40,9 +40,7 @@ class RecordedAgent:
 
         Args:
             path: the transcript.
-            shown: how messages call it.
             cases: all cases of the suite, the ones that are not run too.
-            max_bytes: most bytes of UTF-8 in one reply.
             checkout: what may be read; None for everything, where a user of the program names the file.
 
         Raises:

@@ -72,10 +72,7 @@ def open_transcript(path: Path, title: str, max_line: int, checkout: Checkout) -
     """Open a transcript: a YAML list by the endings `.yaml` and `.yml`, JSON lines by any other.
 
     Args:
-        path: the file.
-        shown: how messages call it.
         max_line: most bytes of one JSON line; a longer one is a broken row.
-        checkout: what may be read.
 
     Raises:
         TargetError: the file is missing, unreadable, no regular file, or not of its format as a whole.

@@ -26,12 +26,7 @@ class Computing:
     """Calls the functions of `holodeck_action.tools.computations`; used within one event loop."""
 
     def __init__(self, environ: Mapping[str, str], seconds: float = SECONDS) -> None:
-        """Prepare; no process is started yet.
-
-        Args:
-            environ: the job's environment.
-            seconds: longest time one computation may take.
-        """
+        """Prepare; no process is started yet."""
         self._seconds = seconds
         self._pool = limited_pool(environ, size=_PROCESSES)
 
@@ -50,7 +45,6 @@ class Computing:
         """Compute.
 
         Args:
-            function: its name.
             args: its arguments, JSON values; `seconds` is added.
             what: what computes, for messages, such as `target request`.
             code: code of an error that has no other.

@@ -1,4 +1,4 @@
-"""Tools that are a Python function of the repository, run in worker processes (format reference §1.5).
+"""Tools that are a Python function of the repository, run in worker processes.
 
 Every conversation has a process of its own from its first call of a function to its end: what functions keep in their
 modules lasts from turn to turn, and no case sees what another has left behind. The calls of one conversation run one
@@ -141,11 +141,8 @@ async def load_functions(
 
     Args:
         tools: all tools of the suite, in its order; those that are no functions are passed over.
-        folder: the suite's folder.
         environ: the job's environment; the processes see it without the job's tokens.
         cwd: the processes' working folder, absolute.
-        clock: monotonic seconds.
-        marks: where the tools stand, by name.
         imported: told which files of the checkout they have imported.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Tools that search structured documents, in memory (format reference §1.5, `hierarchical_document`)."""
+"""Tools that search structured documents, in memory (`hierarchical_document`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.embeddings import Embedder, requests_for
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
-from holodeck_action.results.agent_errors import AgentError, TargetError
+from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.errors import quoted
-from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.tools import HierarchicalDocumentTool
 from holodeck_action.suite.values import Suite
 from holodeck_action.tools.documents.reader import DocumentReader
@@ -81,14 +80,11 @@ class HierarchicalDocuments(DocumentTools):
         say how many calls that takes; `planned` reads the others, too.
 
         Args:
-            suite: the suite.
             plan: the suite's own model, which writes contexts unless `context_model` is given.
-            environ: the job's environment: keys and addresses.
-            clients: the wire; it is closed by who made it.
 
         Raises:
-            TargetError: a source that is not there, settings that contradict each other, no key for a model, or a
-                package that is missing.
+            TargetError: a source that is not there, settings that contradict each other, or a package that is missing.
+            ModelConfigError: no key for a model.
         """
         super().__init__(suite, environ)
         self._clients = clients
@@ -105,9 +101,11 @@ class HierarchicalDocuments(DocumentTools):
             files, others = checked_files(entry, suite)
             writer = judge = None
             if entry.contextual_embeddings and searches_by_meaning(entry):
-                writer = _model(entry.context_model, plan, environ, f"tools.{entry.name}.context_model")
-            if entry.enable_reranking:
-                judge = _model(entry.reranker_model, plan, environ, f"tools.{entry.name}.reranker_model")
+                writer = plan
+                if entry.context_model is not None:
+                    writer = resolve_model(entry.context_model, environ, where=f"tools.{entry.name}.context_model")
+            if entry.enable_reranking and entry.reranker_model is not None:
+                judge = resolve_model(entry.reranker_model, environ, where=f"tools.{entry.name}.reranker_model")
             made = _Plan(entry, files, writer, judge)
             self._plans.append(made)
             found += [*notices_of(entry, suite, others), *_unused(entry)]
@@ -327,18 +325,6 @@ class HierarchicalSearch:
         text = f"{chunk.text}\n\n{added}" if added else chunk.text
         hit = {"id": chunk.id, "text": text, "score": round(score, DIGITS), "source": chunk.source}
         return {**hit, "section": chunk.title} if chunk.title else hit
-
-
-def _model(config: LLMProvider | None, own: ModelPlan, environ: Mapping[str, str], where: str) -> ModelPlan:
-    """Return a model of the tool, or the suite's own.
-
-    Raises:
-        TargetError: it has no key, or an address that is none.
-    """
-    try:
-        return own if config is None else resolve_model(config, environ, where=where)
-    except ModelConfigError as error:
-        raise TargetError(str(error)) from error
 
 
 def _unused(entry: HierarchicalDocumentTool) -> Iterator[str]:

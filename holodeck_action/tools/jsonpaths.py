@@ -26,9 +26,6 @@ class ReplyPaths:
     def __init__(self, mapping: Mapping[str, str | None]) -> None:
         """Compile the paths.
 
-        Args:
-            mapping: path by part of the reply: `text` and others; None for none.
-
         Raises:
             TargetError: a path does not parse.
         """

@@ -91,8 +91,6 @@ class McpServer:
         """Call one of its tools.
 
         Args:
-            name: as the server has it.
-            args: JSON values.
             timeout_s: seconds it may take, if they are fewer than `request_timeout`; None for no further limit.
 
         Raises:

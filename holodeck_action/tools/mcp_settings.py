@@ -76,7 +76,6 @@ def read_entry(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str]) -
 
     Args:
         entry: of the suite, variables substituted.
-        checkout: the suite's folder, and what may be read.
         environ: the job's environment; a server's process sees it without the job's tokens.
 
     Raises:
@@ -114,7 +113,6 @@ def server_secrets(tools: Iterable[ToolModel], checkout: Checkout) -> frozenset[
     """Return the secrets that MCP entries hold beside substituted variables, for redaction.
 
     Args:
-        tools: all tools of a suite.
         checkout: the suite's folder, and what may be read; an `env_file` that cannot be read holds none.
 
     Returns:

@@ -45,7 +45,6 @@ class McpServers(Toolkit):
 
         Args:
             tools: all tools of the suite; of those that are no MCP servers only the names count.
-            checkout: the suite's folder, and what may be read.
             environ: the job's environment; the servers' processes see it without the job's tokens.
             redactor: masks secrets in what servers say of their trouble.
 
@@ -198,7 +197,6 @@ def visible_names(found: Sequence[tuple[str, str]], taken: Collection[str]) -> l
     """Return the names by which the model sees tools: letters, digits, `_` and `-`, at most 64, each once.
 
     Args:
-        found: server and name of each tool.
         taken: names of the suite's other tools.
 
     Returns:
@@ -226,8 +224,6 @@ def read_result(result: CallToolResult, place: str, max_bytes: int, *, is_retrie
     """Read what a tool gave.
 
     Args:
-        result: from the server.
-        place: the tool's place in the suite, for messages.
         max_bytes: most bytes of the result's text to hand over.
         is_retrieval: whether chunks are told apart.
 

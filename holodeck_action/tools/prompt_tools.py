@@ -47,12 +47,10 @@ class PromptTools(Toolkit):
             tools: all tools of the suite, in its order; those that are no prompts are passed over.
             checkout: the suite's folder, where the files of templates start, and what may be read.
             plan: the suite's model, asked by prompts that name none.
-            environ: the job's environment, with the keys.
-            clients: the wire.
-            marks: where the tools stand, by name.
 
         Raises:
-            TargetError: a template or a schema cannot be used, a model has no key or no address.
+            TargetError: a template or a schema cannot be used.
+            ModelConfigError: a model has no key or no address.
         """
         self._clients = clients
         self._computing = Computing(environ)
@@ -66,7 +64,9 @@ class PromptTools(Toolkit):
             schema = _schema(entry, where)
             text = template_text(entry, checkout)
             template = _template(entry, text, [*schema.get("properties", {})], where)
-            own = plan if entry.model is None else _plan(entry, environ, where)
+            own = plan
+            if entry.model is not None:
+                own = resolve_model(entry.model, environ, where=f"tools.{entry.name}.model")
             self._found.append((entry, text, schema, own))
             notices += [
                 f"tools.{entry.name}: its template does not use the parameter {name}" for name in template.unused
@@ -167,11 +167,3 @@ def _schema(entry: PromptEntry, where: str) -> dict[str, Any]:
     except ValueError as error:
         raise TargetError(f"{where}.parameters: {error}") from None
     return schema
-
-
-def _plan(entry: PromptEntry, environ: Mapping[str, str], where: str) -> ModelPlan:
-    assert entry.model is not None
-    try:
-        return resolve_model(entry.model, environ, where=f"tools.{entry.name}.model")
-    except ModelConfigError as error:
-        raise TargetError(str(error)) from error

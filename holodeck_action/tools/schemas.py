@@ -57,7 +57,6 @@ class JsonSchema:
         """Return what does not fit, at most `most` of it; empty when the value fits.
 
         Args:
-            value: JSON values.
             whole: what the value as a whole is called, such as `the arguments`.
             most: after how many to stop looking.
         """

@@ -16,7 +16,7 @@ from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.embeddings import Embedder, resolve_embedding
 from holodeck_action.llm.errors import ModelCallError
-from holodeck_action.llm.providers import ModelConfigError, ModelPlan
+from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import Database, HierarchicalDocumentTool, VectorstoreTool
@@ -124,13 +124,9 @@ def at_tool(suite: Suite, tool: str, field: str, message: str) -> TargetError:
 def suite_embedder(suite: Suite, environ: Mapping[str, str], clients: Clients) -> Embedder:
     """Return what embeds for the tools of a suite; nothing is asked yet.
 
-    Args:
-        suite: the suite; it has a tool that searches documents.
-        environ: the job's environment: keys and addresses.
-        clients: the wire.
-
     Raises:
-        TargetError: tools that want different models, no key, or a package that is missing.
+        TargetError: tools that want different models, or a package that is missing.
+        ModelConfigError: no key.
     """
     if importlib.util.find_spec("numpy") is None:
         raise TargetError(
@@ -139,13 +135,8 @@ def suite_embedder(suite: Suite, environ: Mapping[str, str], clients: Clients) -
         )
     name, model = _common(suite, "embedding_model")
     sized, dimensions = _common(suite, "embedding_dimensions")
-    try:
-        plan = resolve_embedding(
-            suite.agent, environ, model=model, dimensions=dimensions, where=f"tools.{sized or name or '*'}"
-        )
-    except ModelConfigError as error:
-        raise TargetError(str(error)) from error
-    return Embedder(plan, clients)
+    where = f"tools.{sized or name or '*'}"
+    return Embedder(resolve_embedding(suite.agent, environ, model=model, dimensions=dimensions, where=where), clients)
 
 
 def _common(suite: Suite, field: str) -> tuple[str | None, Any]:
@@ -305,8 +296,6 @@ def notices_of(entry: SearchEntry, suite: Suite, others: Sequence[str]) -> Itera
     """Yield what the reader should know about a tool's database and source.
 
     Args:
-        entry: the tool.
-        suite: its suite.
         others: names of files that are not read.
     """
     database = _database_of(entry, suite)
@@ -327,9 +316,6 @@ def _file_timeout_s(suite: Suite) -> float:
 @contextmanager
 def checked_query(args: dict[str, Any]) -> Iterator[str]:
     """Give the query of a call; what a model finds wrong with the query inside is told to who asked.
-
-    Args:
-        args: the call's arguments.
 
     Raises:
         ToolError: the query is blank (code `bad_arguments`), or a model refused it (the model's code).

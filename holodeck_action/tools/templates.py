@@ -24,9 +24,6 @@ VARIABLES = ("turn", "case", "session", "history")
 _WHITE_SPACE_CONTROL = re.compile(r"^[-+]|[-+]$")
 """The signs of `{{- expression -}}`."""
 
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-"""What differs between two runs in the text of an error."""
-
 _Evaluate = Callable[..., Any]
 _Render = Callable[[Mapping[str, Any]], Any]
 
@@ -105,9 +102,7 @@ def _compile_text(text: str, path: str) -> _Render:
             # Looking at an undefined value raises the error that tells what is undefined.
             return str(value) if isinstance(value, Undefined) else value
         except Exception as error:  # noqa: BLE001 - an expression can raise anything
-            reason = "it needs more memory than it may have" if isinstance(error, MemoryError) else str(error)
-            reason = excerpt(_ADDRESS.sub("", reason))
-            raise AgentError(f"target {path} cannot be rendered: {reason}", "bad_request") from None
+            raise AgentError(f"target {path} cannot be rendered: {_reason(error)}", "bad_request") from None
 
     return render
 
@@ -118,11 +113,7 @@ def _request_environment() -> ImmutableSandboxedEnvironment:
 
 
 def lazy_environment(show: Callable[[Any], Any]) -> ImmutableSandboxedEnvironment:
-    """Return an environment of Jinja that computes nothing while it compiles, not even `{{ 9 ** 9 ** 9 }}`.
-
-    Args:
-        show: turns the value of an expression into what is written.
-    """
+    """Return an environment of Jinja that computes nothing while it compiles, not even `{{ 9 ** 9 ** 9 }}`."""
     from jinja2 import StrictUndefined, pass_context
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -177,10 +168,6 @@ class PromptTemplate:
     def __init__(self, text: str, parameters: Sequence[str]) -> None:
         """Compile the template.
 
-        Args:
-            text: the template.
-            parameters: names that it may use.
-
         Raises:
             ValueError: it is no template, uses a name there is none of, or what may not end; one clause says which.
         """
@@ -210,8 +197,13 @@ class PromptTemplate:
         try:
             return self._render(**values)
         except Exception as error:  # noqa: BLE001 - an expression can raise anything
-            reason = "it needs more memory than it may have" if isinstance(error, MemoryError) else str(error)
-            raise ValueError(excerpt(_ADDRESS.sub("", reason))) from None
+            raise ValueError(_reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    """Say why an expression has no value, without what differs between two runs."""
+    reason = "it needs more memory than it may have" if isinstance(error, MemoryError) else str(error)
+    return excerpt(_ADDRESS.sub("", reason))
 
 
 def _refused(tree: nodes.Template) -> Iterator[str]:

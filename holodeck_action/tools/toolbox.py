@@ -304,7 +304,6 @@ class ToolBox:
         Args:
             max_bytes: most bytes of arguments, and of a result, that one call may hold; longer results are cut.
             timeout_s: seconds one call may work; None for no limit.
-            clock: monotonic seconds.
             session: which conversation this is; unique among those under way.
         """
         self._set = tools

@@ -1,4 +1,4 @@
-"""Tools that search documents by meaning, in memory (format reference §1.5, `vectorstore`)."""
+"""Tools that search documents by meaning, in memory (`vectorstore`)."""
 
 from __future__ import annotations
 
@@ -79,14 +79,9 @@ class VectorStores(DocumentTools):
     def __init__(self, suite: Suite, environ: Mapping[str, str], clients: Clients) -> None:
         """Check what can be checked without reading; nothing is embedded yet.
 
-        Args:
-            suite: the suite.
-            environ: the job's environment: keys and addresses.
-            clients: the wire; it is closed by who made it.
-
         Raises:
-            TargetError: a source that is not there, settings that contradict each other, no key for the embedding
-                model, or a package that is missing.
+            TargetError: a source that is not there, settings that contradict each other, or a package that is missing.
+            ModelConfigError: no key for the embedding model.
         """
         embedder = suite_embedder(suite, environ, clients)
         super().__init__(suite, environ)

@@ -50,7 +50,6 @@ class Content:
         """Compile the patterns.
 
         Args:
-            redactor: knows the secrets.
             patterns: regular expressions that compile; what they match becomes `***`.
         """
         self._redactor = redactor
@@ -234,10 +233,7 @@ class OtelTraces:
         """Start sending in the background.
 
         Args:
-            plan: what is asked for.
-            redactor: masks secrets in spans.
             named: masks secrets in what the suite says of its resource, where values of variables are meant to stand.
-            stderr: where the console exporter writes.
             uniform: a random number from 0 to below 1.
 
         Raises:
@@ -350,7 +346,6 @@ def program_span(name: str, attributes: Attributes, *, rate: float, content: boo
         name: as the conventions form it.
         attributes: facts without content; None is left out. Secrets of the environment are taken out.
         rate: share of the spans that are kept, 0 to 1; of the others nothing below them is kept either.
-        content: whether inputs and outputs are wanted.
         patterns: regular expressions; what they match in inputs and outputs becomes `***`.
     """
     if random.random() >= rate:

@@ -251,10 +251,6 @@ def traced_run(
     """Trace what runs inside, if the suite asks for that; nothing is imported when it does not.
 
     Args:
-        suite: the suite.
-        environ: the job's environment.
-        redactor: masks secrets in spans.
-        stderr: where the console exporter writes.
         flush: how long its end may wait for collectors.
         tell: gets what the reader should know, one sentence each.
     """

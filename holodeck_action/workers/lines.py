@@ -122,11 +122,11 @@ class LineProcess(KillableProcess):
         """End the process and its descendants at once; nothing more of its output is read."""
         super().kill()
         for fd, pipe in self._pipes.items():
-            if fd == 0:
-                # Closing it would wait for what nobody reads.
-                pipe.abort()
-            else:
+            if fd != 0:
                 pipe.close()
+            elif not pipe.is_closing() or pipe.get_write_buffer_size():
+                # Closing it would wait for what nobody reads; a second end of a stream that ends already is a defect.
+                pipe.abort()
 
     async def stop(self) -> None:
         """End the process and its descendants at once, but keep what they have written to the error output."""

@@ -27,7 +27,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.targets import parse_target
 from holodeck_action.suite.values import Turn
-from holodeck_action.targets.case_files import build_files
+from holodeck_action.targets.case_files import CaseFiles
 from holodeck_action.text.redaction import Redactor
 from tests.agents.attachments.site import Site, in_turn, page
 from tests.agents.documents.made import PNG, endless_pdf, excel, pdf, powerpoint, word
@@ -85,11 +85,8 @@ def asked(request: Request) -> list[tuple[str, int]]:
 
 
 @pytest.mark.proves("FileInput: type description pages sheet range")
-@pytest.mark.parametrize(("provider", "variable", "more"), PROVIDERS)
 @pytest.mark.slow
-def test_texts_and_images_of_files_are_asked_with_the_input(
-    project: Project, models: FakeModels, provider: str, variable: str, more: dict[str, str]
-) -> None:
+def test_texts_and_images_of_files_are_asked_with_the_input(project: Project, models: FakeModels) -> None:
     files: list[dict[str, Any]] = [
         {"path": "docs/deal.pdf", "type": "pdf", "pages": [3, 1], "description": "The deal"},
         {"path": "photo.png", "type": "image", "description": "The product"},
@@ -108,9 +105,8 @@ def test_texts_and_images_of_files_are_asked_with_the_input(
     project.write("page.html", "<h1>Prices</h1>")
     project.write("terms.docx", word("Terms", "Thirty days"))
     project.write("talk.pptx", powerpoint([("One", "alpha")]))
-    address = getattr(models, f"{provider.removesuffix('_openai')}_url")
-    asking(project, models, files, model={"provider": provider, "name": "gpt-4o", "endpoint": address, **more})
-    finished, record = project.evaluate(**{variable: KEY})
+    asking(project, models, files)
+    finished, record = project.evaluate(OPENAI_API_KEY=KEY)
     assert finished.code == 0, finished.stdout + finished.stderr
     texts = (
         "Third page\n\nFirst page",
@@ -130,6 +126,21 @@ def test_texts_and_images_of_files_are_asked_with_the_input(
     (request,) = models.requests
     assert asked(request) == [("\n\n".join(blocks), 1)]
     assert turn_of(record).context == texts
+
+
+@pytest.mark.parametrize(("provider", "variable", "more"), PROVIDERS)
+def test_every_provider_is_asked_with_texts_and_images(
+    project: Project, models: FakeModels, provider: str, variable: str, more: dict[str, str]
+) -> None:
+    project.write("photo.png", PNG)
+    project.write("note.txt", "héllo")
+    files = [{"path": "photo.png", "type": "image"}, {"path": "note.txt", "type": "text"}]
+    address = getattr(models, f"{provider.removesuffix('_openai')}_url")
+    asking(project, models, files, model={"provider": provider, "name": "gpt-4o", "endpoint": address, **more})
+    finished, _ = project.evaluate(**{variable: KEY})
+    assert finished.code == 0, finished.stdout + finished.stderr
+    (request,) = models.requests
+    assert asked(request) == [("File: photo.png\n\nFile: note.txt\nhéllo\n\nIs it?", 1)]
 
 
 def test_files_belong_to_their_turn(project: Project, models: FakeModels) -> None:
@@ -452,7 +463,7 @@ def trial_of(folder: Path, files: list[dict[str, Any]], scorer: Broken, *, gives
     [case] = load_suite(folder / "agent.yaml", environ={}, home=None, metrics=built_in()).cases
 
     async def run() -> TurnRecord:
-        read = build_files(
+        read = CaseFiles(
             Checkout.of(folder, folder),
             file_timeout_s=20,
             download_timeout_s=20,
@@ -548,7 +559,7 @@ def test_an_image_that_is_too_large(tmp_path: Path) -> None:
     [loaded] = load_suite(tmp_path / "agent.yaml", environ={}, home=None, metrics=built_in()).cases
 
     async def run() -> None:
-        read = build_files(
+        read = CaseFiles(
             Checkout.of(tmp_path, tmp_path), file_timeout_s=9, download_timeout_s=9, cache=None, online=True, environ={}
         )
         try:

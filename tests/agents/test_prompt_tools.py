@@ -11,7 +11,7 @@ import pytest
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.pauses import Deadline
-from holodeck_action.llm.providers import resolve_model
+from holodeck_action.llm.providers import ModelConfigError, resolve_model
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SourceMark
@@ -260,7 +260,7 @@ def test_what_is_wrong_is_known_before_anything_runs(
 ) -> None:
     (tmp_path / "p.txt").write_text("\n{{ text")
     (tmp_path / "bad.txt").write_bytes(b"\xff")
-    with pytest.raises(TargetError) as caught:
+    with pytest.raises((TargetError, ModelConfigError)) as caught:
         kit(models, tmp_path, live_wire(), entry(**fields))
     assert complaint in str(caught.value)
 

@@ -48,7 +48,7 @@ def repo(hub: FakeGitHub) -> Repository:
 @pytest.fixture
 def client(hub: FakeGitHub, repo: Repository) -> Iterator[Github]:
     with Github(
-        auth=Auth.Token("ghs_all"), base_url=hub.url, retry=None, per_page=100, timeout=5, seconds_between_requests=0,
+        auth=Auth.Token("ghs_all"), base_url=hub.url, retry=None, per_page=100, timeout=30, seconds_between_requests=0,
         seconds_between_writes=0,
     ) as github:  # fmt: skip
         yield github
@@ -60,7 +60,7 @@ def call(hub: FakeGitHub, repo: Repository) -> Iterator[Callable[..., requests.R
 
         def send(method: str, path: str, body: Any = None, token: str | None = "ghs_all", **more: Any) -> Any:
             headers = {"Authorization": f"Bearer {token}"} if token else {}
-            return session.request(method, hub.url + path, json=body, headers=headers, timeout=5, **more)
+            return session.request(method, hub.url + path, json=body, headers=headers, timeout=30, **more)
 
         yield send
 

@@ -130,7 +130,7 @@ def test_a_second_signal_ends_the_process_and_loses_no_journaled_trial(slow: Pro
     assert read_record(slow.out / "results.json").run.resumed_trials == 2
 
 
-@pytest.mark.parametrize("gap_s", [0, 0.001, 0.002, 0.003, 0.005, 0.01])
+@pytest.mark.parametrize("gap_s", [0, 0.002, 0.01])
 def test_a_second_signal_at_any_moment_of_the_stop_ends_the_process(slow: Project, gap_s: float) -> None:
     slow.write("agent.py", "import time\ndef answer(messages):\n    open('asked', 'w').close()\n    time.sleep(600)\n")
     process = slow.start("run", "-o", "out")

@@ -23,7 +23,6 @@ def excel(path: str, roots: Sequence[str] | None, sheet: str | None, cells: str 
     """Return the cells of a .xlsx file as Markdown tables, the first row as head; blank rows are left out.
 
     Args:
-        path: the file.
         roots: folders in one of which it must lie; None for anywhere.
         sheet: name of a sheet; None for all of them, each under its name, or for the first where `cells` is given.
         cells: such as `A1:C10`, `A:C`, `1:5` or `B2`; None for all.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from typing import Literal
 
 from markitdown import StreamInfo
 from markitdown.converters import DocxConverter, HtmlConverter, PdfConverter, PptxConverter
@@ -11,21 +12,15 @@ from pypdfium2 import PdfDocument, PdfiumError
 
 from holodeck_action.tools.documents.kinds import UnreadableError, check_office, opened
 
+_ENDINGS = {"word": ".docx", "powerpoint": ".pptx"}
 
-def word(path: str, roots: Sequence[str] | None) -> str:
-    """Return the text of a .docx file, which must lie in one of the folders `roots`."""
+
+def office(path: str, roots: Sequence[str] | None, kind: Literal["word", "powerpoint"]) -> str:
+    """Return the text of a .docx or .pptx file in one of the folders `roots`; slide by slide, with the notes."""
     with opened(path, roots) as file:
-        check_office(file, "word")
-        converter = DocxConverter()  # type: ignore[no-untyped-call]
-        return str(converter.convert(file, StreamInfo(extension=".docx")).markdown)
-
-
-def powerpoint(path: str, roots: Sequence[str] | None) -> str:
-    """Return the text of a .pptx file in one of the folders `roots`, slide by slide, with the notes."""
-    with opened(path, roots) as file:
-        check_office(file, "powerpoint")
-        converter = PptxConverter()  # type: ignore[no-untyped-call]
-        return str(converter.convert(file, StreamInfo(extension=".pptx")).markdown)
+        check_office(file, kind)
+        converter = DocxConverter() if kind == "word" else PptxConverter()  # type: ignore[no-untyped-call]
+        return str(converter.convert(file, StreamInfo(extension=_ENDINGS[kind])).markdown)
 
 
 def html(path: str, roots: Sequence[str] | None) -> str:
@@ -49,7 +44,6 @@ def pdf(path: str, roots: Sequence[str] | None, pages: Sequence[int] | None) -> 
     """Return the text of a PDF file.
 
     Args:
-        path: the file.
         roots: folders in one of which it must lie; None for anywhere.
         pages: which pages, in their order, the first is 1; None for all.
 

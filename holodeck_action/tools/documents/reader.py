@@ -23,8 +23,8 @@ _CONVERTERS: dict[Kind, str] = {
     "html": f"{_PACKAGE}.markdown:html",
     "pdf": f"{_PACKAGE}.markdown:pdf",
     "excel": f"{_PACKAGE}.excel:excel",
-    "word": f"{_PACKAGE}.markdown:word",
-    "powerpoint": f"{_PACKAGE}.markdown:powerpoint",
+    "word": f"{_PACKAGE}.markdown:office",
+    "powerpoint": f"{_PACKAGE}.markdown:office",
 }
 _WORKERS = 2
 _LONGEST_REASON = 300
@@ -79,8 +79,6 @@ class DocumentReader:
         """Return the text of a document: text files as they are, all others as Markdown.
 
         Args:
-            path: the file.
-            checkout: opens it, here and in the process that converts it.
             pages: pages of a PDF in their order, the first is 1; None for all.
             sheet: sheet of an Excel file; None for all (the first where `cells` is given).
             cells: cells of the sheet, such as `A1:C10`; None for all.
@@ -96,6 +94,8 @@ class DocumentReader:
             options = {"pages": None if pages is None else list(pages)}
         elif kind == "excel":
             options = {"sheet": sheet, "cells": cells}
+        elif kind in ("word", "powerpoint"):
+            options = {"kind": kind}
         key = (place, version, kind, repr(options))
         if key not in self._reading:
             reading = (

@@ -38,7 +38,6 @@ def chunk_text(text: str, *, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLA
     end of a line, of a sentence, of a word; else after `size` tokens. The next one begins `overlap` tokens before that.
 
     Args:
-        text: any text.
         size: most tokens of a piece, at least 1.
         overlap: tokens that a piece shares with the one before, less than `size`.
 

@@ -167,7 +167,6 @@ def notes(document: Document, *, defined: bool, referred: bool) -> Iterator[str]
     """Yield what is added to each chunk of a document, empty for nothing.
 
     Args:
-        document: with its chunks.
         defined: whether definitions are added of words that a chunk uses and does not define itself.
         referred: whether headings are added of sections that a chunk refers to and is not from.
     """

@@ -81,8 +81,6 @@ def headings(line: str, domain: Domain, place: Place) -> tuple[Heading, ...]:
 
     Args:
         line: without blanks around it and without Markdown's marks.
-        domain: what kind of document it is from.
-        place: where it stands.
     """
     return _RULES[domain](line, place)
 

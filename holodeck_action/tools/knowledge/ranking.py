@@ -235,7 +235,6 @@ class ChunkSearch:
         """Index the chunks.
 
         Args:
-            chunks: any number.
             entry: how they are searched: by the cosine of vectors (`semantic`), by BM25 (`keyword`), or by both and
                 exact search, fused with its weights (`hybrid`).
             vectors: of the chunks in their order; needed where it searches by meaning.
@@ -253,7 +252,6 @@ class ChunkSearch:
         (see `Bm25.limit`), or the fused ranks (see `fuse`).
 
         Args:
-            query: what is looked for.
             vector: the query's, of length 1; needed where vectors are.
         """
         entry = self._entry

@@ -47,7 +47,6 @@ def read_records(text: str, suffix: str, entry: VectorstoreTool) -> list[Record]
     first line of CSV, and TSV has tabs.
 
     Args:
-        text: what the file holds.
         suffix: the end of its name in lower case, one of `KINDS`.
         entry: a tool with `vector_field`, which says where their parts are.
 

@@ -34,11 +34,7 @@ async def contexts(
     Source of the method: Anthropic, Introducing Contextual Retrieval, 2024; the words of the request are ours.
 
     Args:
-        documents: with their chunks.
-        plan: the model that writes.
-        clients: the wire.
         most_tokens: most tokens of an answer; a longer one is used as far as it goes.
-        at_once: most calls under way.
 
     Returns:
         A text for each chunk, in the order of documents and chunks.
@@ -131,8 +127,6 @@ class Reranker:
         """Build the model's client.
 
         Args:
-            plan: the model.
-            clients: the wire.
             most: passages of one call, at most; the answer may be as long as they need unless the suite bounds it.
 
         Raises:

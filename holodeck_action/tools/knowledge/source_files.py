@@ -140,7 +140,6 @@ def source_files(source: str, checkout: Checkout, *, tool: str) -> tuple[SourceF
     Args:
         source: as the suite has it: a path, or a `file:` address.
         checkout: where relative paths start, and what may be read.
-        tool: name of the tool, for messages.
 
     Raises:
         TargetError: it is elsewhere than on this machine, is not there, out of reach, or holds nothing that can be
@@ -179,7 +178,6 @@ async def source_text(file: SourceFile, documents: Documents | None = None) -> s
     """Return the text of a file: UTF-8 as it is, HTML without its tags, PDF and Office through the document reader.
 
     Args:
-        file: from `source_files`.
         documents: reads PDF and Office files; needed for those alone.
 
     Raises:

@@ -64,8 +64,6 @@ def sections(text: str, domain: Domain = "none", depth: int | None = None) -> tu
     Markdown's headings count in every domain (not those in fenced code), and rank above all others.
 
     Args:
-        text: the document.
-        domain: which other headings it has.
         depth: headings that would stand deeper than this are text of the section around them; None for no limit.
 
     Returns:

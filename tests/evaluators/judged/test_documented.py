@@ -166,16 +166,18 @@ def test_the_apis_geval_without_a_model_asks_ollama(tmp_path: Path, models: Fake
         import holodeck_action.compat
         from holodeck.lib.evaluators.deepeval.geval import GEvalEvaluator
 
-        evaluator = GEvalEvaluator(name="Professionalism", criteria="professional language", threshold=0.7)
+        evaluator = GEvalEvaluator(name="Professionalism", criteria="professional language")
 
         async def main():
             results = [await evaluator.evaluate(input="Write me an email", actual_output="Dear Sir") for _ in "ab"]
-            print(json.dumps([[r["score"], r["passed"], r.metadata["auto_generated_steps"]] for r in results]))
+            print(json.dumps([
+                [r["score"], r.threshold, r["passed"], r.metadata["auto_generated_steps"]] for r in results
+            ]))
 
         asyncio.run(main())
         """,
         )
-        == [[0.8, True, True]] * 2
+        == [[0.8, 0.5, True, True]] * 2
     )
     assert [request.model for request in models.requests] == ["gpt-oss:20b"] * 3, "steps are written once"
 
