@@ -62,9 +62,7 @@ class RetryConfig(BaseModel):
     The defaults make at most three attempts, 2 and 4 seconds apart.
     """
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True, defer_build=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     max_retries: int = Field(default=3, ge=0)
     """Attempts in all, as HoloDeck counts them; 0 is one too."""

@@ -16,7 +16,6 @@ from holodeck_action.suite.base import FormatModel, NonBlank, Number
 from holodeck_action.suite.metric_base import Metric, Role
 from holodeck_action.text.plain import cut_before, storable
 from holodeck_action.workers.code_errors import UserCodeError
-from holodeck_action.workers.grading import UNREPORTED_CALLS
 
 if TYPE_CHECKING:
     from holodeck_action.workers.pool import WorkerPool
@@ -176,6 +175,8 @@ class CodeGraderEvaluator(BaseEvaluator):
         try:
             outcome = await self._pool.call("grade", self._config.grader, {"context": context}, self._call_timeout)
         except UserCodeError as error:
+            from holodeck_action.workers.grading import UNREPORTED_CALLS
+
             if error.code == UNREPORTED_CALLS:
                 message = f"{self._config.grader} looks at tool calls, and {UNREPORTED}"
                 raise EvaluationError(

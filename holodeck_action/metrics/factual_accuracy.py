@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from holodeck_action.metrics.base import EvalParam, ParamSpec
 from holodeck_action.metrics.judging.dimensions import (
@@ -50,6 +50,8 @@ _BY_KNOWLEDGE = "it agrees with what is generally known, as far as you know it f
 class Claim(BaseModel):
     """A factual claim, and whether it holds."""
 
+    model_config = ConfigDict(defer_build=True)
+
     claim: Text
     reason: str
     verdict: Literal["yes", "no"]
@@ -67,6 +69,8 @@ class Claim(BaseModel):
 
 class Citation(BaseModel):
     """A citation, and whether what it cites says what it is cited for."""
+
+    model_config = ConfigDict(defer_build=True)
 
     citation: Text
     verdict: Literal["yes", "no"]

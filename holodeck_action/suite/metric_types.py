@@ -6,12 +6,12 @@ Which metrics there are is not known here: whoever validates gives it as `contex
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Union, get_args
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Discriminator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, Tag, TypeAdapter
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic import ValidationInfo as Info
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
 from holodeck_action.suite.metric_base import Metric, Role
 
@@ -30,36 +30,46 @@ class MetricTypes:
     """The classes of metrics by the value of `type`, in the order in which messages list them."""
 
     classes: Mapping[str, type[Metric]]
-    _adapters: dict[Place, TypeAdapter[Metric]] = field(default_factory=dict, init=False, repr=False)
+
+    def allowed(self, place: Place) -> Mapping[str, type[Metric]]:
+        """Return the metrics of which an entry can be one."""
+        if place != "member":
+            return self.classes
+        return {kind: metric for kind, metric in self.classes.items() if not metric.HAS_MEMBERS}
 
     def read(self, place: Place, value: Any) -> Metric:
-        """Return an entry that is written like this.
+        """Return an entry that is written like this, or the metric that it is already.
 
         Raises:
-            ValidationError: it is none.
+            ValueError: it is none: of no type, of no known type, or not what its type asks for.
         """
-        return self.adapter(place).validate_python(value, context={METRICS: self})
+        if isinstance(value, Metric):
+            return value
+        kind, allowed = self.kind_of(place, value), self.allowed(place)
+        if kind is None:
+            raise PydanticKnownError("union_tag_not_found", {"discriminator": "type"})
+        if kind not in allowed:
+            context = {"discriminator": "type", "tag": kind, "expected_tags": ", ".join(allowed)}
+            raise PydanticKnownError("union_tag_invalid", context)
+        return allowed[kind].model_validate(value, context={METRICS: self})
 
-    def adapter(self, place: Place) -> TypeAdapter[Metric]:
-        """Return what validates an entry."""
-        if place not in self._adapters:
-            self._adapters[place] = TypeAdapter(self._entry(place))
-        return self._adapters[place]
-
-    def _entry(self, place: Place) -> Any:
-        classes = [
-            (kind, metric) for kind, metric in self.classes.items() if place != "member" or not metric.HAS_MEMBERS
-        ]
-        union: Any = Union[tuple(Annotated[metric, Tag(kind)] for kind, metric in classes)]  # noqa: UP007 - made of a list
-        if place == "case":
-            return Annotated[union, Discriminator(self._type_or_told)]
-        return Annotated[union, Discriminator(_type_of), Field(json_schema_extra={"required": ["type"]})]
-
-    def _type_or_told(self, value: Any) -> str | None:
-        if isinstance(value, dict) and "type" not in value:
+    def kind_of(self, place: Place, value: Any) -> str | None:
+        """Return the type of an entry as it is written; a key tells it in a case. None where nothing does."""
+        if not isinstance(value, Mapping):
+            return None
+        if place == "case" and "type" not in value:
             told = [kind for kind, metric in self.classes.items() if metric.TOLD_BY is not None]
             return next((kind for kind in told if self.classes[kind].TOLD_BY in value), next(iter(told), None))
-        return _type_of(value)
+        kind = value.get("type")
+        return kind if isinstance(kind, str) else None
+
+    def core_schema(self, place: Place, value: Any) -> Any:
+        """Return what pydantic expects of an entry that is written like this: its type's fields, or a known type."""
+        allowed = self.allowed(place)
+        metric = allowed.get(self.kind_of(place, value) or "")
+        if metric is None:
+            return {"type": "tagged-union", "choices": allowed}
+        return metric.__pydantic_core_schema__
 
     def measuring(self, name: str) -> Iterator[tuple[str, str]]:
         """Yield the type, and the key below it, of every metric of which a setting can be this name."""
@@ -67,11 +77,6 @@ class MetricTypes:
             for key in metric.settings_for(Role.KIND) - {"type"}:
                 if name in get_args(metric.model_fields[key].annotation):
                     yield kind, key
-
-
-def _type_of(value: Any) -> str | None:
-    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return kind if isinstance(kind, str) else None
 
 
 class _Entry:
@@ -93,13 +98,14 @@ class _Entry:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {PLACE: self._place}
 
-    def _validated(self, value: Any, info: Info) -> Any:
+    def _validated(self, value: Any, info: Info) -> Metric:
         if isinstance(value, Metric):
+            # Made by hand, where nobody says which metrics there are.
             return value
-        types = (info.context or {}).get(METRICS)
+        types: MetricTypes | None = (info.context or {}).get(METRICS)
         if types is None:
             raise PydanticCustomError("metric_types", "cannot be read as a metric here")
-        return types.adapter(self._place).validate_python(value, context=info.context)
+        return types.read(self._place, value)
 
 
 SuiteMetric = Annotated[Metric, _Entry("suite")]

@@ -17,11 +17,12 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.base import FLAG_TEXT, INTEGER_TEXT, NUMBER_TEXT, FormatModel, given
-from holodeck_action.suite.metric_types import PLACE, PLACES, MetricTypes
+from holodeck_action.suite.metric_types import PLACE, PLACES, MetricTypes, Place
 from holodeck_action.suite.policy import BOUNDS_OF_METRICS, Policy
 
 M = TypeVar("M", bound=BaseModel)
@@ -219,10 +220,9 @@ def _finished(root: type[FormatModel], title: str, metrics: MetricTypes) -> Sche
 
 def _generated(root: type[FormatModel], metrics: MetricTypes) -> Schema:
     """Return the schema of a document, with the entries of metrics filled in wherever one stands."""
-    adapters: dict[str, TypeAdapter[Any]] = {place: metrics.adapter(place) for place in PLACES}
-    adapters[root.__name__] = TypeAdapter(root)
-    found, shared = TypeAdapter.json_schemas([(name, "validation", made) for name, made in adapters.items()])
-    entries = {place: found[place, "validation"] for place in PLACES}
+    models: list[type[BaseModel]] = [root, *metrics.classes.values()]
+    found, shared = models_json_schema([(model, "validation") for model in models])
+    entries = {place: _entry(place, found, metrics) for place in PLACES}
     definitions: dict[str, Schema] = shared["$defs"]
     schema = _filled(definitions.pop(root.__name__), entries)
     definitions = _filled(definitions, entries)
@@ -244,6 +244,11 @@ def _references(schema: Any) -> Iterator[str]:
     if isinstance(schema, list):
         for item in schema:
             yield from _references(item)
+
+
+def _entry(place: Place, found: Mapping[Any, Schema], metrics: MetricTypes) -> Schema:
+    schema: Schema = {"oneOf": [found[metric, "validation"] for metric in metrics.allowed(place).values()]}
+    return schema if place == "case" else {**schema, "required": ["type"]}
 
 
 def _filled(schema: Any, entries: Mapping[Any, Schema]) -> Any:

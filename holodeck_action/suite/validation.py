@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -66,7 +66,7 @@ def _problem(
     metrics: MetricTypes | None,
 ) -> Problem | None:
     kind = details["type"]
-    path, leaf = _descend(schema, details["loc"], metrics)
+    path, leaf = _descend(schema, details["loc"], data, metrics)
     value = details["input"]
     if kind in leaf.get("fields", ()):
         # Our own errors of a whole mapping carry the name of the field they stand at.
@@ -109,14 +109,14 @@ def _flags(root: Any, path: Path) -> str | None:
     return None
 
 
-def _descend(schema: Any, loc: tuple[str | int, ...], metrics: MetricTypes | None) -> tuple[Path, Any]:
+def _descend(schema: Any, loc: tuple[str | int, ...], data: Any, metrics: MetricTypes | None) -> tuple[Path, Any]:
     """Follow an error's location through the schema, dropping what names a branch and not a place in the data."""
     definitions: dict[str, Any] = {}
     path: list[str | int] = []
     for part in loc:
         if part == _KEY:
             break
-        schema = _unwrap(schema, definitions, metrics)
+        schema = _unwrap(schema, definitions, _value_at(data, path), metrics)
         kind = schema["type"]
         if kind == "model-fields":
             path.append(part)
@@ -136,10 +136,19 @@ def _descend(schema: Any, loc: tuple[str | int, ...], metrics: MetricTypes | Non
             schema = schema["choices"][part]
         else:
             break
-    return tuple(path), _unwrap(schema, definitions, metrics)
+    return tuple(path), _unwrap(schema, definitions, _value_at(data, path), metrics)
 
 
-def _unwrap(schema: Any, definitions: dict[str, Any], metrics: MetricTypes | None) -> Any:
+def _value_at(data: Any, path: Sequence[str | int]) -> Any:
+    for part in path:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return data
+
+
+def _unwrap(schema: Any, definitions: dict[str, Any], value: Any, metrics: MetricTypes | None) -> Any:
     bounds: dict[str, Any] = {}
     while True:
         kind = schema["type"]
@@ -151,7 +160,7 @@ def _unwrap(schema: Any, definitions: dict[str, Any], metrics: MetricTypes | Non
         if kind == "definition-ref":
             schema = definitions[schema["schema_ref"]]
         elif PLACE in metadata and metrics is not None:
-            schema = metrics.adapter(metadata[PLACE]).core_schema
+            schema = metrics.core_schema(metadata[PLACE], value)
         elif kind in _TRANSPARENT:
             schema = schema["schema"]
         else:
