@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holodeck_action.reports.wording import estimate_text
+from holodeck_action.reports.phrases import estimate_text
 from holodeck_action.results.judge_card import Agreement, JudgeCard
 from holodeck_action.text.code_spans import inline_code
 from holodeck_action.text.plain import one_line

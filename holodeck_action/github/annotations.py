@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from holodeck_action.github.placement import placed
-from holodeck_action.reports.wording import repository_path, usable
+from holodeck_action.reports.phrases import repository_path, usable
 from holodeck_action.suite.configuration_errors import Located
 from holodeck_action.text.plain import one_line
 

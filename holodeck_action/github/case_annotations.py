@@ -20,7 +20,7 @@ from holodeck_action.github.annotations import (
     Level,
     fitting,
 )
-from holodeck_action.reports.wording import call_text, repository_path, usable
+from holodeck_action.reports.phrases import call_text, repository_path, usable
 from holodeck_action.results.report_views import CaseView, Report, TurnView
 from holodeck_action.results.verdict import MetricVerdict, TurnVerdict, explaining_trial
 from holodeck_action.suite.errors import SourceMark

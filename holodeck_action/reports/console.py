@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from holodeck_action.reports.wording import VERDICTS, call_text, calls_text, card_text, counts_text, panel_text, place
+from holodeck_action.reports.phrases import VERDICTS, call_text, calls_text, card_text, counts_text, panel_text, place
 from holodeck_action.results.gates import figures
 from holodeck_action.results.report_views import CaseView, MetricView, Report, TurnView
 from holodeck_action.results.verdict import GateVerdict

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from holodeck_action.reports.console import console_report
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
 from holodeck_action.reports.junit import junit
+from holodeck_action.reports.phrases import place
 from holodeck_action.reports.size_limit import IN_THE_RECORD, JOB_SUMMARY, Detail, SizeLimit, fit
 from holodeck_action.reports.templating import shipped_template, template_folder, wrap
-from holodeck_action.reports.wording import place
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.disk import DISK, Disk, write_atomically
 from holodeck_action.results.report_views import CaseView, Report, in_suite_order

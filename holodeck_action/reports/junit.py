@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from holodeck_action.reports.wording import VERDICTS, call_text, place
+from holodeck_action.reports.phrases import VERDICTS, call_text, place
 from holodeck_action.results.report_views import CaseView, Report, TurnView, in_suite_order
 from holodeck_action.text.plain import lines_of, one_line
 

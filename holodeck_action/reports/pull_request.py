@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from holodeck_action.reports.changes import Change, State, compare, keys
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
+from holodeck_action.reports.phrases import SIGNS, VERDICTS, WORDS, repository_path, tally
 from holodeck_action.reports.size_limit import CHECK, COMMENT, IN_THE_RECORD, Detail, SizeLimit, cut, fit
 from holodeck_action.reports.templating import (
     Fields,
@@ -22,7 +23,6 @@ from holodeck_action.reports.templating import (
     text_of,
     wrap,
 )
-from holodeck_action.reports.wording import SIGNS, VERDICTS, WORDS, repository_path, tally
 from holodeck_action.results.report_views import Report
 from holodeck_action.results.verdict import (
     EXIT_CONFIGURATION,

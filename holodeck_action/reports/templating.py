@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.reports.wording import SIGNS, WORDS, calls_text, estimate_text, panel_text, usd_text
+from holodeck_action.reports.phrases import SIGNS, WORDS, calls_text, estimate_text, panel_text, usd_text
 from holodeck_action.results.gates import at_most, figures
 from holodeck_action.results.judge_card import Estimate
 from holodeck_action.results.record import ModelCalls

@@ -1,4 +1,4 @@
-"""Words, signs and short phrases that all reports share."""
+"""Words, signs, positions and short phrases that all reports share."""
 
 from __future__ import annotations
 
