@@ -142,7 +142,7 @@ def main(
         signals: those that end a run in an orderly way, and do not disturb publishing.
 
     Returns:
-        The exit code of the process: the run's (DESIGN §4), as the inputs `fail-on` and `require-publish` want it.
+        The exit code of the process: the run's, as the inputs `fail-on` and `require-publish` want it.
     """
     caller = Caller(environ, cwd, stdin, stdout, stderr, pause=pause, signals=signals)
     with Claims() as claims:

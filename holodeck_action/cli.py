@@ -439,7 +439,7 @@ def main(
         signals: those that end a run in an orderly way.
 
     Returns:
-        The exit code (DESIGN §4).
+        The exit code (docs/results.md).
     """
     try:
         caller = Caller(environ, cwd, stdin, stdout, stderr, disk, pause, signals)

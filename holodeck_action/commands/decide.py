@@ -1,4 +1,4 @@
-"""A record judged again, without running anything (DESIGN §1)."""
+"""A record judged again, without running anything."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def redecide(results: GivenPath, gates: Gates | None, flags: Flags, folder: Give
         stdout: where the report goes.
 
     Returns:
-        The exit code of DESIGN §4.
+        The exit code (docs/results.md).
 
     Raises:
         ConfigurationError: the file is no record, a gate names a metric it does not have, or the folder cannot be

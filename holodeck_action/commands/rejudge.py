@@ -1,4 +1,4 @@
-"""Stored answers of a record, made ready to be graded again by a suite's current metrics and judges (DESIGN §1)."""
+"""Stored answers of a record, made ready to be graded again by a suite's current metrics and judges."""
 
 from __future__ import annotations
 

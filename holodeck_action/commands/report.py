@@ -1,4 +1,4 @@
-"""A record shown again, in any format, without running anything (DESIGN §1)."""
+"""A record shown again, in any format, without running anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Glue: settings in, exit code out; report first, fail last (DESIGN §1, §2)."""
+"""Glue: settings in, exit code out; report first, fail last."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class SuiteDone:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A run that has ended: its exit code (DESIGN §4), the suites that ran, and the places of those left out."""
+    """A run that has ended: its exit code, the suites that ran, and the places of those left out."""
 
     exit_code: int
     suites: tuple[SuiteDone, ...]

@@ -1,6 +1,6 @@
 """The one interface of all evaluators: parameters by either name, deadline, retries of transient failures.
 
-Source: HoloDeck evaluation API, Base Framework; evaluators reference §1.
+Source: HoloDeck evaluation API, Base Framework.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Code graders: the repository's own Python, called in a worker process (HoloDeck format reference §2.7)."""
+"""Code graders: the repository's own Python, called in a worker process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`type: factual_accuracy`: the factual claims of an answer, each checked by a judge (evaluators reference §11)."""
+"""`type: factual_accuracy`: the factual claims of an answer, each checked by a judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that is checked before the first case runs: all errors of all suites at once (DESIGN §4, §6)."""
+"""Everything that is checked before the first case runs: all errors of all suites at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one call of the program asks for: flags over inputs (DESIGN §6), checked before anything is loaded."""
+"""What one call of the program asks for: flags over inputs, checked before anything is loaded."""
 
 from __future__ import annotations
 

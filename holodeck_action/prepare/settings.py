@@ -1,4 +1,4 @@
-"""Settings of a run, merged once from plain mappings (DESIGN §6).
+"""Settings of a run, merged once from plain mappings.
 
 Highest first: flags, the policy file, agent.yaml `execution`, project and user config, `HOLODECK_*` variables,
 defaults.
@@ -134,8 +134,7 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         suite: the loaded suite with its policy, `execution` block and project config.
         flags: the command line.
         environ: environment variables; `HOLODECK_LLM_TIMEOUT`, `HOLODECK_FILE_TIMEOUT`, `HOLODECK_DOWNLOAD_TIMEOUT`,
-            `HOLODECK_CACHE_ENABLED` and `HOLODECK_CACHE_DIR` are read, an unparsable value is ignored (format reference
-            §1.9).
+            `HOLODECK_CACHE_ENABLED` and `HOLODECK_CACHE_DIR` are read, an unparsable value is ignored.
     """
     limits = suite.policy.limits
     own = suite.agent.execution
@@ -282,7 +281,7 @@ def unmatched_filters(suites: Sequence[Suite], flags: Flags) -> list[str]:
 
 
 def check_reachable(settings: Settings, suite: Suite, cases: Sequence[Case]) -> None:
-    """Refuse lower bounds that these cases cannot reach even when all of them pass (DESIGN §4).
+    """Refuse lower bounds that these cases cannot reach even when all of them pass.
 
     Raises:
         SettingsError: one cannot be reached.

@@ -1,6 +1,6 @@
 """Functions that a model calls as tools: their description and their results (used inside the worker process).
 
-The format knows str, int, float, bool, list and dict, and takes anything else for text (format reference §1.5); the
+The format knows str, int, float, bool, list and dict, and takes anything else for text; the
 schema of arguments adds what the typing module says more exactly.
 """
 

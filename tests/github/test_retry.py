@@ -1,4 +1,4 @@
-"""What is asked again, how often, and after which waits: the rules of the GitHub reference, against a real server."""
+"""What is asked again, how often, and after which waits: the rules of docs/github.md, against a real server."""
 
 from __future__ import annotations
 
