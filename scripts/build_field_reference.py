@@ -24,7 +24,7 @@ from holodeck_action.suite.base import FormatModel
 from holodeck_action.suite.metric_base import Metric
 from holodeck_action.suite.metric_types import PLACE
 from holodeck_action.suite.policy import Policy
-from holodeck_action.suite.schema import describe_fields, models_of
+from holodeck_action.suite.suite_schemas import describe_fields, models_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "fields.md"
 Schema = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from holodeck_action.calibration.labels import LabelError, LabelledAnswer, Labels
+from holodeck_action.calibration.labelled_answers import LabelError, LabelledAnswer, Labels
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import CaseRecord, Record, TurnRecord
 from holodeck_action.text.plain import cut

@@ -1,25 +1,27 @@
-"""A judge calibrated: labels in, judge card and exit code out."""
+"""`calibrate`: a judge compared with the labels of humans, and a judge card of what its verdicts are worth."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 
-from holodeck_action.calibration.card import make_card
-from holodeck_action.calibration.labels import LabelError, Labels, read_labels
+from holodeck_action.calibration.card import console_lines, make_card, markdown_lines
+from holodeck_action.calibration.labelled_answers import Labels, read_labels
 from holodeck_action.calibration.matching import match_record
-from holodeck_action.calibration.showing import console_lines, markdown_lines
-from holodeck_action.prepare.preflight import Loaded, Surroundings, writable_folder
-from holodeck_action.prepare.settings import Flags
+from holodeck_action.commands.caller import Caller
+from holodeck_action.prepare.labelled import Answered, judge_labelled, prepare_labelled
+from holodeck_action.prepare.loading import load_one, writable_folder
+from holodeck_action.prepare.open_suites import budget_of
+from holodeck_action.prepare.request import Allowed, request_from
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.cards import card_json
 from holodeck_action.results.disk import write_atomically
+from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.judge_card import CARD_FILE, Estimate, JudgeCard
-from holodeck_action.results.result_files import RecordError, read_record
-from holodeck_action.results.verdict import EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_VIOLATED
+from holodeck_action.results.result_files import read_record
 from holodeck_action.runner.trial import Clock
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -30,6 +32,7 @@ LIVE = "live"
 
 _OF_CALLS = ("suite", "concurrency", "max_cost_usd", "max_tokens", "record", "replay", "cache", "dry_run")
 """Options that are of use where a judge is asked."""
+_OF_SUITES = ("env_file", "allow_paths", "allow_plain_http")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,162 +58,87 @@ class Calibration:
     min_kappa_lower_bound: float | None = None
 
 
-def calibrate_files(options: Mapping[str, Any], around: Surroundings, stdout: TextIO, stderr: TextIO) -> int:
-    """Calibrate as the command line says.
+def calibrate_judge(given: Mapping[str, Any], caller: Caller) -> int:
+    """Compare labels with the verdicts of a record, or with those of a judge that is asked now.
 
     Args:
-        options: value by option; those of `Calibration`, `results`, `suite`, `dry_run` and those of a run's calls.
-        around: the outside world.
-        stdout: where the card goes.
-        stderr: where everything else goes.
+        given: value by setting of the command line.
+        caller: whose standard output takes the card, and standard error the plan, notes and violated gates.
 
     Returns:
-        The exit code; see `calibrate_record` and `calibrate_live`.
-
-    Raises:
-        ConfigurationError: options contradict each other, or a file cannot be used.
-    """
-    asked = Calibration(**{field.name: options[field.name] for field in fields(Calibration)})
-    results = options["results"]
-    if results is not None:
-        of_calls = [name for name in _OF_CALLS if options[name] not in (None, False)]
-        given = [
-            name
-            for name, one in (
-                ("--env-file", around.env_file),
-                ("--allow-path", around.allowed.paths),
-                ("--allow-plain-http", around.allowed.plain_http),
-            )
-            if one
-        ]
-        if of_calls or given:
-            calls = ("SUITE" if name == "suite" else f"--{name.replace('_', '-')}" for name in of_calls)
-            names = ", ".join((*calls, *given))
-            raise ConfigurationError(
-                [f"--results asks nobody: leave out {names}, or leave out --results to ask the judge"]
-            )
-        return calibrate_record(asked, results, stdout, stderr)
-    from holodeck_action.prepare.preflight import find_suites, load_all
-    from holodeck_action.prepare.request import request_from
-
-    suite = options["suite"] or "agent.yaml"
-    request = request_from({name: options[name] for name in _OF_CALLS if name != "suite"})
-
-    def load() -> Loaded:
-        found = find_suites((suite,), around.cwd, around.allowed)
-        if len(found) > 1:
-            raise ConfigurationError([f"{suite}: {len(found)} suites match; a metric of one is calibrated"])
-        (loaded,) = load_all(found, around)
-        return loaded
-
-    return calibrate_live(asked, load, request.flags, around, stdout, stderr, dry_run=request.dry_run)
-
-
-def calibrate_record(asked: Calibration, results: GivenPath, stdout: TextIO, stderr: TextIO) -> int:
-    """Compare labels with the verdicts of a record; nobody is asked.
-
-    Args:
-        asked: what is asked for.
-        results: a results.json.
-        stdout: where the card goes.
-        stderr: where notes and violated gates go.
-
-    Returns:
-        The exit code: 0, 1 for a violated gate, 3 where the judge had no verdict on a labelled answer.
-
-    Raises:
-        ConfigurationError: a file cannot be used, or labels do not fit the record.
-    """
-    labels = _labels(asked)
-    try:
-        record = read_record(results)
-        matched = match_record(labels, record, asked.metric, str(results))
-        card = make_card(
-            labels,
-            matched,
-            asked.threshold,
-            configuration=record.configurations.get(matched.metric),
-            source=record_digest(record),
-            created_at=_now().isoformat(),
-        )
-    except RecordError as error:
-        raise ConfigurationError([str(error)]) from error
-    except LabelError as error:
-        raise ConfigurationError(error.problems) from error
-    return _conclude(asked, card, None, stdout, stderr)
-
-
-def calibrate_live(
-    asked: Calibration,
-    load: Callable[[], Loaded],
-    flags: Flags,
-    around: Surroundings,
-    stdout: TextIO,
-    stderr: TextIO,
-    *,
-    dry_run: bool = False,
-) -> int:
-    """Ask the judge of a suite about labelled answers, and compare.
-
-    Args:
-        asked: what is asked for.
-        load: gives the suite; labels are read before.
-        flags: how models are asked: recording, budget, concurrency.
-        around: the outside world.
-        stdout: where the card goes.
-        stderr: where the plan, notes and violated gates go.
-        dry_run: only say what would be asked.
-
-    Returns:
-        The exit code: 0, 1 for a violated gate, 3 where the judge gave no verdict on a labelled answer, 4 where the
+        The exit code: 0; 1 for a violated gate; 3 where the judge gave no verdict on a labelled answer; 4 where the
         budget was used up.
 
     Raises:
-        ConfigurationError: a file cannot be used, or nobody can grade.
+        ConfigurationError: options contradict each other, a file cannot be used, labels do not fit the record, or
+            no model can grade.
     """
-    from holodeck_action.prepare.estimate import plan_lines
-    from holodeck_action.prepare.labelled import judge_labelled, prepare_labelled
-    from holodeck_action.prepare.opening import budget_of
-
-    labels = _labels(asked)
-    prepared, metric = prepare_labelled(labels, asked.metric, asked.threshold, load(), flags, around)
-    if dry_run or prepared.settings.calls.mode != "replay":
-        stream = stdout if dry_run else stderr
-        stream.writelines(f"{line}\n" for line in plan_lines([prepared], flags))
-        stream.flush()
-    if dry_run:
-        return EXIT_PASSED
-    budget = budget_of(flags.max_cost_usd, flags.max_tokens)
-    answered = judge_labelled(labels, metric, prepared, budget, Clock(_now, time.monotonic), stderr)
-    try:
-        card = make_card(
-            labels,
-            answered.matched,
-            asked.threshold,
-            configuration=answered.configuration,
-            source=LIVE,
-            created_at=_now().isoformat(),
+    asked = Calibration(**{field.name: given[field.name] for field in fields(Calibration)})
+    allowed = Allowed(given["allow_paths"], given["allow_plain_http"])
+    results = given["results"]
+    if results is None:
+        return _calibrate_live(asked, given, caller)
+    of_calls = (name for name in _OF_CALLS if given[name] is not None and given[name] is not False)
+    useless = ["SUITE" if name == "suite" else f"--{name.replace('_', '-')}" for name in of_calls]
+    useless += [
+        flag
+        for flag, value in (
+            ("--env-file", given["env_file"]),
+            ("--allow-path", allowed.paths),
+            ("--allow-plain-http", allowed.plain_http),
         )
-    except LabelError as error:
-        raise ConfigurationError(error.problems) from error
-    return _conclude(asked, card, answered.stopped, stdout, stderr)
+        if value
+    ]
+    if useless:
+        names = ", ".join(useless)
+        raise ConfigurationError([f"--results asks nobody: leave out {names}, or leave out --results to ask the judge"])
+    labels = _labels(asked)
+    record = read_record(results)
+    matched = match_record(labels, record, asked.metric, str(results))
+    configuration = record.configurations.get(matched.metric)
+    return _conclude(asked, labels, Answered(matched, None, configuration), record_digest(record), caller)
+
+
+def _calibrate_live(asked: Calibration, given: Mapping[str, Any], caller: Caller) -> int:
+    from holodeck_action.prepare.plan import plan_lines
+
+    request = request_from({name: value for name, value in given.items() if name in (*_OF_CALLS, *_OF_SUITES)})
+    around = caller.surroundings(request.env_file, request.allowed)
+    labels = _labels(asked)
+    loaded = load_one(given["suite"] or "agent.yaml", around, "a metric of one is calibrated")
+    prepared, metric = prepare_labelled(labels, asked.metric, asked.threshold, loaded, request.flags, around)
+    if request.dry_run or prepared.settings.calls.mode != "replay":
+        stream = caller.stdout if request.dry_run else caller.stderr
+        stream.writelines(f"{line}\n" for line in plan_lines([prepared], request.flags))
+        stream.flush()
+    if request.dry_run:
+        return ExitCode.PASSED
+    budget = budget_of(request.flags.max_cost_usd, request.flags.max_tokens)
+    answered = judge_labelled(labels, metric, prepared, budget, Clock(_now, time.monotonic), caller.stderr)
+    return _conclude(asked, labels, answered, LIVE, caller)
 
 
 def _labels(asked: Calibration) -> Labels:
     if asked.output_dir is not None:
         writable_folder(asked.output_dir)
-    try:
-        return read_labels(asked.labels.path, str(asked.labels))
-    except LabelError as error:
-        raise ConfigurationError(error.problems) from error
+    return read_labels(asked.labels.path, str(asked.labels))
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _conclude(asked: Calibration, card: JudgeCard, stopped: str | None, stdout: TextIO, stderr: TextIO) -> int:
-    """Show and write the card; return the exit code."""
+def _conclude(asked: Calibration, labels: Labels, answered: Answered, source: str, caller: Caller) -> int:
+    """Make, show and write the card; return the exit code."""
+    card = make_card(
+        labels,
+        answered.matched,
+        asked.threshold,
+        configuration=answered.configuration,
+        source=source,
+        created_at=_now().isoformat(),
+    )
+    stdout, stderr = caller.stdout, caller.stderr
     if asked.form == "json":
         stdout.write(card_json(card).decode())
     else:
@@ -223,17 +151,17 @@ def _conclude(asked: Calibration, card: JudgeCard, stopped: str | None, stdout: 
             write_atomically(path.path, [card_json(card)])
         except OSError as error:
             raise ConfigurationError([f"{path}: cannot be written: {error.strerror}"]) from error
-    if stopped is not None:
-        stderr.write(f"stopped: {stopped}\n")
-        return EXIT_STOPPED
+    if answered.stopped is not None:
+        stderr.write(f"stopped: {answered.stopped}\n")
+        return ExitCode.STOPPED
     if card.missing:
         # Gates are not judged: missing verdicts are trouble, and say nothing of how the judge agrees.
         count = len(card.missing)
         stderr.write(f"incomplete: {count} of {card.n + count} labelled answers were not judged\n")
-        return EXIT_INCOMPLETE
+        return ExitCode.INCOMPLETE
     violated = list(_violations(asked, card))
     stderr.writelines(f"violated: {sentence}\n" for sentence in violated)
-    return EXIT_VIOLATED if violated else EXIT_PASSED
+    return ExitCode.VIOLATED if violated else ExitCode.PASSED
 
 
 def _violations(asked: Calibration, card: JudgeCard) -> Iterator[str]:

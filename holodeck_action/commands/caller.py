@@ -10,7 +10,8 @@ from signal import Signals
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from holodeck_action.prepare.preflight import Allowed, Surroundings
+    from holodeck_action.prepare.loading import Surroundings
+    from holodeck_action.prepare.request import Allowed
     from holodeck_action.results.disk import Disk
     from holodeck_action.text.given_paths import GivenPath
 
@@ -41,7 +42,8 @@ class Caller:
 
     def surroundings(self, env_file: GivenPath | None, allowed: Allowed | None = None) -> Surroundings:
         """Return what the outside world says to a suite."""
-        from holodeck_action.prepare.preflight import NOTHING_MORE, Surroundings
+        from holodeck_action.prepare.loading import Surroundings
+        from holodeck_action.prepare.request import NOTHING_MORE
 
         home = self.environ.get("HOME")
         return Surroundings(self.environ, Path(home) if home else None, self.cwd, env_file, allowed or NOTHING_MORE)

@@ -1,67 +1,84 @@
-"""A record judged again, without running anything."""
+"""`decide`: a record decided on again, by the gates it was made with or new ones, without running anything."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TextIO
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from holodeck_action.prepare.preflight import writable_folder
+from holodeck_action.commands.caller import Caller
+from holodeck_action.prepare.loading import gates_of, writable_folder
 from holodeck_action.prepare.settings import Flags, merge_gates
 from holodeck_action.reports.console import show
-from holodeck_action.results.decision import decide, minimized_in
+from holodeck_action.results.conclusion import conclude
+from holodeck_action.results.decision import minimized_in
 from holodeck_action.results.folder import Claims
 from holodeck_action.results.record import Record
-from holodeck_action.results.report_building import build_report
-from holodeck_action.results.result_files import VERDICT_FILE, RecordError, Results, read_results, write_verdict
+from holodeck_action.results.result_files import VERDICT_FILE, read_results, write_verdict
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import GatedCases, Gates, unable_to_fail
 from holodeck_action.text.given_paths import GivenPath
 
 
-def redecide(results: GivenPath, gates: Gates | None, flags: Flags, folder: GivenPath | None, stdout: TextIO) -> int:
-    """Judge a results file.
+@dataclass(frozen=True, slots=True)
+class Redecision:
+    """What is asked for.
+
+    Attributes:
+        results: a results.json.
+        policy: the policy file whose gates are applied; None for the gates the run was made with.
+        flags: gates of the command line, which win.
+        output_dir: where verdict.json is written; None for nowhere.
+    """
+
+    results: GivenPath
+    policy: GivenPath | None
+    flags: Flags
+    output_dir: GivenPath | None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Redecision:
+        """Return what the command line asks for: value by setting."""
+        own = ("results", "policy", "output_dir")
+        gates = {name: value for name, value in given.items() if name not in own}
+        return cls(flags=Flags(**gates), **{name: given[name] for name in own})
+
+
+def decide_again(asked: Redecision, caller: Caller) -> int:
+    """Decide on a record again.
 
     Args:
-        results: a results.json.
-        gates: gates to apply; None for those the run was made with.
-        flags: gates of the command line, which win.
-        folder: where verdict.json is written; None for nowhere.
-        stdout: where the report goes.
+        asked: what is asked for.
+        caller: whose standard output takes the report.
 
     Returns:
-        The exit code (docs/results.md).
+        The verdict's exit code.
 
     Raises:
         ConfigurationError: the file is no record, a gate names a metric it does not have, or the folder cannot be
             written.
         FolderError: a run writes into the folder.
     """
-    try:
-        stored = read_results(results)
-    except RecordError as error:
-        raise ConfigurationError([str(error)]) from error
+    results, folder = asked.results, asked.output_dir
+    given = None if asked.policy is None else gates_of(asked.policy, caller.surroundings(None))
+    stored = read_results(results)
     record = stored.record
-    applied = merge_gates(gates if gates is not None else record.gates, flags)
-    _check_names(record, applied, results)
-    _check_gates(record, applied, results)
+    gates = merge_gates(given if given is not None else record.gates, asked.flags)
+    _check_names(record, gates, results)
+    _check_gates(record, gates, results)
     with Claims() as claims:
         if folder is not None:
             writable_folder(folder)
             claims.hold(folder)
-        return _judge(stored, applied, folder, stdout)
-
-
-def _judge(stored: Results, gates: Gates, folder: GivenPath | None, stdout: TextIO) -> int:
-    record = stored.record
-    verdict = replace(decide(record, gates), results_digest=stored.digest)
-    show(build_report(record, verdict), stdout)
-    if folder is not None:
-        try:
-            write_verdict(folder.path / VERDICT_FILE, verdict)
-        except OSError as error:
-            raise ConfigurationError([f"{folder / VERDICT_FILE}: cannot be written: {error.strerror}"]) from error
-    return verdict.exit_code
+        concluded = conclude(record, gates, results_digest=stored.digest)
+        show(concluded.report, caller.stdout)
+        if folder is not None:
+            try:
+                write_verdict(folder.path / VERDICT_FILE, concluded.verdict)
+            except OSError as error:
+                raise ConfigurationError([f"{folder / VERDICT_FILE}: cannot be written: {error.strerror}"]) from error
+    return concluded.verdict.exit_code
 
 
 def _check_gates(record: Record, gates: Gates, results: GivenPath) -> None:
@@ -75,7 +92,13 @@ def _check_gates(record: Record, gates: Gates, results: GivenPath) -> None:
 
 def _check_names(record: Record, gates: Gates, results: GivenPath) -> None:
     """Refuse gates on metrics that the record does not know: they could never be reached."""
-    known = {evaluation.evaluator_name for evaluation in record.evaluations}
+    known = {
+        evaluation.evaluator_name
+        for case in record.cases
+        for trial in case.trials
+        for turn in trial.turns
+        for evaluation in turn.evaluations
+    }
     asked = {*gates.metrics, *((gates.summary.weights if gates.summary else None) or {})}
     minimized = minimized_in(record)
     wrong = [

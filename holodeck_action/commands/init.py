@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
+from holodeck_action.commands.caller import Caller
 from holodeck_action.results.disk import write_atomically
+from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.sources import POLICY_NAMES
 from holodeck_action.text.given_paths import GivenPath
@@ -20,11 +22,12 @@ WORKFLOW = ".github/workflows/evaluate.yml"
 _USES = "uses: holodeck-action/holodeck-action@"
 
 
-def initialise(folder: GivenPath) -> tuple[str, ...]:
-    """Write what is not there and return what to tell the user, line by line; no file that exists is touched.
+def start_suite(folder: GivenPath, caller: Caller) -> int:
+    """Write what is not there, and say what was done and what comes next; no file that exists is touched.
 
     Args:
         folder: root of the repository; made when it does not exist.
+        caller: whose standard output says so.
 
     Raises:
         ConfigurationError: a file cannot be written.
@@ -46,7 +49,9 @@ def initialise(folder: GivenPath) -> tuple[str, ...]:
     if root is not None and WORKFLOW not in kept:
         lines.append(f"note: GitHub reads workflows only in {root / '.github/workflows'}: move evaluate.yml there")
     place = "" if folder.given == Path() else f" {shlex.quote(str(folder))}"
-    return (*lines, "next:", f"  holodeck-action validate{place}", f"  holodeck-action run{place} -o holodeck-results")
+    lines += ["next:", f"  holodeck-action validate{place}", f"  holodeck-action run{place} -o holodeck-results"]
+    caller.stdout.writelines(f"{line}\n" for line in lines)
+    return ExitCode.PASSED
 
 
 def _kept(folder: Path) -> Mapping[str, str]:

@@ -4,13 +4,34 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
 
 from holodeck_action import __version__
+from holodeck_action.github.action_inputs import (
+    AT_LEAST_ONE,
+    BOTH,
+    COUNT,
+    DOLLARS,
+    FILE,
+    FLAG,
+    FOLDER,
+    FOLDERS,
+    GLOBS,
+    INPUTS,
+    PUBLISH_INPUTS,
+    RATE,
+    RESULTS,
+    RUN_INPUTS,
+    SECONDS,
+    TAGS,
+    Input,
+    Kind,
+)
 from holodeck_action.text.given_paths import GivenPath
 
 EPILOG = """\b
@@ -55,13 +76,6 @@ class Given(click.ParamType):
 
 
 PATH = Given()
-RATE = Finite(0.0, 1.0)
-COUNT = click.IntRange(min=0)
-AT_LEAST_ONE = click.IntRange(min=1)
-SECONDS = Finite(min=0.0, min_open=True)
-DOLLARS = Finite(min=0.0)
-
-
 Command = Callable[..., Any]
 
 
@@ -104,86 +118,65 @@ VERSION = click.option(
 )
 
 
-def options_added(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Return a decorator that adds options to a command, in the order of its help."""
+TYPES: Mapping[Kind, click.ParamType] = {
+    COUNT: click.IntRange(min=0),
+    AT_LEAST_ONE: click.IntRange(min=1),
+    RATE: Finite(0.0, 1.0),
+    SECONDS: Finite(min=0.0, min_open=True),
+    DOLLARS: Finite(min=0.0),
+    FOLDER: PATH,
+    FOLDERS: PATH,
+    FILE: PATH,
+    RESULTS: PATH,
+}
+_LISTS = (FOLDERS, GLOBS, TAGS)
+_WRITTEN = {"output-dir": ("-o", "--output-dir"), "check": ("--check/--no-check",)}
+"""Options that are not just `--NAME`."""
+_SETTINGS = {item.name: item for item in INPUTS}
+
+RUN = ("output-dir", *(item.name for item in RUN_INPUTS if item.help and item.name != "output-dir"))
+PUBLISH = (*(item.name for item in PUBLISH_INPUTS if item.help), *BOTH)
+GATES = ("min-pass-rate", "min-pass-rate-lower-bound", "min-completeness", "max-errors", "max-flaky")
+REACH = ("allow-path", "allow-plain-http")
+"""By which suites may do more than what lies in their checkout."""
+CALLS = ("env-file", *REACH, "record", "replay", "cache", "dry-run")
+"""Of a command that asks models."""
+JUDGES_ONLY = {
+    "max-cost-usd": "US dollars that the judges may cost [default: no limit].",
+    "max-tokens": "Tokens that the judges may use [default: no limit].",
+    "cache": "Keep verdicts of judges between runs.",
+    "dry-run": "Only print the planned calls of judges.",
+}
+"""What options say where only judges are asked."""
+
+
+def settings(*names: str, helps: Mapping[str, str] = MappingProxyType({})) -> Callable[[Command], Command]:
+    """Return a decorator that adds options to a command, in the order of its help.
+
+    Args:
+        names: of `INPUTS`.
+        helps: what some of them say here, by name.
+    """
 
     def added(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
+        for name in reversed(names):
+            command = _option(_SETTINGS[name], helps.get(name))(command)
         return command
 
     return added
 
 
-ENV_FILE = click.option("--env-file", type=PATH, help="Read variables from this file.")
-
-reach_options = options_added(
-    click.option(
-        "--allow-path",
-        "allow_paths",
-        multiple=True,
-        type=PATH,
-        metavar="DIR",
-        help="Let suites also read files below this folder.",
-    ),
-    click.option(
-        "--allow-plain-http", is_flag=True, help="Allow keys to be sent to other machines over http://, unencrypted."
-    ),
-)
-"""The options by which suites may do more than what lies in their checkout."""
-
-RESULTS_FOLDER = click.option(
-    "-o",
-    "--output-dir",
-    type=PATH,
-    help="Write results.json, verdict.json, report.md and junit.xml here.",
-)
-
-gate_options = options_added(
-    click.option("--min-pass-rate", type=RATE, help="Share of cases that must pass [default: 1.0]."),
-    click.option(
-        "--min-pass-rate-lower-bound", type=RATE, help="Lowest accepted lower end of the pass rate's 95 % interval."
-    ),
-    click.option("--min-completeness", type=RATE, help="Share of planned evaluations that must happen [default: 1.0]."),
-    click.option("--max-errors", type=COUNT, help="Cases that may end in error."),
-    click.option("--max-flaky", type=COUNT, help="Cases that may have both passing and failing trials."),
-)
-"""The options that set gates."""
-
-judge_limits = options_added(
-    click.option("--max-cost-usd", type=DOLLARS, help="US dollars that the judges may cost [default: no limit]."),
-    click.option("--max-tokens", type=COUNT, help="Tokens that the judges may use [default: no limit]."),
-)
-"""The options that limit what judges may take where nobody else is asked."""
-
-report_options = options_added(
-    click.option("--template", type=PATH, help="Render report.md with this Jinja template."),
-    click.option(
-        "--fail-on",
-        type=click.Choice(["violation", "never"]),
-        help="When to end with an exit code: violation, for every verdict except passed [default], or never.",
-    ),
-)
-"""The options of a run's report and exit code."""
-
-
-def call_options(*, cached: str, planned: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds the options of a command that asks models.
-
-    Args:
-        cached: what `--cache` keeps between runs.
-        planned: what `--dry-run` prints.
-    """
-    return options_added(
-        ENV_FILE,
-        reach_options,
-        click.option("--record", type=PATH, metavar="DIR", help="Record every model call here."),
-        click.option(
-            "--replay",
-            type=PATH,
-            metavar="DIR",
-            help="Answer model calls from here; no key is needed.",
-        ),
-        click.option("--cache", type=PATH, metavar="DIR", help=f"Keep {cached} between runs."),
-        click.option("--dry-run", is_flag=True, help=f"Only print {planned}."),
+def _option(item: Input, text: str | None) -> Callable[[Command], Command]:
+    kind = item.kind
+    more: dict[str, Any] = {"multiple": True} if kind in _LISTS else {}
+    if kind is FLAG:
+        # Nothing is said where an option with two sides is not given.
+        more = {"default": None} if item.name in _WRITTEN else {"is_flag": True}
+    return click.option(
+        *_WRITTEN.get(item.name, (f"--{item.name}",)),
+        item.setting,
+        type=click.Choice(kind.choices) if kind.choices else TYPES.get(kind),
+        metavar=item.metavar,
+        help=text or item.help,
+        **more,
     )

@@ -13,19 +13,19 @@ from stat import S_ISREG
 from typing import Any, TextIO
 
 from holodeck_action.commands.caller import Caller
-from holodeck_action.commands.run import Done, SuiteDone
+from holodeck_action.commands.output import Done, SuiteDone
+from holodeck_action.github.action_inputs import anchored, read_inputs
 from holodeck_action.github.channels import lines
 from holodeck_action.github.event import Target, given_target
 from holodeck_action.github.payload import is_hash, is_repository
 from holodeck_action.github.publisher import Findings, open_publisher
 from holodeck_action.github.surfaces import surfaces_from
-from holodeck_action.prepare.preflight import template_of
-from holodeck_action.prepare.request import request_from
-from holodeck_action.results.decision import decide
+from holodeck_action.prepare.request import request_from, template_of
+from holodeck_action.results.conclusion import conclude
+from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import PREVIOUS_FOLDER
-from holodeck_action.results.report_building import build_report
 from holodeck_action.results.result_files import RESULTS_FILE, RecordError, read_record
-from holodeck_action.results.verdict import EXIT_STOPPED, SuiteVerdict, worst_exit_code
+from holodeck_action.results.verdict import SuiteVerdict
 from holodeck_action.runner.journal import JOURNAL_FILE
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -45,12 +45,12 @@ _PATH_SHOWN = 300
 """Characters of a path."""
 
 
-def publish_runs(paths: Sequence[str], given: Mapping[str, Any], caller: Caller) -> int:
+def publish_runs(paths: Sequence[str], flags: Mapping[str, Any], caller: Caller) -> int:
     """Publish finished runs where an event or the caller says, and say what became of it.
 
     Args:
         paths: as for `read_runs`.
-        given: value by setting of the inputs; beside them `repository`, `pull_request` and `sha`.
+        flags: value by setting of the command line, which wins over inputs; `repository`, `pull_request` and `sha`.
         caller: whose standard output takes a line per channel, and standard error notes about the user's template.
 
     Returns:
@@ -60,6 +60,7 @@ def publish_runs(paths: Sequence[str], given: Mapping[str, Any], caller: Caller)
         ConfigurationError: what is given cannot be used; nothing was published.
     """
     environ = caller.environ
+    given = _given(flags, caller)
     request = request_from({name: given.get(name) for name in ("template", "fail_on")})
     template = template_of(request.template)
     target = _target(given, environ)
@@ -77,6 +78,15 @@ def publish_runs(paths: Sequence[str], given: Mapping[str, Any], caller: Caller)
     for line in lines(published.channels):
         _write(caller.stdout, line)
     return surfaces.process_exit_code(request.process_exit_code(done.exit_code), published.channels)
+
+
+def _given(flags: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+    """Return value by setting, of the command line and else of the inputs."""
+    given = anchored(read_inputs(caller.environ), caller.cwd)
+    given |= {name: value for name, value in flags.items() if value not in (None, False)}
+    if flags["check"] is not None:
+        given["check"] = flags["check"]
+    return {"github_token": caller.environ.get("GITHUB_TOKEN", ""), **given}
 
 
 def _target(given: Mapping[str, Any], environ: Mapping[str, str]) -> Target | None:
@@ -138,7 +148,7 @@ def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Done:
     if problems:
         raise ConfigurationError(problems)
     not_run = tuple(one_line(redactor.text(os.path.relpath(file.parent, start)), _SHOWN) for file in journals)
-    codes = [suite.verdict.exit_code for suite in suites] + [EXIT_STOPPED for _ in not_run]
+    codes = [suite.verdict.exit_code for suite in suites] + [ExitCode.STOPPED for _ in not_run]
     return Done(worst_exit_code(codes), tuple(suites), not_run)
 
 
@@ -146,8 +156,7 @@ def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
     given = GivenPath(Path(os.path.relpath(file, start)), start)
     try:
         record = redactor.value(read_record(given))
-        verdict = decide(record)
-        report = build_report(record, verdict, record.provenance.folder or "")
+        concluded = conclude(record, folder=record.provenance.folder or "")
     except RecordError:
         raise
     except Exception as error:  # a record that fits the schema may still contradict itself
@@ -155,8 +164,9 @@ def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
             f"{given}: cannot be judged: {type(error).__name__}; use the results.json of a run"
         ) from error
     folder = GivenPath(given.given.parent, start) if file.name == RESULTS_FILE else None
+    verdict = concluded.verdict
     suite = SuiteVerdict(record.suite.name, None, verdict.outcome, verdict.exit_code, verdict.reason)
-    return SuiteDone(report, suite, folder, written=True)
+    return SuiteDone(concluded.report, suite, folder, written=True)
 
 
 def _results(start: Path, given: str) -> Iterator[Path]:

@@ -1,21 +1,21 @@
-"""Stored answers of a record, made ready to be graded again by a suite's current metrics and judges."""
+"""`rejudge`: stored answers of a record graded again, by a suite's current metrics and judges."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from holodeck_action.prepare.opening import redactor_of
-from holodeck_action.prepare.preflight import (
-    Loaded,
-    Prepared,
-    Surroundings,
-    gate_problems,
-    judge_problems,
-    shown_folder,
-    suite_place,
-)
+from holodeck_action.commands.caller import Caller
+from holodeck_action.commands.output import Output
+from holodeck_action.commands.suites import evaluate
+from holodeck_action.prepare.loading import Loaded, Surroundings, load_one, shown_folder, suite_place
+from holodeck_action.prepare.open_suites import redactor_of
+from holodeck_action.prepare.preflight import Prepared, gate_problems, judge_problems
+from holodeck_action.prepare.request import request_from, template_of
 from holodeck_action.prepare.settings import Flags, SettingsError, check_reachable, merge
-from holodeck_action.results.result_files import RESULTS_FILE, RecordError, read_record
+from holodeck_action.results.folder import Claims, is_inside
+from holodeck_action.results.result_files import RESULTS_FILE, read_record
 from holodeck_action.runner.stored import StoredError, stored_run
 from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.checkout import Checkout
@@ -23,6 +23,36 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import gates_scores
 from holodeck_action.suite.targets import RecordedTarget
 from holodeck_action.text.given_paths import GivenPath
+
+
+def rejudge_record(results: GivenPath, suite: str, given: Mapping[str, Any], caller: Caller) -> int:
+    """Grade the answers of a record again.
+
+    Args:
+        results: a results.json.
+        suite: the file, folder or glob of the one suite whose metrics and judges count.
+        given: value by setting of the command line.
+        caller: the outside world.
+
+    Returns:
+        The exit code of the run, as `fail_on` wants it.
+
+    Raises:
+        ConfigurationError: nothing was judged.
+    """
+    request = request_from(given)
+    template = template_of(request.template)
+    around = caller.surroundings(request.env_file, request.allowed)
+    with Claims() as claims:
+        try:
+            loaded = load_one(suite, around, "the answers of a record are those of one")
+            prepared = [prepare_stored(results, loaded, request.flags, around, request.output_dir)]
+        except ConfigurationError:
+            if not request.dry_run and not is_inside(results, request.output_dir):
+                claims.clear(request.output_dir)
+            raise
+        done = evaluate(prepared, request, Output.of(caller, request, template), claims)
+    return request.process_exit_code(done.exit_code)
 
 
 def prepare_stored(
@@ -39,7 +69,7 @@ def prepare_stored(
 
     Raises:
         ConfigurationError: the file is no record, its cases are not those of the suite, nothing can fail in them,
-            nobody can grade them, or the new record would replace it.
+            no model can grade them, or the new record would replace it.
     """
     suite = loaded.suite
     place = suite_place(suite, around.cwd)
@@ -52,8 +82,6 @@ def prepare_stored(
         stored = stored_run(read_record(results), suite, redactor)
         settings = merge(suite, flags, loaded.environ)
         check_reachable(settings, suite, stored.cases)
-    except RecordError as error:
-        raise ConfigurationError([str(error)]) from error
     except StoredError as error:
         raise ConfigurationError([f"{results}: {problem}" for problem in error.problems]) from error
     except SettingsError as error:

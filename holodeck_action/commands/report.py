@@ -1,59 +1,70 @@
-"""A record shown again, in any format, without running anything."""
+"""`report`: a record shown in any format, without running anything."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TextIO
 
-from holodeck_action.prepare.preflight import template_of
+from holodeck_action.commands.caller import Caller
+from holodeck_action.prepare.request import template_of
 from holodeck_action.reports.console import show
 from holodeck_action.reports.formats import readable, render
-from holodeck_action.results.decision import decide
+from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.disk import write_atomically
-from holodeck_action.results.report_building import build_report
+from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.report_views import canonical_report
-from holodeck_action.results.result_files import RecordError, read_record
+from holodeck_action.results.result_files import read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """How a record is to be shown: `file` is where the report goes (None: standard output)."""
+    """What is asked for.
 
+    Attributes:
+        results: a results.json.
+        format: of the report.
+        canonical: whether what differs between runs is left out.
+        file: where the report goes; None for standard output.
+        template: what Markdown is made with; None for the built-in template.
+    """
+
+    results: GivenPath
     format: str
     canonical: bool
     file: GivenPath | None
     template: GivenPath | None
 
 
-def rerender(results: GivenPath, showing: Showing, stdout: TextIO, stderr: TextIO) -> int:
-    """Show a results file.
+def show_record(showing: Showing, caller: Caller) -> int:
+    """Show a record.
+
+    Args:
+        showing: what is asked for.
+        caller: whose standard output takes the report, and standard error notes about a template.
 
     Raises:
         ConfigurationError: the file is no record, a template is given for something else than Markdown or cannot be
             read, or the report cannot be written.
     """
+    stdout = caller.stdout
+
+    def note(sentence: str) -> None:
+        caller.stderr.write(f"note: {sentence}\n")
+
     if showing.template is not None and showing.format != "markdown":
         raise ConfigurationError([f"--template makes Markdown: it does not go with --format {showing.format}"])
     template = template_of(showing.template)
-    try:
-        record = read_record(results)
-    except RecordError as error:
-        raise ConfigurationError([str(error)]) from error
-    report = build_report(record, decide(record))
+    report = conclude(read_record(showing.results)).report
     if showing.canonical:
         report = canonical_report(report)
     if showing.format == "console" and showing.file is None:
         show(report, stdout)
-        return 0
-    if showing.format == "markdown":
-        text = readable(report, template, lambda sentence: _note(sentence, stderr))
-    else:
-        text = render(report, showing.format)
+        return ExitCode.PASSED
+    text = readable(report, template, note) if showing.format == "markdown" else render(report, showing.format)
     if showing.file is None:
         stdout.write(text)
-        return 0
+        return ExitCode.PASSED
     content = text.encode("utf-8", "replace")
     try:
         path = showing.file.path
@@ -64,8 +75,4 @@ def rerender(results: GivenPath, showing: Showing, stdout: TextIO, stderr: TextI
             write_atomically(path, [content])
     except OSError as error:
         raise ConfigurationError([f"{showing.file}: cannot be written: {error.strerror}"]) from error
-    return 0
-
-
-def _note(sentence: str, stderr: TextIO) -> None:
-    stderr.write(f"note: {sentence}\n")
+    return ExitCode.PASSED

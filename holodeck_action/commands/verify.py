@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
+from holodeck_action.commands.caller import Caller
 from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.folder import PREVIOUS_FOLDER
 from holodeck_action.results.record import Record, TurnRecord
-from holodeck_action.results.result_files import RESULTS_FILE, RecordError, read_record
+from holodeck_action.results.result_files import RESULTS_FILE, read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -42,12 +44,12 @@ class _Score:
     numbers: Mapping[str, Any]
 
 
-def verify(given: Sequence[GivenPath], stdout: TextIO) -> int:
+def verify_scores(given: Sequence[GivenPath], caller: Caller) -> int:
     """Compute every BLEU, ROUGE and METEOR score of records again, and name each that differs.
 
     Args:
         given: results files, or folders in and below which they are.
-        stdout: where the differences and one sentence for each record go.
+        caller: whose standard output takes the differences and one sentence for each record.
 
     Returns:
         0 when all scores are equal and each record with text scores has one that could be computed again, else 1.
@@ -57,16 +59,13 @@ def verify(given: Sequence[GivenPath], stdout: TextIO) -> int:
             installed.
     """
     files = [file for path in given for file in _results(path)]
-    try:
-        records = [(file, read_record(file)) for file in files]
-    except RecordError as error:
-        raise ConfigurationError([str(error)]) from error
+    records = [(file, read_record(file)) for file in files]
     if not any(_scores_of(turn) for _, record in records for _, turn in _turns(record)):
         shown = ", ".join(str(file) for file in files[:3]) + (", …" if len(files) > 3 else "")
         raise ConfigurationError([f"{shown}: no score of {', '.join(METRICS[:-1])} or {METRICS[-1]} to verify"])
     libraries = _libraries()
-    tallies = [_told(file, _tallied(record), libraries, stdout) for file, record in records]
-    return 0 if all(tallies) else 1
+    tallies = [_write(file, _tallied(record), libraries, caller.stdout) for file, record in records]
+    return ExitCode.PASSED if all(tallies) else ExitCode.VIOLATED
 
 
 def _libraries() -> Sequence[str]:
@@ -94,7 +93,7 @@ def _results(given: GivenPath) -> list[GivenPath]:
     return results
 
 
-def _told(file: GivenPath, tally: _Tally, libraries: Sequence[str], stdout: TextIO) -> bool:
+def _write(file: GivenPath, tally: _Tally, libraries: Sequence[str], stdout: TextIO) -> bool:
     """Say what came of a record; returns whether it holds."""
     shown = one_line(str(file), _SHOWN)
     for sentence in tally.wrong:

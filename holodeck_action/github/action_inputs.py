@@ -1,4 +1,6 @@
-"""Inputs of the Action: `INPUT_*` variables read strictly (docs/action.md).
+"""Settings from outside: each is declared once, as an input of the Action and an option of the command line.
+
+Inputs come as `INPUT_*` variables, which are read strictly (docs/action.md).
 
 The runner upper-cases an input's name, turns spaces to `_`, keeps hyphens, and sets inputs that were not given to the
 empty text (runner source, `Handler.cs`).
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
 _SHOWN = 100
@@ -20,32 +23,45 @@ _WHOLE = re.compile(r"[0-9]{1,18}")
 _DECIMAL = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
-class InputError(Exception):
+class InputError(ConfigurationError):
     """Inputs that cannot be used; `lines` name each input, its value and what is allowed."""
 
-    def __init__(self, lines: tuple[str, ...]) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = lines
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What values a setting takes.
+
+    Attributes:
+        read: makes a value of a text that is not blank; raises ValueError where it cannot.
+        allowed: what can be given, for error messages.
+        choices: all the words that it takes; none where it takes others.
+    """
+
+    read: Callable[[str], Any]
+    allowed: str
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input.
+    """One setting: an input of the Action and, where it has a help text, an option of the command line.
 
     Attributes:
-        name: as it is written under `with:`.
+        name: as it is written under `with:`, and behind `--`.
         setting: what it sets.
-        read: makes a value of a text that is not blank; raises ValueError where it cannot.
-        allowed: what can be given, for error messages.
+        kind: what values it takes.
+        help: of the option; empty where the command line has none.
         default: the text that stands for no text; empty for none.
+        metavar: what stands for the value in the help; None for the kind's own word.
         secret: its value is shown nowhere.
     """
 
     name: str
     setting: str
-    read: Callable[[str], Any]
-    allowed: str
+    kind: Kind
+    help: str = ""
     default: str = ""
+    metavar: str | None = None
     secret: bool = False
 
     @property
@@ -67,10 +83,10 @@ def read_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
         if not text:
             continue
         try:
-            given[item.setting] = item.read(text)
+            given[item.setting] = item.kind.read(text)
         except ValueError:
             shown = "its value" if item.secret else repr(text[:_SHOWN])
-            problems.append(f"input {item.name}: {shown} is not allowed (allowed: {item.allowed})")
+            problems.append(f"input {item.name}: {shown} is not allowed (allowed: {item.kind.allowed})")
     if problems:
         raise InputError(tuple(problems))
     return given
@@ -91,7 +107,7 @@ def output_dir_of(environ: Mapping[str, str], start: Path, *, default: bool = Fa
     """Return the output folder that is given, with or without its default, also where other inputs are of no use."""
     item = next(item for item in INPUTS if item.setting == "output_dir")
     text = environ.get(item.variable, "").strip() or (item.default if default else "")
-    return GivenPath(item.read(text), start) if text else None
+    return GivenPath(item.kind.read(text), start) if text else None
 
 
 def read_action_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -174,62 +190,153 @@ def _refuse() -> Any:
     raise ValueError
 
 
-COMMENT_MODES = ("always", "changes", "failures", "off")
+def _one_of(*words: str) -> Kind:
+    return Kind(_choice(*words), ", ".join(words), words)
 
-_COUNT = "a whole number, 0 or more"
-_AT_LEAST_ONE = "a whole number, 1 or more"
-_RATE = "a number from 0 to 1"
-_SECONDS = "a number of seconds above 0"
-_DOLLARS = "a number of US dollars, 0 or more"
-_FLAG = "true, false"
 
-_WITH_PUBLISH = frozenset(
-    {"template", "fail-on", "summary", "comment", "comment-id", "check", "check-name", "check-fail-on", "review"}
-    | {"require-publish", "publish", "github-token"}
+COUNT = Kind(_count(0), "a whole number, 0 or more")
+AT_LEAST_ONE = Kind(_count(1), "a whole number, 1 or more")
+RATE = Kind(_rate, "a number from 0 to 1")
+SECONDS = Kind(_seconds, "a number of seconds above 0")
+DOLLARS = Kind(_number, "a number of US dollars, 0 or more")
+FLAG = Kind(_flag, "true, false")
+FOLDER = Kind(Path, "a folder")
+FOLDERS = Kind(_folders, "folders, one per line")
+FILE = Kind(Path, "a file")
+RESULTS = Kind(Path, "a results.json")
+TEXT = Kind(str, "a text")
+TARGET = Kind(str, "recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model")
+GLOBS = Kind(_lines, "globs, one per line")
+TAGS = Kind(_lines, "tags, one per line")
+SUITES = Kind(_lines, "files, folders or globs, one per line")
+PUBLISHED = Kind(_lines, "results.json files or folders of them, one per line")
+TOKEN = Kind(str, "a token")
+
+RUN_INPUTS: tuple[Input, ...] = (
+    Input("suite", "suites", SUITES, default="agent.yaml"),
+    Input(
+        "target",
+        "target",
+        TARGET,
+        "What answers: recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model (the suite's own).",
+    ),
+    Input(
+        "output-dir",
+        "output_dir",
+        FOLDER,
+        "Write results.json, verdict.json, report.md and junit.xml here.",
+        default="holodeck-results",
+    ),
+    Input("concurrency", "concurrency", AT_LEAST_ONE, "Number of conversations at the same time [default: 10]."),
+    Input("turn-timeout", "turn_timeout", SECONDS, "Seconds that the agent may take for a turn [default: 60]."),
+    Input("case-timeout", "case_timeout", SECONDS, "Seconds that the agent may take for a case [default: 600]."),
+    Input("run-timeout", "run_timeout", SECONDS, "Seconds that the whole run may take [default: no limit]."),
+    Input(
+        "max-response-bytes",
+        "max_response_bytes",
+        AT_LEAST_ONE,
+        "Size limit of one answer, in bytes [default: 1000000].",
+    ),
+    Input("max-cost-usd", "max_cost_usd", DOLLARS, "US dollars that the model calls may cost [default: no limit]."),
+    Input("max-tokens", "max_tokens", COUNT, "Tokens that the model calls may use [default: no limit]."),
+    Input("repeat", "repeat", AT_LEAST_ONE, "Trials of each case."),
+    Input("min-pass", "min_pass", AT_LEAST_ONE, "Trials of each case that must pass."),
+    Input("min-pass-rate", "min_pass_rate", RATE, "Share of cases that must pass [default: 1.0]."),
+    Input(
+        "min-pass-rate-lower-bound",
+        "min_pass_rate_lower_bound",
+        RATE,
+        "Lowest accepted lower end of the pass rate's 95 % interval.",
+    ),
+    Input(
+        "min-completeness", "min_completeness", RATE, "Share of planned evaluations that must happen [default: 1.0]."
+    ),
+    Input("max-errors", "max_errors", COUNT, "Cases that may end in error."),
+    Input("max-flaky", "max_flaky", COUNT, "Cases that may have both passing and failing trials."),
+    Input("case", "case_globs", GLOBS, "Run only cases whose id or name matches.", metavar="GLOB"),
+    Input("tag", "tags", TAGS, "Run only cases with this tag."),
+    Input("limit", "limit", AT_LEAST_ONE, "Run only the first N of the selected cases."),
+    Input(
+        "failed-from",
+        "failed_from",
+        RESULTS,
+        "Run only the cases that did not pass in this results.json.",
+        metavar="RESULTS",
+    ),
+    Input(
+        "resume",
+        "resume",
+        FLAG,
+        "Continue an interrupted run from the journal in the output directory.",
+        default="false",
+    ),
+    Input("allow-empty", "allow_empty", FLAG, "Accept a suite without cases.", default="false"),
+    Input("env-file", "env_file", FILE, "Read variables from this file."),
+    Input("allow-path", "allow_paths", FOLDERS, "Let suites also read files below this folder.", metavar="DIR"),
+    Input(
+        "allow-plain-http",
+        "allow_plain_http",
+        FLAG,
+        "Allow keys to be sent to other machines over http://, unencrypted.",
+        default="false",
+    ),
+    Input("record", "record", FOLDER, "Record every model call here.", metavar="DIR"),
+    Input("replay", "replay", FOLDER, "Answer model calls from here; no key is needed.", metavar="DIR"),
+    Input("cache", "cache", FOLDER, "Keep model answers between runs.", metavar="DIR"),
+    Input("dry-run", "dry_run", FLAG, "Only print the planned calls and their price.", default="false"),
+    Input("template", "template", FILE, "Render report.md with this Jinja template."),
+    Input(
+        "fail-on",
+        "fail_on",
+        _one_of("violation", "never"),
+        "When to end with an exit code: violation, for every verdict except passed [default], or never.",
+        default="violation",
+    ),
 )
+"""What a run takes: each with a help text is an option of `run`."""
 
-INPUTS: tuple[Input, ...] = (
-    Input("suite", "suites", _lines, "files, folders or globs, one per line", default="agent.yaml"),
-    Input("target", "target", str, "recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model"),
-    Input("output-dir", "output_dir", Path, "a folder", default="holodeck-results"),
-    Input("concurrency", "concurrency", _count(1), _AT_LEAST_ONE),
-    Input("turn-timeout", "turn_timeout", _seconds, _SECONDS),
-    Input("case-timeout", "case_timeout", _seconds, _SECONDS),
-    Input("run-timeout", "run_timeout", _seconds, _SECONDS),
-    Input("max-response-bytes", "max_response_bytes", _count(1), _AT_LEAST_ONE),
-    Input("max-cost-usd", "max_cost_usd", _number, _DOLLARS),
-    Input("max-tokens", "max_tokens", _count(0), _COUNT),
-    Input("repeat", "repeat", _count(1), _AT_LEAST_ONE),
-    Input("min-pass", "min_pass", _count(1), _AT_LEAST_ONE),
-    Input("min-pass-rate", "min_pass_rate", _rate, _RATE),
-    Input("min-pass-rate-lower-bound", "min_pass_rate_lower_bound", _rate, _RATE),
-    Input("min-completeness", "min_completeness", _rate, _RATE),
-    Input("max-errors", "max_errors", _count(0), _COUNT),
-    Input("max-flaky", "max_flaky", _count(0), _COUNT),
-    Input("case", "case_globs", _lines, "globs, one per line"),
-    Input("tag", "tags", _lines, "tags, one per line"),
-    Input("limit", "limit", _count(1), _AT_LEAST_ONE),
-    Input("failed-from", "failed_from", Path, "a results.json"),
-    Input("resume", "resume", _flag, _FLAG, default="false"),
-    Input("allow-empty", "allow_empty", _flag, _FLAG, default="false"),
-    Input("env-file", "env_file", Path, "a file"),
-    Input("allow-path", "allow_paths", _folders, "folders, one per line"),
-    Input("allow-plain-http", "allow_plain_http", _flag, _FLAG, default="false"),
-    Input("record", "record", Path, "a folder"),
-    Input("replay", "replay", Path, "a folder"),
-    Input("cache", "cache", Path, "a folder"),
-    Input("dry-run", "dry_run", _flag, _FLAG, default="false"),
-    Input("template", "template", Path, "a file"),
-    Input("fail-on", "fail_on", _choice("violation", "never"), "violation, never", default="violation"),
-    Input("summary", "summary", _flag, _FLAG, default="true"),
-    Input("comment", "comment", _choice(*COMMENT_MODES), ", ".join(COMMENT_MODES), default="always"),
-    Input("comment-id", "comment_id", str, "a text"),
-    Input("check", "check", _flag, _FLAG, default="true"),
-    Input("check-name", "check_name", str, "a text"),
-    Input("check-fail-on", "check_fail_on", _choice("violation", "never"), "violation, never", default="violation"),
-    Input("review", "review", _choice("off", "failures"), "off, failures", default="off"),
-    Input("require-publish", "require_publish", _flag, _FLAG, default="false"),
-    Input("allow-unsafe-forks", "allow_unsafe_forks", _flag, _FLAG, default="false"),
-    Input("publish", "publish", _lines, "results.json files or folders of them, one per line"),
-    Input("github-token", "github_token", str, "a token", secret=True),
+PUBLISH_INPUTS: tuple[Input, ...] = (
+    Input("summary", "summary", FLAG, default="true"),
+    Input(
+        "comment",
+        "comment",
+        _one_of("always", "changes", "failures", "off"),
+        "When to write the comment [default: always].",
+        default="always",
+    ),
+    Input("comment-id", "comment_id", TEXT, "Distinguishes this comment from others on the same pull request."),
+    Input("check", "check", FLAG, "Write a check run [default: yes]; a personal token cannot.", default="true"),
+    Input("check-name", "check_name", TEXT, "Name of the check run."),
+    Input(
+        "check-fail-on",
+        "check_fail_on",
+        _one_of("violation", "never"),
+        "When the check run fails: violation, for every verdict except passed [default], or never.",
+        default="violation",
+    ),
+    Input(
+        "review",
+        "review",
+        _one_of("off", "failures"),
+        "Review comments on changed lines [default: off].",
+        default="off",
+    ),
+    Input(
+        "require-publish",
+        "require_publish",
+        FLAG,
+        "End with exit code 5 when something could not be published.",
+        default="false",
+    ),
+    Input("allow-unsafe-forks", "allow_unsafe_forks", FLAG, default="false"),
+    Input("publish", "publish", PUBLISHED),
+    Input("github-token", "github_token", TOKEN, secret=True),
 )
+"""What publishing takes: each with a help text is an option of `publish`."""
+
+INPUTS = (*RUN_INPUTS, *PUBLISH_INPUTS)
+"""All settings that an input or an option gives, in the order of action.yml."""
+
+BOTH = ("template", "fail-on")
+"""Inputs of a run that `publish` takes, too."""
+_WITH_PUBLISH = {*BOTH, *(item.name for item in PUBLISH_INPUTS)} - {"allow-unsafe-forks"}

@@ -12,12 +12,7 @@ from typing import Any, Literal
 
 from holodeck_action.github.channels import LOOKS_S, Access, Failed, Outcome, Published, Skipped, sentence
 from holodeck_action.github.objects import ApiError, CheckRun, CheckState
-from holodeck_action.results.verdict import (
-    EXIT_INCOMPLETE,
-    EXIT_PASSED,
-    EXIT_STOPPED,
-    EXIT_VIOLATED,
-)
+from holodeck_action.results.exit_codes import TOLERABLE, ExitCode
 
 Conclusion = Literal["success", "failure", "neutral", "cancelled"]
 
@@ -58,9 +53,9 @@ def conclusion_of(exit_code: int, fail_on: Literal["violation", "never"]) -> Lit
         exit_code: of the run (`results.verdict`).
         fail_on: the input `check-fail-on`. As with `fail-on`, a configuration error fails whatever it says.
     """
-    if exit_code == EXIT_PASSED:
+    if exit_code == ExitCode.PASSED:
         return "success"
-    tolerated = fail_on == "never" and exit_code in (EXIT_VIOLATED, EXIT_INCOMPLETE, EXIT_STOPPED)
+    tolerated = fail_on == "never" and exit_code in TOLERABLE
     return "neutral" if tolerated else "failure"
 
 

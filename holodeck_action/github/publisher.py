@@ -23,8 +23,8 @@ from holodeck_action.github.surfaces import Surfaces
 from holodeck_action.reports.changes import State, clash, same_result, state_of, worse
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.pull_request import Place, render_check, render_comment, render_problem
+from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.report_views import Report
-from holodeck_action.results.verdict import EXIT_PASSED
 
 T = TypeVar("T")
 
@@ -203,7 +203,7 @@ class Publisher:
 
         wanted = Wanted(
             mode=self._surfaces.comment,
-            failed=findings.exit_code != EXIT_PASSED,
+            failed=findings.exit_code != ExitCode.PASSED,
             render=render,
             changed=lambda body: not same_result(State.read(body), now),
             clash=lambda body: clash(State.read(body), now),
@@ -278,7 +278,7 @@ class Publisher:
 
 def _unplaced(findings: Findings) -> tuple[str, ...]:
     """Return why suites have no annotations; of a record that another job made, that it names no folder is known."""
-    if findings.exit_code == EXIT_PASSED:
+    if findings.exit_code == ExitCode.PASSED:
         # There is nothing to annotate.
         return ()
     if findings.unplaced or all(report.provenance.folder is not None for report in findings.reports):

@@ -16,12 +16,8 @@ from typing import TextIO
 
 from holodeck_action.github.annotations import Annotation, Level
 from holodeck_action.github.channels import Channel, Published
+from holodeck_action.results.exit_codes import OUTCOMES
 from holodeck_action.results.verdict import (
-    EXIT_CONFIGURATION,
-    EXIT_INCOMPLETE,
-    EXIT_PASSED,
-    EXIT_STOPPED,
-    EXIT_VIOLATED,
     Counts,
 )
 
@@ -33,14 +29,6 @@ PER_LEVEL = 10
 _NAMES: dict[Level, str] = {"failure": "error", "warning": "warning", "notice": "notice"}
 SUMMARY_LIMIT = 1024 * 1024
 """Bytes of a step's summary (`CreateStepSummaryCommand.AttachmentSizeLimit`): a larger one is not shown at all."""
-
-_VERDICTS = {
-    EXIT_PASSED: "passed",
-    EXIT_VIOLATED: "failed",
-    EXIT_CONFIGURATION: "invalid",
-    EXIT_INCOMPLETE: "incomplete",
-    EXIT_STOPPED: "stopped",
-}
 
 
 def error_command(title: str, message: str) -> str:
@@ -202,7 +190,7 @@ def step_outputs(
     known_rates = [rate for rate in rates if rate is not None]
     known_costs = [cost for cost in costs if cost is not None]
     return {
-        "verdict": _VERDICTS[exit_code],
+        "verdict": OUTCOMES[exit_code],
         "exit-code": str(exit_code),
         "passed": total("passed"),
         "failed": total("failed"),

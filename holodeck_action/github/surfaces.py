@@ -8,11 +8,8 @@ from typing import Any, Literal
 
 from holodeck_action.github.channels import Channel, missing
 from holodeck_action.github.sticky_comment import Mode
-from holodeck_action.results.verdict import EXIT_PASSED
+from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.text.plain import one_line
-
-EXIT_UNPUBLISHED = 5
-"""The verdict passed, and something that had to be published is not."""
 
 NAME = "holodeck-action"
 _NAME_LIMIT = 100
@@ -55,7 +52,7 @@ class Surfaces:
 
     def process_exit_code(self, code: int, channels: Sequence[Channel]) -> int:
         """Return the exit code of the process for the one that the verdict gives it."""
-        return EXIT_UNPUBLISHED if code == EXIT_PASSED and self.required and missing(channels) else code
+        return ExitCode.UNPUBLISHED if code == ExitCode.PASSED and self.required and missing(channels) else code
 
 
 def surfaces_from(given: Mapping[str, Any], subjects: Sequence[str], environ: Mapping[str, str]) -> Surfaces:

@@ -1,4 +1,4 @@
-"""Labelled answers judged now, by a metric of a suite: the labels bring the answers, nobody but judges is asked."""
+"""Labelled answers judged now, by a metric of a suite: the labels bring the answers, and only judges are called."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action import __version__
 from holodeck_action.calibration.card import NO_THRESHOLD
-from holodeck_action.calibration.labels import LabelError, LabelledAnswer, Labels
+from holodeck_action.calibration.labelled_answers import LabelError, LabelledAnswer, Labels
 from holodeck_action.calibration.matching import Compared, Matched
-from holodeck_action.prepare.opening import Opened, model_environment, open_all
-from holodeck_action.prepare.preflight import Loaded, Prepared, Surroundings, judge_problems, shown_folder, suite_place
+from holodeck_action.prepare.loading import Loaded, Surroundings, shown_folder, suite_place
+from holodeck_action.prepare.open_suites import Opened, model_environment, open_all
+from holodeck_action.prepare.preflight import Prepared, judge_problems
 from holodeck_action.prepare.settings import Flags, SettingsError, merge
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.judge_card import Configuration
@@ -78,7 +79,7 @@ def prepare_labelled(
         What can be opened, one case for each label in the order of the file, and the metric's name.
 
     Raises:
-        ConfigurationError: there is no such metric, nobody can grade by it, or a label lacks what it looks at.
+        ConfigurationError: there is no such metric, no model can grade by it, or a label lacks what it looks at.
     """
     suite = loaded.suite
     place = suite_place(suite, around.cwd)
@@ -90,7 +91,7 @@ def prepare_labelled(
         cases = _cases(labels, suite, specs)
         settings = merge(suite, flags, loaded.environ)
     except LabelError as error:
-        raise ConfigurationError(error.problems) from error
+        raise ConfigurationError(error.lines) from error
     except SettingsError as error:
         raise ConfigurationError([f"{place}: {error}"]) from error
     asked = replace(suite, cases=tuple(case for case, _ in cases))
@@ -186,9 +187,7 @@ async def _judge(opened: Opened, clock: Clock) -> list[TrialRecord]:
     try:
         return await asyncio.gather(*(trials.run(case, 0, slots) for case in item.cases))
     finally:
-        if opened.wire is not None:
-            await opened.wire.close()
-        await opened.target_pool.close()
+        await opened.close()
         await pool.close()
 
 
@@ -229,7 +228,7 @@ def _cases(labels: Labels, suite: Suite, specs: Sequence[MetricSpec]) -> list[tu
         try:
             turn = _text_turn(row, mark, specs) if row.case is None else _case_turn(row, suite, specs[0].label)
         except LabelError as error:
-            problems += [f"{where}: {problem}" for problem in error.problems]
+            problems += [f"{where}: {problem}" for problem in error.lines]
             continue
         turn = replace(
             turn,

@@ -6,13 +6,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from holodeck_action.prepare.preflight import Allowed, failed_cases
 from holodeck_action.prepare.settings import Flags
-from holodeck_action.results.verdict import EXIT_INCOMPLETE, EXIT_PASSED, EXIT_STOPPED, EXIT_VIOLATED
+from holodeck_action.reports.custom import CustomTemplate, read_template
+from holodeck_action.results.decision import decide
+from holodeck_action.results.exit_codes import TOLERABLE, ExitCode
+from holodeck_action.results.result_files import read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
 FailOn = Literal["violation", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What the workflow, never a suite itself, lets suites do beyond their checkout.
+
+    `paths` are further folders whose files they may read; `plain_http` lets keys go to other machines unencrypted.
+    """
+
+    paths: tuple[GivenPath, ...] = ()
+    plain_http: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is no folder.
+
+        Raises:
+            ConfigurationError: with every path that is none.
+        """
+        if wrong := [path for path in self.paths if not path.path.is_dir()]:
+            raise ConfigurationError([f"{path}: there is no such folder, which --allow-path names" for path in wrong])
+
+
+NOTHING_MORE = Allowed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +61,8 @@ class Request:
 
     def process_exit_code(self, verdict_code: int) -> int:
         """Return the exit code of the process for the exit code of a verdict."""
-        tolerated = self.fail_on == "never" and verdict_code in (EXIT_VIOLATED, EXIT_INCOMPLETE, EXIT_STOPPED)
-        return EXIT_PASSED if tolerated else verdict_code
+        tolerated = self.fail_on == "never" and verdict_code in TOLERABLE
+        return ExitCode.PASSED if tolerated else verdict_code
 
 
 def request_from(*layers: Mapping[str, Any]) -> Request:
@@ -65,7 +90,7 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
     failed_from = given.pop("failed_from", None)
     flags = {item.name: given[item.name] for item in fields(Flags) if given.get(item.name) is not None}
     if failed_from is not None:
-        flags["failed_from"] = failed_cases(failed_from)
+        flags["failed_from"] = _failed_cases(failed_from)
     return Request(
         suites=given.get("suites") or ("agent.yaml",),
         flags=Flags(**flags),
@@ -80,6 +105,25 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
     )
 
 
+def _failed_cases(path: GivenPath) -> frozenset[str]:
+    """Return the ids of the cases that did not pass in an earlier run.
+
+    Raises:
+        ConfigurationError: the file is not a results file.
+    """
+    verdict = decide(read_record(path))
+    return frozenset(case.id for case in verdict.cases if case.judged not in ("passed", "informational"))
+
+
 def _silent(value: Any) -> bool:
     # 0 says something, and equals False.
     return value is None or value is False or value == ()
+
+
+def template_of(path: GivenPath | None) -> CustomTemplate | None:
+    """Read a report template; None for none.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    return None if path is None else read_template(path)

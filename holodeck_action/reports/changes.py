@@ -20,8 +20,9 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.exit_codes import severity
 from holodeck_action.results.report_views import MetricView, Report
-from holodeck_action.results.verdict import VerdictOutcome, severity
+from holodeck_action.results.verdict import VerdictOutcome
 
 STATE_LIMIT = 6000
 """Characters of the hidden line: what a comment of 65,000 can spare."""

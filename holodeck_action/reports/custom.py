@@ -16,6 +16,7 @@ from pathlib import Path
 from holodeck_action.reports.size_limit import IN_THE_RECORD, JOB_SUMMARY, SizeLimit
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.report_views import Report
+from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
 
 MAX_SOURCE = 1024 * 1024
@@ -47,8 +48,11 @@ class Limits:
 LIMITS = Limits()
 
 
-class TemplateError(Exception):
+class TemplateError(ConfigurationError):
     """A template cannot be used; the message is one sentence naming the file and, where known, the line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__([message])
 
 
 @dataclass(frozen=True, slots=True)

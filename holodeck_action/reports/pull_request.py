@@ -23,15 +23,10 @@ from holodeck_action.reports.templating import (
     text_of,
     wrap,
 )
+from holodeck_action.results.exit_codes import OUTCOMES, ExitCode, worst_exit_code
 from holodeck_action.results.report_views import Report
 from holodeck_action.results.verdict import (
-    EXIT_CONFIGURATION,
-    EXIT_INCOMPLETE,
-    EXIT_PASSED,
-    EXIT_STOPPED,
-    EXIT_VIOLATED,
     GateVerdict,
-    worst_exit_code,
 )
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.code_spans import cell, fence, inline_code
@@ -40,10 +35,9 @@ from holodeck_action.text.plain import one_line
 TITLE_LIMIT = 255
 """Characters of a check run's title (GitHub's description of the Checks API)."""
 
-_OUTCOMES = {EXIT_PASSED: "passed", EXIT_VIOLATED: "failed", EXIT_INCOMPLETE: "incomplete", EXIT_STOPPED: "stopped"}
-_NOTHING = {
-    EXIT_CONFIGURATION: ("❌", "the configuration cannot be used, nothing was evaluated"),
-    EXIT_STOPPED: ("⏹️", "the run was stopped"),
+_NOTHING: dict[int, tuple[str, str]] = {
+    ExitCode.CONFIGURATION: ("❌", "the configuration cannot be used, nothing was evaluated"),
+    ExitCode.STOPPED: ("⏹️", "the run was stopped"),
 }
 _NO_VERDICT = ("⚠️", "the evaluation could not run")
 
@@ -117,7 +111,7 @@ def render_check(
     """
     nothing = bool(problems) or not reports
     if exit_code is None:
-        exit_code = EXIT_CONFIGURATION if nothing else worst_exit_code(report.exit_code for report in reports)
+        exit_code = ExitCode.CONFIGURATION if nothing else worst_exit_code(report.exit_code for report in reports)
     text = _Text(at, exit_code, template, note)
     head = ""
     if hidden > 0:
@@ -203,8 +197,8 @@ class _Text:
         return fit(render, limit, self.rest)
 
     def _overview(self, reports: Sequence[Report]) -> str:
-        outcome = _OUTCOMES.get(self.exit_code)
-        sign, verdict = (SIGNS[outcome], VERDICTS[outcome]) if outcome else _NO_OUTCOME
+        outcome = OUTCOMES.get(self.exit_code)
+        sign, verdict = (SIGNS[outcome], VERDICTS[outcome]) if outcome in VERDICTS else _NO_OUTCOME
         passed = sum(report.outcome == "passed" for report in reports)
         lines = [f"### {sign} {verdict}: {passed} of {len(reports)} suites passed", "", self._facts(), ""]
         if worst_exit_code(report.exit_code for report in reports) != self.exit_code:
@@ -250,8 +244,8 @@ def _nothing(exit_code: int) -> tuple[str, str]:
 
 
 def _title(reports: Sequence[Report], exit_code: int) -> str:
-    outcome = _OUTCOMES.get(exit_code)
-    verdict = VERDICTS[outcome] if outcome else _NO_OUTCOME[1]
+    outcome = OUTCOMES.get(exit_code)
+    verdict = VERDICTS[outcome] if outcome in VERDICTS else _NO_OUTCOME[1]
     if len(reports) > 1:
         passed = sum(report.outcome == "passed" for report in reports)
         return f"{verdict}: {passed} of {len(reports)} suites passed"

@@ -9,14 +9,11 @@ from holodeck_action.results.agreement import panel_summaries
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.case_verdicts import judge_case
 from holodeck_action.results.consumption import cost_of, latencies_of, tokens_of
+from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.gates import GateInputs, figures, judge_gates
 from holodeck_action.results.record import CaseRecord, Record
 from holodeck_action.results.summaries import case_scores, summarise
 from holodeck_action.results.verdict import (
-    EXIT_INCOMPLETE,
-    EXIT_PASSED,
-    EXIT_STOPPED,
-    EXIT_VIOLATED,
     CaseVerdict,
     Counts,
     GateVerdict,
@@ -24,6 +21,13 @@ from holodeck_action.results.verdict import (
     VerdictOutcome,
 )
 from holodeck_action.suite.policy import Gates, QuarantineEntry
+
+_OUTCOMES: dict[ExitCode, VerdictOutcome] = {
+    ExitCode.PASSED: "passed",
+    ExitCode.VIOLATED: "failed",
+    ExitCode.INCOMPLETE: "incomplete",
+    ExitCode.STOPPED: "stopped",
+}
 
 
 def decide(record: Record, gates: Gates | None = None) -> Verdict:
@@ -70,9 +74,9 @@ def decide(record: Record, gates: Gates | None = None) -> Verdict:
     )
     gate_verdicts = judge_gates(gates if gates is not None else record.gates, inputs) if record.cases else ()
     verdicts = tuple(verdict for _, verdict in judged)
-    outcome, exit_code, reason = _conclude(record, gate_verdicts, decided=inputs.decided)
+    exit_code, reason = _conclude(record, gate_verdicts, decided=inputs.decided)
     return Verdict(
-        outcome=outcome,
+        outcome=_OUTCOMES[exit_code],
         exit_code=exit_code,
         reason=reason,
         record_digest=record_digest(record),
@@ -147,22 +151,24 @@ def _counts(verdicts: tuple[CaseVerdict, ...], planned: int, completed: int) -> 
     )
 
 
-def _conclude(record: Record, gates: tuple[GateVerdict, ...], *, decided: bool) -> tuple[VerdictOutcome, int, str]:
+def _conclude(record: Record, gates: tuple[GateVerdict, ...], *, decided: bool) -> tuple[ExitCode, str]:
+    """Return the exit code that counts, and why."""
+    passed = "every gate holds" if record.cases else "the suite has no cases, which allow-empty permits"
+    reasons = {ExitCode.PASSED: passed}
     violated = [gate for gate in gates if gate.state == "failed"]
     open_gates = [gate for gate in gates if gate.state == "undetermined"]
     if violated:
-        return "failed", EXIT_VIOLATED, "; ".join(_sentence(gate) for gate in violated)
+        reasons[ExitCode.VIOLATED] = "; ".join(_sentence(gate) for gate in violated)
     if record.stopped is not None:
-        return "stopped", EXIT_STOPPED, f"the run stopped early: {record.stopped}"
+        reasons[ExitCode.STOPPED] = f"the run stopped early: {record.stopped}"
     if record.cases and not decided:
-        return "incomplete", EXIT_INCOMPLETE, "no case was decided"
-    if open_gates:
-        return "incomplete", EXIT_INCOMPLETE, "; ".join(_sentence(gate) for gate in open_gates)
-    if not record.cases and (record.chosen is None or record.chosen.cases):
-        return "incomplete", EXIT_INCOMPLETE, "the record holds no case"
-    if not record.cases:
-        return "passed", EXIT_PASSED, "the suite has no cases, which allow-empty permits"
-    return "passed", EXIT_PASSED, "every gate holds"
+        reasons[ExitCode.INCOMPLETE] = "no case was decided"
+    elif open_gates:
+        reasons[ExitCode.INCOMPLETE] = "; ".join(_sentence(gate) for gate in open_gates)
+    elif not record.cases and (record.chosen is None or record.chosen.cases):
+        reasons[ExitCode.INCOMPLETE] = "the record holds no case"
+    code = worst_exit_code(reasons)
+    return code, reasons[code]
 
 
 def _sentence(gate: GateVerdict) -> str:

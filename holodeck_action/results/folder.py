@@ -13,6 +13,7 @@ from types import TracebackType
 
 from holodeck_action.results.disk import DISK, Disk
 from holodeck_action.results.result_files import RESULTS_FILE, VERDICT_FILE
+from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
 PREVIOUS_FOLDER = "previous"
@@ -24,8 +25,11 @@ _CUT_SHORT = tuple(f".{name}.*" for name in _LEFT)
 """Files that a killed run was writing."""
 
 
-class FolderError(Exception):
+class FolderError(ConfigurationError):
     """An output folder cannot be used; the message is one sentence naming it and the way out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__([message])
 
 
 class Claims:

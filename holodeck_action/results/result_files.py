@@ -23,6 +23,7 @@ from holodeck_action.results.judge_card import JudgeCard
 from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, CaseRecord, Record, TrialRecord, TurnRecord
 from holodeck_action.results.report_views import Report
 from holodeck_action.results.verdict import CaseVerdict, CombinedVerdict, Verdict
+from holodeck_action.suite.configuration_errors import ConfigurationError
 
 T = TypeVar("T")
 
@@ -35,8 +36,11 @@ _LIGHTEST, _HEAVIEST = 1e-9, 1e9
 """Weights of cases with which every sum is a number."""
 
 
-class RecordError(Exception):
+class RecordError(ConfigurationError):
     """A results file cannot be used; the message is one sentence naming the file and the way out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__([message])
 
 
 @dataclass(frozen=True, slots=True)

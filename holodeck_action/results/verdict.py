@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,24 +12,6 @@ from holodeck_action.suite.errors import SourceMark
 Outcome = Literal["passed", "failed", "error", "skipped", "informational", "quarantined"]
 VerdictOutcome = Literal["passed", "failed", "incomplete", "stopped"]
 GateState = Literal["passed", "failed", "undetermined"]
-
-EXIT_PASSED = 0
-EXIT_VIOLATED = 1
-EXIT_CONFIGURATION = 2
-EXIT_INCOMPLETE = 3
-EXIT_STOPPED = 4
-
-_MILDEST_FIRST = (EXIT_PASSED, EXIT_INCOMPLETE, EXIT_STOPPED, EXIT_CONFIGURATION, EXIT_VIOLATED)
-
-
-def severity(exit_code: int) -> int:
-    """Return a number that is higher for a worse exit code; one that no verdict has is the worst."""
-    return _MILDEST_FIRST.index(exit_code) if exit_code in _MILDEST_FIRST else len(_MILDEST_FIRST)
-
-
-def worst_exit_code(exit_codes: Iterable[int]) -> int:
-    """Return the worst of exit codes: a violation before a stop before incompleteness; 0 for none."""
-    return max(exit_codes, key=severity, default=EXIT_PASSED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,18 @@
-"""Why what was asked for cannot be run: sentences to print, and the places in files that they are about."""
+"""Why what was asked for cannot be run: sentences to print, and the places in files that they are about.
+
+The command line imports it first: what is heavy is imported where it is used.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holodeck_action.suite.errors import Problem, SourceMark, printable
-from holodeck_action.suite.targets import OWN_MODEL
-from holodeck_action.suite.values import Suite
+if TYPE_CHECKING:
+    from holodeck_action.suite.errors import Problem, SourceMark
+    from holodeck_action.suite.values import Suite
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ def located(problem: Problem, folder: Path, shown: str) -> str | Located:
         folder: the suite's folder.
         shown: that folder as the reader would type it, empty for the current one.
     """
+    from holodeck_action.suite.errors import printable
+
     if problem.mark is None:
         return str(problem)
     text = f"{shown}/{problem}" if shown else str(problem)
@@ -74,6 +80,9 @@ def target_problem(suite: Suite, shown: str, message: str, *, written: str | Non
         message: what is wrong.
         written: the target of the command line; None where it names none.
     """
+    from holodeck_action.suite.errors import Problem
+    from holodeck_action.suite.targets import OWN_MODEL
+
     if written is None and suite.target_mark is not None:
         return located(Problem(suite.target_mark, "target", message), suite.folder, shown)
     told = message if message.startswith("--target") else f"target: {message}"

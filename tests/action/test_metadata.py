@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from holodeck_action.cli import run
-from holodeck_action.github.action_inputs import INPUTS
+from holodeck_action.github.action_inputs import INPUTS, PUBLISH_INPUTS
 from tests.action.step import ROOT, action
 from tests.cli.project import Project
 
@@ -30,7 +30,7 @@ KINDS = {
 }
 
 
-PUBLISHED = {item.name for item in INPUTS[[item.name for item in INPUTS].index("summary") :]}
+PUBLISHED = {item.name for item in PUBLISH_INPUTS}
 """Inputs that say where the verdict is shown; the command line runs without."""
 
 
@@ -75,9 +75,11 @@ def test_the_types_cover_action_yml(kind: str) -> None:
 def test_the_types_are_those_that_are_read() -> None:
     for item in INPUTS:
         described = TYPES["inputs"][item.name]
-        assert described["type"] == ("list" if "one per line" in item.allowed else KINDS.get(item.allowed, "string"))
+        assert described["type"] == (
+            "list" if "one per line" in item.kind.allowed else KINDS.get(item.kind.allowed, "string")
+        )
         if described["type"] == "enum":
-            assert ", ".join(described["allowed-values"]) == item.allowed
+            assert ", ".join(described["allowed-values"]) == item.kind.allowed
 
 
 def test_the_documentation_lists_every_input_with_its_default() -> None:

@@ -24,9 +24,9 @@ from holodeck_action.reports.changes import (
     state_of,
     worse,
 )
+from holodeck_action.results.exit_codes import worst_exit_code
 from holodeck_action.results.record import CaseRecord, Provenance, SuiteIdentity
 from holodeck_action.results.report_views import Report
-from holodeck_action.results.verdict import worst_exit_code
 from tests.reports.hostile import hostile_texts
 from tests.reports.shown import failing, passing, report_of, varied
 from tests.results.records import case, case_of, evaluation, record, turn
@@ -326,7 +326,7 @@ def test_what_is_worse() -> None:
     def with_code(code: int) -> State:
         return of(suite("P"), exit_code=code)
 
-    ordered = [with_code(code) for code in (0, 3, 4, 2, 1, 99)]
+    ordered = [with_code(code) for code in (0, 3, 4, 1, 2, 99)]
     for index, better in enumerate(ordered):
         assert not worse(better, better)
         assert not worse(None, better)

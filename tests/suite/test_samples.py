@@ -12,7 +12,7 @@ from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite
-from holodeck_action.suite.schema import suite_schema
+from holodeck_action.suite.suite_schemas import suite_schema
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 ENVIRON = {

@@ -20,7 +20,7 @@ from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.metric_types import METRICS
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.reading import read_yaml
-from holodeck_action.suite.schema import suite_schema
+from holodeck_action.suite.suite_schemas import suite_schema
 from tests.suite.folders import complaints
 
 SCHEMAS = {name: suite_schema(name, built_in()) for name in ("agent", "policy")}

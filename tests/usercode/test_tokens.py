@@ -37,7 +37,7 @@ def test_a_grader_finds_no_token_in_the_process_that_started_it(project: Project
 READ = """
 import os, sys
 before = "ctypes" in sys.modules
-from holodeck_action.commands.process import hide_tokens
+from holodeck_action.commands.program import hide_tokens
 told = hide_tokens()
 shown = open("/proc/self/environ", "rb").read()
 print(told, os.environ.get("GITHUB_TOKEN"), b"ghs_" in shown, b"KEPT=kept" in shown, "ctypes" in sys.modules)

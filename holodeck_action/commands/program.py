@@ -1,4 +1,4 @@
-"""The process of the command line and of a step: memory while it lives, and its end."""
+"""The program as a process: memory while it lives, and how it ends; errors become sentences, never tracebacks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import atexit
 import gc
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
+from holodeck_action import __version__
+from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.workers.environment import WITHHELD
 
 _YOUNG = 50_000
@@ -76,3 +79,48 @@ def leave(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def explained(error: BaseException, environ: Mapping[str, str]) -> tuple[int, tuple[str, ...]]:
+    """Return the exit code for an error and what to say about it: one problem a line, without the job's secrets."""
+    from holodeck_action.text.redaction import Redactor
+    from holodeck_action.text.secrets import environment_secrets
+
+    code, lines = _sentences(error)
+    redactor = Redactor(environment_secrets(environ))
+    return code, tuple(map(redactor.text, lines))
+
+
+def _sentences(error: BaseException) -> tuple[int, tuple[str, ...]]:
+    from holodeck_action.suite.configuration_errors import ConfigurationError
+
+    if isinstance(error, ConfigurationError):
+        return ExitCode.CONFIGURATION, error.lines
+    if isinstance(error, KeyboardInterrupt):
+        return ExitCode.STOPPED, ("interrupted",)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
+    sentence = f"holodeck-action {__version__} has a defect{place}: {type(error).__name__}: {error}; please report it"
+    return ExitCode.INCOMPLETE, (sentence,)
+
+
+def report_error(error: BaseException, environ: Mapping[str, str], stderr: TextIO) -> int:
+    """Write what ended a command early, and return its exit code.
+
+    A step of a workflow may run the program itself: then the lines that a configuration error is about are annotated.
+    """
+    from holodeck_action.suite.configuration_errors import ConfigurationError
+    from holodeck_action.text.plain import one_line
+
+    code, lines = explained(error, environ)
+    for line in lines:
+        stderr.write(f"error: {one_line(line, 2000)}\n")
+    if environ.get("GITHUB_ACTIONS") == "true" and isinstance(error, ConfigurationError):
+        from holodeck_action.github.annotations import annotate_problems
+        from holodeck_action.github.runner import annotation_commands
+
+        for command in annotation_commands(annotate_problems(error.located, environ), reserved=0):
+            stderr.write(f"{command}\n")
+    return code

@@ -72,6 +72,12 @@ class Opened:
             *(() if self.reuse is None else self.reuse.notices),
         )
 
+    async def close(self) -> None:
+        """Release what it holds."""
+        for held in (self.agent, self.wire, self.files, self.target_pool):
+            if held is not None:
+                await held.close()
+
     def completed(self, record: Record) -> Record:
         """Return a record with what the calls of models came to, how metrics were judged, and what judge cards tell."""
         if self.wire is not None:
@@ -287,7 +293,4 @@ def _reuse(item: Prepared, redactor: Redactor, judges: Judges) -> Reuse | None:
 async def close_all(suites: Sequence[Opened]) -> None:
     """Release what suites hold that were opened and did not run."""
     for opened in suites:
-        if opened.agent is not None:
-            await opened.agent.close()
-        if opened.wire is not None:
-            await opened.wire.close()
+        await opened.close()

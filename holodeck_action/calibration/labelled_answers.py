@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import cut
 
 _PASS = frozenset(("pass", "passed", "yes", "true", "1"))
@@ -25,15 +26,14 @@ _MOST_PROBLEMS = 20
 _LONGEST_FIELD = 16_000_000
 
 
-class LabelError(Exception):
-    """Labels that cannot be used; `problems` say why, each one sentence with its line and column."""
+class LabelError(ConfigurationError):
+    """Labels that cannot be used; `lines` say why, each one sentence with its line and column."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         shown = list(problems[:_MOST_PROBLEMS])
         if len(problems) > len(shown):
             shown.append(f"{len(problems) - len(shown)} more problems of this kind")
-        super().__init__("\n".join(shown))
-        self.problems = tuple(shown)
+        super().__init__(shown)
 
 
 @dataclass(frozen=True, slots=True)

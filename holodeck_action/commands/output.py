@@ -1,0 +1,167 @@
+"""Where a run writes: reports on its streams, files in its folder, and one verdict of several suites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from signal import Signals
+from typing import TextIO
+
+from holodeck_action.commands.caller import Caller
+from holodeck_action.prepare.loading import shown_folder
+from holodeck_action.prepare.request import Request
+from holodeck_action.reports.console import show
+from holodeck_action.reports.custom import CustomTemplate
+from holodeck_action.reports.formats import write_reports
+from holodeck_action.results.conclusion import Conclusion
+from holodeck_action.results.disk import DISK, Disk
+from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
+from holodeck_action.results.folder import Claims, suite_folders
+from holodeck_action.results.record import Record
+from holodeck_action.results.report_views import Report
+from holodeck_action.results.result_files import (
+    RESULTS_FILE,
+    VERDICT_FILE,
+    write_combined,
+    write_results,
+    write_verdict,
+)
+from holodeck_action.results.verdict import CombinedVerdict, SuiteVerdict, Verdict
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.plain import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where a run writes: reports to `stdout`, progress and problems to `stderr`, files to `folder` (None: none).
+
+    `template` is what report.md is made with; None for the built-in template. Files are written with `disk`. `signals`
+    stop it in an orderly way.
+    """
+
+    stdout: TextIO
+    stderr: TextIO
+    folder: GivenPath | None
+    template: CustomTemplate | None = None
+    disk: Disk = DISK
+    signals: Sequence[Signals] = ()
+
+    @classmethod
+    def of(cls, caller: Caller, request: Request, template: CustomTemplate | None) -> Output:
+        """Return where a run of a caller writes."""
+        disk = caller.disk or DISK
+        return cls(caller.stdout, caller.stderr, request.output_dir, template, disk, caller.signals)
+
+    def note(self, sentence: str) -> None:
+        """Write something that the reader should know, and that changes no verdict."""
+        self.stderr.write(f"note: {one_line(sentence, 1000)}\n")
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteDone:
+    """A suite that has run: what to show of it, and its line in the verdict of several.
+
+    `folder` is where its files are (None: none were asked for), `written` whether they could be written.
+    """
+
+    report: Report
+    verdict: SuiteVerdict
+    folder: GivenPath | None
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A run that has ended: its exit code, the suites that ran, and the places of those that did not.
+
+    `plan` is what would be asked, where nothing but that was wanted.
+    """
+
+    exit_code: int
+    suites: tuple[SuiteDone, ...] = ()
+    not_run: tuple[str, ...] = ()
+    plan: str = ""
+
+
+def set_aside_earlier(claims: Claims, root: GivenPath | None, suites: Sequence[Path], cwd: Path) -> None:
+    """Move what an earlier run left in the folders of suites out of the way, before anything is loaded.
+
+    Raises:
+        FolderError: another run writes into one of them.
+    """
+    for folder in suite_folders([(shown_folder(path.parent, cwd), path.name) for path in suites], root):
+        claims.clear(folder)
+
+
+def report_suite(concluded: Conclusion, folder: GivenPath | None, output: Output, *, journaled: bool) -> SuiteDone:
+    """Show what came of a suite, and write it.
+
+    Args:
+        concluded: its record, verdict and report.
+        folder: where its files go; None for nowhere.
+        output: where a run writes.
+        journaled: whether there is a journal to continue.
+    """
+    record, verdict, report = concluded.record, concluded.verdict, concluded.report
+    code = verdict.exit_code
+    show(report, output.stdout)
+    written = folder is None or _write_results(folder, record, verdict, output, journaled=journaled)
+    if folder is not None and written:
+        write_reports(folder, report, output.template, output.note, output.disk)
+    if not written:
+        # Results nobody can read are infrastructure trouble: never a pass.
+        code = worst_exit_code([code, ExitCode.INCOMPLETE])
+    suite_verdict = SuiteVerdict(
+        suite=record.suite.name,
+        folder=None if folder is None or folder == output.folder else folder.name,
+        outcome=verdict.outcome,
+        exit_code=code,
+        reason=verdict.reason,
+    )
+    return SuiteDone(report, suite_verdict, folder, written)
+
+
+def report_together(verdicts: Sequence[SuiteVerdict], not_run: Sequence[str], output: Output) -> int:
+    """Report several suites together; return the exit code of all."""
+    if len(verdicts) + len(not_run) == 1:
+        return verdicts[0].exit_code
+    code = worst_exit_code([verdict.exit_code for verdict in verdicts] + ([ExitCode.STOPPED] if not_run else []))
+    for verdict in verdicts:
+        output.stdout.write(f"{verdict.outcome}: {one_line(verdict.suite)} ({one_line(verdict.reason, 1000)})\n")
+    if not_run:
+        output.stdout.write(f"not run: {one_line(', '.join(not_run), 1000)}\n")
+    output.stdout.flush()
+    if output.folder is not None:
+        try:
+            write_combined(
+                output.folder.path / VERDICT_FILE, CombinedVerdict(code, tuple(verdicts), tuple(not_run)), output.disk
+            )
+        except OSError as error:
+            output.stderr.write(f"error: {output.folder / VERDICT_FILE}: could not be written: {error.strerror}\n")
+            return worst_exit_code([code, ExitCode.INCOMPLETE])
+    return code
+
+
+def _write_results(folder: GivenPath, record: Record, verdict: Verdict, output: Output, *, journaled: bool) -> bool:
+    try:
+        write_results(folder.path, record, verdict, output.disk)
+    except OSError as error:
+        kept = " and the journal is kept for --resume" if journaled else ""
+        output.stderr.write(
+            f"error: {folder}: results could not be written: {error.strerror}; the verdict above stands{kept}\n"
+        )
+        _write_without_results(folder, verdict, output)
+        return False
+    return True
+
+
+def _write_without_results(folder: GivenPath, verdict: Verdict, output: Output) -> None:
+    """Leave at least the verdict, which without results is never a pass."""
+    if verdict.exit_code == ExitCode.PASSED:
+        reason = f"{RESULTS_FILE} could not be written"
+        verdict = replace(verdict, outcome="incomplete", exit_code=ExitCode.INCOMPLETE, reason=reason)
+    try:
+        write_verdict(folder.path / VERDICT_FILE, verdict, output.disk)
+    except OSError as error:
+        output.note(f"{folder / VERDICT_FILE}: could not be written: {error.strerror}")

@@ -1,0 +1,18 @@
+"""`schema`: JSON Schemas of what is read and written."""
+
+from __future__ import annotations
+
+import json
+
+from holodeck_action.commands.caller import Caller
+from holodeck_action.prepare.metrics import installed_metrics
+from holodeck_action.results.exit_codes import ExitCode
+from holodeck_action.results.result_files import result_schema
+from holodeck_action.suite.suite_schemas import suite_schema
+
+
+def print_schema(document: str, caller: Caller) -> int:
+    """Write the JSON Schema of a document, as the command line names it, to standard output."""
+    made = suite_schema(document, installed_metrics()) if document in ("agent", "policy") else result_schema(document)
+    caller.stdout.write(f"{json.dumps(made, indent=2, ensure_ascii=False)}\n")
+    return ExitCode.PASSED

@@ -1,0 +1,40 @@
+"""`validate`: suites checked with everything they refer to, without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holodeck_action.commands.caller import Caller
+from holodeck_action.prepare.loading import load_suites, suite_place
+from holodeck_action.prepare.preflight import check_targets
+from holodeck_action.prepare.request import Allowed
+from holodeck_action.results.exit_codes import ExitCode
+from holodeck_action.text.plain import one_line
+
+_SHOWN = 1000
+"""Characters of a line."""
+
+
+def validate_suites(given: Mapping[str, Any], caller: Caller) -> int:
+    """Check suites, and say what a run would miss here.
+
+    Args:
+        given: `suites`, `allow_empty`, `env_file`, `allow_paths` and `allow_plain_http` of the command line.
+        caller: whose standard output takes a line for each suite, and standard error notes.
+
+    Raises:
+        ConfigurationError: the problems of all suites.
+    """
+    allowed = Allowed(given["allow_paths"], given["allow_plain_http"])
+    around = caller.surroundings(given["env_file"], allowed)
+    suites = load_suites(given["suites"] or ("agent.yaml",), around, allow_empty=given["allow_empty"])
+    missing = check_targets(suites, around)
+    for loaded, notes in zip(suites, missing, strict=True):
+        suite = loaded.suite
+        place = one_line(suite_place(suite, around.cwd), _SHOWN)
+        turns = sum(len(case.turns) for case in suite.cases)
+        caller.stdout.write(f"{place}: valid: {len(suite.cases)} cases, {turns} turns\n")
+        for notice in (*suite.notices, *notes):
+            caller.stderr.write(f"note: {one_line(loaded.redactor.text(notice), _SHOWN)}\n")
+    return ExitCode.PASSED

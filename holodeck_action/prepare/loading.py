@@ -1,0 +1,249 @@
+"""Suites found and loaded, as a call names them."""
+
+from __future__ import annotations
+
+import asyncio
+import glob
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from holodeck_action.metrics.weak_assertions import weak_assertions
+from holodeck_action.prepare.metrics import installed_metrics
+from holodeck_action.prepare.request import NOTHING_MORE, Allowed
+from holodeck_action.results.cards import suite_cards
+from holodeck_action.suite.checkout import Checkout, ReachError
+from holodeck_action.suite.configuration_errors import ConfigurationError, Located, located, through
+from holodeck_action.suite.errors import Problem, SuiteError
+from holodeck_action.suite.loader import graders, load_policy, load_suite
+from holodeck_action.suite.policy import Gates
+from holodeck_action.suite.values import Suite
+from holodeck_action.suite.variables import environment_for
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.plain import storable_text
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import environment_secrets
+from holodeck_action.workers.code_errors import UserCodeError
+from holodeck_action.workers.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from holodeck_action.results.judge_card import JudgeCard
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the outside world says.
+
+    `environ` are the environment variables, `home` the user's home (None: there is none), `env_file` the file of
+    `--env-file`, `allowed` what suites may do beyond their checkout.
+    """
+
+    environ: Mapping[str, str]
+    home: Path | None
+    cwd: Path
+    env_file: GivenPath | None = None
+    allowed: Allowed = NOTHING_MORE
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A valid suite; `environ` is the job's environment with what an env file adds, `cards` are its judge cards."""
+
+    suite: Suite
+    environ: Mapping[str, str]
+    cards: Mapping[str, JudgeCard] = field(default_factory=dict)
+
+    @property
+    def redactor(self) -> Redactor:
+        """What masks the secrets that are known before anything is opened."""
+        return known_secrets([self])
+
+
+def known_secrets(suites: Iterable[Loaded], environ: Mapping[str, str] = MappingProxyType({})) -> Redactor:
+    """Return what masks the secrets of suites and environments, as far as they are known before anything is opened."""
+    found = {secret for item in suites for secret in item.suite.secrets | environment_secrets(item.environ)}
+    return Redactor(found | environment_secrets(environ))
+
+
+def load_suites(
+    patterns: Sequence[str],
+    around: Surroundings,
+    *,
+    allow_empty: bool = False,
+    found: Callable[[Sequence[Path]], None] = lambda paths: None,
+) -> tuple[Loaded, ...]:
+    """Find suites, and load them.
+
+    Args:
+        patterns: files, folders holding an agent.yaml, or globs.
+        around: the outside world.
+        allow_empty: whether a suite may have no cases.
+        found: told which files there are, before one is loaded.
+
+    Raises:
+        ConfigurationError: what is named does not exist or is out of reach, or the problems of all suites.
+    """
+    paths = _find_suites(patterns, around.cwd, around.allowed)
+    found(paths)
+    return _load_all(paths, around, allow_empty=allow_empty)
+
+
+def load_one(pattern: str, around: Surroundings, why_one: str) -> Loaded:
+    """Find one suite, and load it.
+
+    Args:
+        pattern: a file, a folder or a glob.
+        around: the outside world.
+        why_one: says, after how many suites match, why there can be one only.
+
+    Raises:
+        ConfigurationError: several match, or as for `load_suites`.
+    """
+
+    def found(paths: Sequence[Path]) -> None:
+        if len(paths) > 1:
+            raise ConfigurationError([f"{pattern}: {len(paths)} suites match; {why_one}"])
+
+    (loaded,) = load_suites((pattern,), around, found=found)
+    return loaded
+
+
+def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Allowed) -> tuple[Path, ...]:
+    """Resolve the suites given on the command line: files, folders holding an agent.yaml, or globs.
+
+    Raises:
+        ConfigurationError: something given does not exist, or is a link that leads out of its checkout.
+    """
+    found: list[Path] = []
+    problems: list[str] = []
+    for pattern in patterns:
+        path = cwd / pattern
+        if path.is_dir():
+            path = path / "agent.yaml"
+        if path.is_file():
+            found.append(path)
+            continue
+        # The folder's own name may hold brackets: it is no part of the pattern.
+        matches = sorted(
+            cwd / match for match in glob.glob(pattern, root_dir=cwd, recursive=True) if (cwd / match).is_file()
+        )
+        if not matches:
+            problems.append(f"{pattern}: no such suite; give the path of an agent.yaml, its folder, or a glob")
+        found.extend(matches)
+    problems += [
+        f"{path!s}: the name of this file is not UTF-8 text; rename it" for path in found if is_broken(path.name)
+    ]
+    for path in found:
+        try:
+            Checkout.of(path.parent, cwd, allowed.paths).place(path)
+        except ReachError as error:
+            problems.append(f"{shown_folder(path, cwd)}: {error.clause}")
+    if problems:
+        raise ConfigurationError(problems)
+    return tuple(dict.fromkeys(path.resolve() for path in found))
+
+
+def _load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool) -> tuple[Loaded, ...]:
+    """Load suites and check that their code graders can be imported.
+
+    Raises:
+        ConfigurationError: the problems of all suites.
+    """
+    suites: list[Loaded] = []
+    lines: list[str | Located] = []
+    metrics = installed_metrics()
+    for path in paths:
+        shown = shown_folder(path.parent, around.cwd)
+        try:
+            checkout = Checkout.of(path.parent, around.cwd, around.allowed.paths)
+            found = environment_for(checkout, around.environ, env_file=around.env_file)
+            suite = load_suite(
+                path,
+                environ=found.variables,
+                home=around.home,
+                metrics=metrics,
+                checkout=checkout,
+                plain_http=around.allowed.plain_http,
+                allow_empty=allow_empty,
+                notices=found.notices,
+            )
+            cards = suite_cards(suite)
+            references = graders(suite)
+            wrong = asyncio.run(check_callables(suite, references, found.variables)) if references else {}
+        except SuiteError as error:
+            lines += [located(problem, path.parent, shown) for problem in error.problems]
+            continue
+        for reference, message in wrong.items():
+            mark = references[reference]
+            field_name = "gates.summary.function" if mark == suite.summary_mark else "grader"
+            lines.append(located(Problem(mark, field_name, message), suite.folder, shown))
+        suite = replace(suite, notices=(*suite.notices, *weak_assertions(suite)))
+        suites.append(Loaded(suite, found.variables, cards))
+    if lines:
+        # What code of the suite says when it is imported may be anything.
+        redactor = known_secrets(suites, around.environ)
+        raise ConfigurationError([through(line, redactor.text) for line in lines])
+    return tuple(suites)
+
+
+def gates_of(policy: GivenPath, around: Surroundings) -> Gates:
+    """Return the gates of a policy file.
+
+    Raises:
+        ConfigurationError: the problems of the file.
+    """
+    try:
+        return load_policy(policy.path, str(policy), environ=around.environ, metrics=installed_metrics()).gates
+    except SuiteError as error:
+        folder = policy.path.resolve().parent
+        shown = shown_folder(folder, around.cwd)
+        raise ConfigurationError([located(problem, folder, shown) for problem in error.problems]) from error
+
+
+def is_broken(text: str) -> bool:
+    """Tell whether a text came from bytes that are no UTF-8: no results file could hold it."""
+    return storable_text(text) != text
+
+
+def suite_place(suite: Suite, cwd: Path) -> str:
+    """Return a suite's file as a reader in `cwd` would type it."""
+    shown = shown_folder(suite.folder, cwd)
+    return f"{shown}/{suite.file}" if shown else suite.file
+
+
+def shown_folder(folder: Path, cwd: Path) -> str:
+    """Return a folder as a reader in `cwd` would type it; empty for `cwd` itself."""
+    shown = os.path.relpath(folder, cwd)
+    return "" if shown == "." else Path(shown).as_posix()
+
+
+def writable_folder(folder: GivenPath) -> None:
+    """Make sure that results can be written before money is spent on them.
+
+    Raises:
+        ConfigurationError: the folder cannot be made or written to.
+    """
+    try:
+        folder.path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder.path):
+            pass
+    except OSError as error:
+        raise ConfigurationError(
+            [f"{folder}: results cannot be written here: {error.strerror}; give a writable folder with --output-dir"]
+        ) from error
+
+
+async def check_callables(suite: Suite, references: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Import callables in a worker process; return what is wrong with those that cannot be called."""
+    problems: dict[str, str] = {}
+    async with WorkerPool(suite.folder, environ=environ, cwd=suite.checkout.cwd, size=1) as pool:
+        for reference in references:
+            try:
+                await pool.check(reference)
+            except UserCodeError as error:
+                problems[reference] = error.message
+    return problems
