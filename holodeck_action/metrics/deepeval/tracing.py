@@ -1,6 +1,6 @@
 """Spans of evaluations in a program of one's own, which has set up OpenTelemetry itself.
 
-Inside a run the spans are those of `evaluators.traced`.
+Inside a run the spans are those of `scoring.traced`.
 """
 
 from __future__ import annotations

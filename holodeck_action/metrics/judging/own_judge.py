@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan
-from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.metrics.errors import EvaluationError
 
 TRANSIENT = frozenset(("rate_limited", "overloaded", "server_error", "timeout", "connect", "disconnected", "bad_reply"))
@@ -33,6 +32,9 @@ async def own_judge(
     if given is not None:
         yield given
         return
+    # With the HTTP library, which nobody else here needs.
+    from holodeck_action.llm.wire import Wire, WireSettings
+
     try:
         plan = planned(os.environ)
     except ModelConfigError as error:
