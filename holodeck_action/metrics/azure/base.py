@@ -123,7 +123,7 @@ class AzureAIEvaluator(BaseEvaluator):
         }
         async with own_judge(self._judge, self._plan) as judge:
             try:
-                found = await evaluated("azure", {**request, "judge": judge.label}, judge)
+                found = await evaluated("azure", request, judge)
             except EvaluationError:
                 raise
             except ModelCallError as error:

@@ -10,8 +10,8 @@ from typing import Any
 
 from holodeck_action.metrics.azure.base import HIGHEST, LOWEST
 from holodeck_action.metrics.azure.prompts import JudgePrompt, library_prompt, suite_prompt
-from holodeck_action.metrics.deepeval.model import AskedJudge
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.judging.libraries import AskedJudge
 from holodeck_action.metrics.judging.verdicts import VerdictError, asked_for_verdict, verdict_object
 
 _NOBODY = {"azure_endpoint": "https://judge.invalid", "api_key": "not-used", "azure_deployment": "not-used"}

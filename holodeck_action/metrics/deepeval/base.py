@@ -16,10 +16,10 @@ from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryC
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.deepeval.entities import EvaluationInput
 from holodeck_action.metrics.deepeval.library import module
-from holodeck_action.metrics.deepeval.model import AskedJudge, LocalJudge, Problem, deepeval_model
+from holodeck_action.metrics.deepeval.model import Problem, deepeval_model
 from holodeck_action.metrics.deepeval.tracing import evaluation_span, tell_result
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
-from holodeck_action.metrics.judging.libraries import LibraryError, evaluated
+from holodeck_action.metrics.judging.libraries import AskedJudge, LibraryError, LocalJudge, evaluated
 from holodeck_action.metrics.judging.own_judge import TRANSIENT, own_judge
 from holodeck_action.metrics.params import OTHER_NAME, EvalParam, ParamSpec
 from holodeck_action.metrics.result import check_threshold
@@ -196,7 +196,7 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
 
     async def _evaluated(self, case: Mapping[str, Any], judge: JudgeModel) -> EvaluationResult:
         """Evaluate in the process of the libraries."""
-        found = await evaluated("deepeval", {**self._request(judge), "case": case}, judge)
+        found = await evaluated("deepeval", {**self._request(), "case": case}, judge)
         steps = found.pop("evaluation_steps")
         return EvaluationResult(
             **found,
@@ -206,8 +206,8 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
             polarity=self._polarity,
         )
 
-    def _request(self, judge: JudgeModel) -> dict[str, Any]:
-        return {"evaluator": type(self).__name__, "arguments": self._arguments(), "judge": judge.label}
+    def _request(self) -> dict[str, Any]:
+        return {"evaluator": type(self).__name__, "arguments": self._arguments()}
 
     async def measured(self, case: Mapping[str, Any], judge: AskedJudge) -> EvaluationResult:
         """Evaluate in this process.

@@ -14,9 +14,8 @@ from holodeck_action.metrics.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.deepeval.entities import GEvalConfig, check_criteria, check_params
 from holodeck_action.metrics.deepeval.library import module
-from holodeck_action.metrics.deepeval.model import AskedJudge, LocalJudge
 from holodeck_action.metrics.deepeval.rubric import Level, check_rubric, score_at
-from holodeck_action.metrics.judging.libraries import evaluated
+from holodeck_action.metrics.judging.libraries import AskedJudge, LocalJudge, evaluated
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.results.evaluation import Polarity
 
@@ -171,8 +170,8 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
         metric.score = score_at(self._rubric, raw)
         return replace(super()._result(metric, test_case, judge), raw_score=raw)
 
-    def _request(self, judge: JudgeModel) -> dict[str, Any]:
-        return {**super()._request(judge), "steps": self._steps}
+    def _request(self) -> dict[str, Any]:
+        return {**super()._request(), "steps": self._steps}
 
     async def _begin(self, judge: JudgeModel) -> None:
         """Let the judge write the steps if nobody has; all trials of all cases follow the same ones."""
@@ -185,7 +184,7 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
                 token = CALL.set(context)
                 try:
                     if self._is_ours:
-                        self._steps = tuple(await evaluated("deepeval", self._request(judge), judge))
+                        self._steps = tuple(await evaluated("deepeval", self._request(), judge))
                     else:
                         self._steps = tuple(await self.write_steps(LocalJudge(judge)))
                 finally:

@@ -12,9 +12,9 @@ from holodeck_action.metrics.deepeval import rag
 from holodeck_action.metrics.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
 from holodeck_action.metrics.deepeval.library import module
-from holodeck_action.metrics.deepeval.model import AskedJudge
 from holodeck_action.metrics.deepeval.rubric import Level
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.judging.libraries import AskedJudge
 
 # DeepEval imports it for a model that is never used here, which takes as long as all the rest.
 sys.modules["anthropic"] = None  # type: ignore[assignment]

@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel
 
-from holodeck_action.llm.judge import JudgeAnswer, JudgeModel, TokenProbability
+from holodeck_action.llm.judge import JudgeAnswer, TokenProbability
 from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.deepeval.library import module
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.judging.libraries import AskedJudge, NoProbabilitiesError
 from holodeck_action.metrics.judging.verdicts import (
     VerdictError,
     asked_for_verdict,
@@ -30,36 +31,6 @@ _LEAST = math.log(0.01)
 
 Problem = Callable[[BaseModel], str | None]
 """Says what is wrong with a verdict beyond its schema, None when nothing is."""
-
-
-class AskedJudge(Protocol):
-    """A judge as the metrics ask it."""
-
-    label: str
-
-    async def ask(self, prompt: str, **options: Any) -> JudgeAnswer:
-        """Ask one question; see `JudgeModel.ask`."""
-        ...
-
-    async def gives_probabilities(self) -> bool:
-        """Tell whether log probabilities can be asked for, as far as is known."""
-        ...
-
-
-class LocalJudge:
-    """A judge that is asked in this process."""
-
-    def __init__(self, judge: JudgeModel) -> None:
-        self._judge = judge
-        self.label = judge.label
-
-    async def ask(self, prompt: str, **options: Any) -> JudgeAnswer:
-        """Ask one question; see `JudgeModel.ask`."""
-        return await self._judge.ask(prompt, **options)
-
-    async def gives_probabilities(self) -> bool:
-        """Tell whether log probabilities can be asked for, as far as is known."""
-        return self._judge.gives_probabilities
 
 
 def deepeval_model(judge: AskedJudge, problem: Problem = lambda verdict: None) -> Any:
@@ -107,12 +78,15 @@ def _model_class() -> type[Any]:
                 return await _verdict(self, prompt, schema)
 
         async def a_generate_raw_response(self, prompt: str, top_logprobs: int) -> Any:
-            if not await self.judge.gives_probabilities():
+            try:
+                if not self.judge.gives_probabilities:
+                    raise NoProbabilitiesError
+                with _never_repeated():
+                    return await _scored(self, prompt, top_logprobs), None
+            except NoProbabilitiesError:
                 self.weighted = False
                 # How DeepEval is told to ask for the score by schema.
-                raise AttributeError("no log probabilities")
-            with _never_repeated():
-                return await _scored(self, prompt, top_logprobs), None
+                raise AttributeError("no log probabilities") from None
 
     return Judge
 
@@ -137,8 +111,12 @@ async def _verdict(model: Any, prompt: str, schema: type[BaseModel]) -> BaseMode
 
 
 async def _scored(model: Any, prompt: str, top_logprobs: int) -> SimpleNamespace:
+    asked = False
+
     async def ask(prompt: str) -> JudgeAnswer:
-        answer: JudgeAnswer = await model.judge.ask(prompt, top_logprobs=top_logprobs)
+        nonlocal asked
+        first, asked = not asked, True
+        answer: JudgeAnswer = await model.judge.ask(prompt, top_logprobs=top_logprobs, needs_probabilities=first)
         return answer
 
     read = _reader(model, module("deepeval.metrics.g_eval.schema").ReasonScore)

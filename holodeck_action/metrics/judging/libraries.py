@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from holodeck_action.llm.pauses import uncharged
 from holodeck_action.metrics.base import describe
@@ -28,7 +28,7 @@ from holodeck_action.workers.frames import HEADER, pack, unpack
 from holodeck_action.workers.processes import ServingProcess, exit_phrase
 
 if TYPE_CHECKING:
-    from holodeck_action.llm.judge import JudgeModel
+    from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
 
 Library = Literal["deepeval", "azure"]
 
@@ -58,6 +58,51 @@ _GRACE_S = 5.0
 
 class LibraryError(Exception):
     """An exception of a library: its type and text on one line."""
+
+
+class NoProbabilitiesError(Exception):
+    """A judge that shall give log probabilities is known to give none."""
+
+
+class AskedJudge(Protocol):
+    """A judge as the libraries' metrics ask it."""
+
+    @property
+    def label(self) -> str:
+        """Its name, such as `openai/gpt-4o`."""
+        ...
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether log probabilities can be asked for, as far as is known."""
+        ...
+
+    async def ask(self, prompt: str, *, needs_probabilities: bool = False, **options: Any) -> JudgeAnswer:
+        """Ask one question; see `JudgeModel.ask`.
+
+        Raises:
+            NoProbabilitiesError: it `needs_probabilities`, and by now the judge is known to give none.
+        """
+        ...
+
+
+class LocalJudge:
+    """A judge that is asked in this process."""
+
+    def __init__(self, judge: JudgeModel) -> None:
+        self._judge = judge
+        self.label = judge.label
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether log probabilities can be asked for, as far as is known."""
+        return self._judge.gives_probabilities
+
+    async def ask(self, prompt: str, *, needs_probabilities: bool = False, **options: Any) -> JudgeAnswer:
+        """Ask one question; see `AskedJudge.ask`."""
+        if needs_probabilities and not self._judge.gives_probabilities:
+            raise NoProbabilitiesError
+        return await self._judge.ask(prompt, **options)
 
 
 class _LibraryProcess:
@@ -194,7 +239,8 @@ async def evaluated(library: Library, request: Mapping[str, Any], judge: JudgeMo
         slots = _slots()
         await slots.acquire()
     try:
-        return await _asked(_started(), {"op": "evaluate", "library": library, **request}, judge)
+        known = {"judge": judge.label, "gives_probabilities": judge.gives_probabilities}
+        return await _asked(_started(), {"op": "evaluate", "library": library, **known, **request}, judge)
     finally:
         slots.release()
 
@@ -277,22 +323,20 @@ async def _received(reader: asyncio.StreamReader) -> Any:
 async def _answer(
     question: Mapping[str, Any], judge: JudgeModel, writer: asyncio.StreamWriter, failed: dict[int, Exception]
 ) -> None:
-    number, arguments = question["ask"], question["arguments"]
+    number = question["ask"]
     reply: dict[str, Any]
-    if arguments is None:
-        reply = {"probabilities": judge.gives_probabilities}
-    else:
-        try:
-            answer = await judge.ask(**arguments)
-            reply = {
-                "text": answer.text,
-                "truncated": answer.truncated,
-                "tokens": answer.tokens
-                and [(token.token, token.logprob, token.alternatives) for token in answer.tokens],
-            }
-        except Exception as error:  # noqa: BLE001 - it is raised at the end of the evaluation
-            failed[number] = error
-            reply = {"failed": describe(error)}
+    try:
+        answer = await LocalJudge(judge).ask(**question["arguments"])
+        reply = {
+            "text": answer.text,
+            "truncated": answer.truncated,
+            "tokens": answer.tokens and [(token.token, token.logprob, token.alternatives) for token in answer.tokens],
+        }
+    except NoProbabilitiesError:
+        reply = {"no_probabilities": True}
+    except Exception as error:  # noqa: BLE001 - it is raised at the end of the evaluation
+        failed[number] = error
+        reply = {"failed": describe(error)}
     writer.write(pack({"ask": number, **reply}))
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from holodeck_action.llm.judge import JudgeAnswer, TokenProbability
 from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.judging.libraries import NoProbabilitiesError
 from holodeck_action.workers.frames import HEADER, pack, unpack
 
 
@@ -51,7 +52,7 @@ async def _converse(connection: socket.socket) -> None:
     reader, writer = await asyncio.open_connection(sock=connection)
     try:
         request = await _received(reader)
-        judge = RemoteJudge(request.get("judge", ""), writer)
+        judge = RemoteJudge(request.get("judge", ""), request.get("gives_probabilities", False), writer)
         work = asyncio.create_task(_work(request, judge, writer))
         try:
             while True:
@@ -118,19 +119,29 @@ class AskedError(Exception):
 class RemoteJudge:
     """A judge on the other side of a connection, asked as a `JudgeModel` is."""
 
-    def __init__(self, label: str, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, label: str, gives_probabilities: bool, writer: asyncio.StreamWriter) -> None:
         self.label = label
+        self.gives_probabilities = gives_probabilities
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
         self._asked = 0
 
     async def ask(self, prompt: str, **options: Any) -> JudgeAnswer:
-        """Ask one question; see `JudgeModel.ask`.
+        """Ask one question; see `AskedJudge.ask`.
 
         Raises:
             AskedError: there is no answer.
+            NoProbabilitiesError: see there.
         """
-        answer = await self._ask({"prompt": prompt, **options})
+        self._asked += 1
+        number = self._asked
+        waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
+        self._writer.write(pack({"ask": number, "arguments": {"prompt": prompt, **options}}))
+        answer = await waiting
+        if "no_probabilities" in answer:
+            raise NoProbabilitiesError
+        if "failed" in answer:
+            raise AskedError(number, answer["failed"])
         tokens = answer["tokens"]
         return JudgeAnswer(
             text=answer["text"],
@@ -140,25 +151,11 @@ class RemoteJudge:
             truncated=answer["truncated"],
         )
 
-    async def gives_probabilities(self) -> bool:
-        """Tell whether log probabilities can be asked for, as far as is known."""
-        return bool((await self._ask(None))["probabilities"])
-
     def answered(self, message: Mapping[str, Any]) -> None:
         """Take an answer; nobody may wait for it any more."""
         waiting = self._waiting.pop(message["ask"])
         if not waiting.done():
             waiting.set_result(message)
-
-    async def _ask(self, arguments: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        self._asked += 1
-        number = self._asked
-        waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
-        self._writer.write(pack({"ask": number, "arguments": arguments}))
-        answer: Mapping[str, Any] = await waiting
-        if "failed" in answer:
-            raise AskedError(number, answer["failed"])
-        return answer
 
 
 def _token(listed: Any) -> TokenProbability:
