@@ -63,26 +63,27 @@ def build() -> str:
     written: set[type[BaseModel]] = set()
     for title, root, about in FILES:
         parts.append(f"## {title}\n\n{about}\n")
-        for model in _models(root, {}):
+        for model in models_below(root):
             parts.extend(_blocks(model, written))
     parts.append("## Commands\n\nA flag takes precedence over an input, an input over the policy file.\n")
     parts.extend(_command(name, command) for name, command in cli.commands.items())
     return "\n".join(parts)
 
 
-def _models(annotation: Any, found: dict[type[BaseModel], None]) -> dict[type[BaseModel], None]:
-    """Every model below an annotation, in the order of the fields."""
+def models_below(annotation: Any, found: dict[type[BaseModel], None] | None = None) -> dict[type[BaseModel], None]:
+    """Every model below an annotation, in the order of the fields; `found` collects them."""
+    found = {} if found is None else found
     if annotation is Metric:
         for metric in built_in().classes.values():
-            _models(metric, found)
+            models_below(metric, found)
     elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
         if annotation not in found:
             found[annotation] = None
             for field in annotation.model_fields.values():
-                _models(field.annotation, found)
+                models_below(field.annotation, found)
     else:
         for part in typing.get_args(annotation):
-            _models(part, found)
+            models_below(part, found)
     return found
 
 

@@ -1,7 +1,7 @@
 """`type: standard`: comparison of texts, and the legacy Azure AI metrics; text metrics as evaluators.
 
-The formulas of BLEU, ROUGE, METEOR and token F1 are in `holodeck_action.metrics.text`. Sources: HoloDeck format
-reference §1.7 and its decision table; HoloDeck evaluation API, Standard NLP Metrics; evaluators reference §2.
+The formulas of BLEU, ROUGE, METEOR and token F1 are in `holodeck_action.metrics.text`. Source of names and
+defaults: HoloDeck evaluation API, Standard NLP Metrics.
 """
 
 from __future__ import annotations

@@ -60,3 +60,10 @@ def test_the_architecture_has_a_row_for_every_room_in_the_order_of_the_contract(
     modules = {path.stem for path in (ROOT / "holodeck_action").glob("*.py")} - {"__init__"}
     packages = {path.parent.name for path in (ROOT / "holodeck_action").glob("*/__init__.py")}
     assert set.union(*rows) == modules | packages
+
+
+def test_documents_that_the_code_names_exist() -> None:
+    files = [*(ROOT / "holodeck_action").rglob("*.py"), *(ROOT / "templates").iterdir(), ROOT / "action.yml"]
+    named = {name for file in files for name in re.findall(r"docs/[\w-]+\.md", file.read_text(encoding="utf-8"))}
+    assert len(named) > 3
+    assert [name for name in named if not (ROOT / name).exists()] == []

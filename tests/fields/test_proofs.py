@@ -12,17 +12,17 @@ import typing
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import click
 import pytest
 from pydantic import BaseModel
 
 from holodeck_action.cli import cli
-from holodeck_action.metrics.registry import built_in
 from holodeck_action.metrics.standard import AZURE_METRICS
 from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.policy import Policy
+from scripts.build_field_reference import models_below
 from tests.evaluators.documented import ARGUMENTS
 from tests.fields import test_cases, test_metrics
 
@@ -47,26 +47,13 @@ FORMS = {
 """What may be written in place of a value, or beside the files."""
 
 
-def _models(annotation: Any, found: dict[type[BaseModel], None]) -> dict[type[BaseModel], None]:
-    """Every model below an annotation."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        if annotation not in found:
-            found[annotation] = None
-            for field in annotation.model_fields.values():
-                _models(field.annotation, found)
-    else:
-        for part in typing.get_args(annotation):
-            _models(part, found)
-    return found
-
-
 def _declaring(model: type[BaseModel], field: str) -> type[BaseModel]:
     """The class that declares a field of a model."""
     return next(base for base in model.__mro__ if issubclass(base, BaseModel) and field in base.__annotations__)
 
 
-DOCUMENTS: Any = typing.Union[AgentConfig, ProjectConfig, Policy, *built_in().classes.values()]
-MODELS = {model.__name__: model for model in _models(DOCUMENTS, {})}
+FOUND = [*models_below(AgentConfig | ProjectConfig | Policy)]
+MODELS = {model.__name__: model for model in FOUND}
 FIELDS = {
     f"{_declaring(model, field).__name__}.{field}": _declaring(model, field).model_fields[field].annotation
     for model in MODELS.values()
@@ -121,7 +108,7 @@ def proofs() -> Mapping[str, set[str]]:
 
 
 def test_the_walk_finds_the_models() -> None:
-    assert len(MODELS) == len(_models(DOCUMENTS, {}))
+    assert len(MODELS) == len(FOUND)
     assert {
         "AgentConfig.name",
         "Metric.enabled",
