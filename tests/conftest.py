@@ -19,9 +19,10 @@ settings.register_profile("thorough", deadline=None, max_examples=1200)
 settings.load_profile("default")
 
 # A run syncs its files to the disk a dozen times; in memory that takes no time. Containers may have little of it, or
-# allow no programs there.
+# allow no programs there; the image's tests mount folders of the disk.
 MEMORY = Path("/dev/shm")
-if MEMORY.is_dir() and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC and shutil.disk_usage(MEMORY).free > 2**31:
+USABLE = MEMORY.is_dir() and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC and shutil.disk_usage(MEMORY).free > 2**31
+if USABLE and "IMAGE_ENGINE" not in os.environ:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # Outside of runs DeepEval is imported as it is: it must neither send nor store anything.

@@ -160,7 +160,9 @@ class Client:
             "user-agent": f"holodeck-action/{__version__}",
         }
         try:
-            self._http = httpx2.Client(headers=headers, timeout=timeout_s, trust_env=not local)
+            # Certificates are not read for plain HTTP on this machine: that takes longer than a request.
+            verify = not local or parts.scheme == "https"
+            self._http = httpx2.Client(headers=headers, timeout=timeout_s, trust_env=not local, verify=verify)
         except (ImportError, OSError, ValueError, httpx2.InvalidURL):
             problem = "the proxy or the certificates that the environment names cannot be used"
             raise ApiError(f"GitHub cannot be asked: {problem}", "invalid", None) from None
