@@ -18,8 +18,7 @@ from holodeck_action.metrics.base import (
     ParamSpec,
     compared_texts,
 )
-from holodeck_action.metrics.result import check_threshold
-from holodeck_action.metrics.wording import excerpt
+from holodeck_action.metrics.result import check_threshold, excerpt
 from holodeck_action.workers.threads import in_daemon_thread
 
 THOUSANDS_SEPARATORS = (",", "_", "\u00a0", "\u202f")

@@ -20,8 +20,7 @@ from holodeck_action.metrics.base import (
     EvaluationResult,
     ParamSpec,
 )
-from holodeck_action.metrics.result import check_threshold
-from holodeck_action.metrics.wording import count
+from holodeck_action.metrics.result import check_threshold, count
 from holodeck_action.suite.base import Integer, UnitInterval, given
 from holodeck_action.suite.metric_base import Metric, Role
 

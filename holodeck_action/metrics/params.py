@@ -5,10 +5,12 @@ Source: HoloDeck evaluation API, Parameter Specification.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+Choice = TypeVar("Choice", bound=str)
 
 
 class EvalParam(StrEnum):
@@ -102,3 +104,14 @@ def declared_names(spec: ParamSpec) -> Mapping[str, str]:
         if other is not None:
             names.setdefault(other.value, param.value)
     return names
+
+
+def one_of(name: str, value: Choice, allowed: Sequence[str]) -> Choice:
+    """Return an option that is one of the allowed ones.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r:.80}")
+    return value

@@ -14,7 +14,7 @@ from holodeck_action.metrics.base import (
     RetryConfig,
 )
 from holodeck_action.metrics.judging.asking import AskingEvaluator, YesNo, ask_verdict, fenced
-from holodeck_action.metrics.options import one_of
+from holodeck_action.metrics.params import one_of
 from holodeck_action.suite.metric_base import GROUND_TRUTH, NOTHING, JudgeCalls, JudgedMetric, Role
 from holodeck_action.suite.providers import LLMProvider
 

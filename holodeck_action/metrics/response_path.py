@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.wording import count, excerpt
+from holodeck_action.metrics.result import count, excerpt
 from holodeck_action.suite.patterns import RESPONSE_PATH
 
 _PATH = re.compile(RESPONSE_PATH)

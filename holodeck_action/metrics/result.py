@@ -123,3 +123,20 @@ def check_threshold(threshold: float | None) -> float | None:
     if threshold is None or 0.0 <= threshold <= 1.0:
         return threshold
     raise ValueError(f"threshold must be a number from 0 to 1, not {threshold!r}")
+
+
+EXCERPT = 200
+"""Characters of foreign text that a reason may quote."""
+
+
+def excerpt(text: str, limit: int = EXCERPT) -> str:
+    """Quote a text: escaped as in Python, at most `limit` of its characters, with an ellipsis where it was cut."""
+    if len(text) <= limit:
+        return repr(text)
+    # Three dots, not an ellipsis: one character beyond ASCII doubles the memory of the whole reason.
+    return repr(text[:limit]) + "..."
+
+
+def count(number: int, unit: str) -> str:
+    """Return a number with its unit, such as `1 word` or `2 words`; `unit` is the plural."""
+    return f"{number} {unit[:-1] if number == 1 else unit}"

@@ -23,7 +23,7 @@ from holodeck_action.metrics.base import (
     ParamSpec,
     compared_texts,
 )
-from holodeck_action.metrics.options import one_of
+from holodeck_action.metrics.params import one_of
 from holodeck_action.metrics.result import check_threshold
 from holodeck_action.suite.base import Flag, Integer, NonBlank, Number, given
 from holodeck_action.suite.metric_base import GROUND_TRUTH, NOTHING, JudgedMetric, Metric, Role

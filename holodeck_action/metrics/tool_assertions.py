@@ -10,6 +10,7 @@ from holodeck_action.metrics.assignment import bits, lowest_bit
 from holodeck_action.metrics.call_table import CallTable
 from holodeck_action.metrics.matchers import PatternError
 from holodeck_action.metrics.params import UNREPORTED
+from holodeck_action.metrics.result import count
 from holodeck_action.metrics.tool_wording import (
     argument_mismatch,
     listed,
@@ -20,7 +21,6 @@ from holodeck_action.metrics.tool_wording import (
     shown_error,
     shown_text,
 )
-from holodeck_action.metrics.wording import count
 from holodeck_action.results.record import ToolAssertion, ToolInvocation
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 

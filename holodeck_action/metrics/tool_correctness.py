@@ -12,8 +12,8 @@ from holodeck_action.metrics.assignment import bits, maximum_matching
 from holodeck_action.metrics.base import Building, DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
 from holodeck_action.metrics.call_table import CallTable, agreeing
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.options import one_of
-from holodeck_action.metrics.result import check_threshold
+from holodeck_action.metrics.params import one_of
+from holodeck_action.metrics.result import check_threshold, count
 from holodeck_action.metrics.tool_wording import (
     argument_mismatch,
     listed,
@@ -22,7 +22,6 @@ from holodeck_action.metrics.tool_wording import (
     shown_entry,
     shown_text,
 )
-from holodeck_action.metrics.wording import count
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.base import UnitInterval
 from holodeck_action.suite.metric_base import TOOLS, ArgumentMatching, Metric, Role

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from holodeck_action.metrics.wording import excerpt
+from holodeck_action.metrics.result import excerpt
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool
 

@@ -21,8 +21,7 @@ from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
 from holodeck_action.scoring.computing import Done, Job, compute_all
 from holodeck_action.scoring.evaluations import EvaluationWriter
-from holodeck_action.scoring.planning import PlannedMetric, Planner
-from holodeck_action.scoring.registry import DEFAULT_TIMEOUT_S, EvaluatorRegistry
+from holodeck_action.scoring.planning import DEFAULT_TIMEOUT_S, PlannedMetric, Planner
 from holodeck_action.scoring.traced import EvaluationSpans, tools_checked
 from holodeck_action.suite.applicability import missing_static_inputs, skip_reason
 from holodeck_action.suite.values import Suite, Turn
@@ -94,7 +93,7 @@ class TurnScorer:
         self._clock = clock
         self._new_id = new_id
         self._threads = threads or DaemonThreads()
-        self._planner = Planner(EvaluatorRegistry(pool, judges, reuse))
+        self._planner = Planner(pool, judges, reuse)
         for case in suite.cases:
             for turn in case.turns:
                 for spec in turn.metrics:

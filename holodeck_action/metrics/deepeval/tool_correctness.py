@@ -8,7 +8,7 @@ from typing import Any
 from holodeck_action.metrics.base import DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec, describe
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
 from holodeck_action.metrics.judging.libraries import LibraryError, computed, ready
-from holodeck_action.metrics.options import one_of
+from holodeck_action.metrics.params import one_of
 from holodeck_action.metrics.result import check_threshold
 from holodeck_action.metrics.tool_correctness import expected_calls
 from holodeck_action.metrics.tool_wording import shown_call, shown_entry, shown_text

@@ -33,8 +33,7 @@ from holodeck_action.metrics.gllm.metrics import (
 )
 from holodeck_action.metrics.lm_retrieval import LMBasedRetrievalEvaluator as RetrievalPreset
 from holodeck_action.metrics.lm_retrieval import LmRetrievalMetric
-from holodeck_action.metrics.options import one_of
-from holodeck_action.metrics.params import EvalParam
+from holodeck_action.metrics.params import EvalParam, one_of
 from holodeck_action.metrics.presets.preset import Member, PresetEvaluator, TextEvaluator
 from holodeck_action.metrics.query_transformation import QueryTransformationMetric
 from holodeck_action.metrics.retrieval import RetrievalName

@@ -10,7 +10,7 @@ from typing import Any, cast, get_args
 from holodeck_action.metrics.base import BaseEvaluator, OfJudge, RetryConfig
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.judging.panel import PanelEvaluator, seats_of
-from holodeck_action.metrics.options import one_of
+from holodeck_action.metrics.params import one_of
 from holodeck_action.suite.enumerations import ProviderEnum
 from holodeck_action.suite.judging import Aggregation
 from holodeck_action.suite.metric_base import Metric

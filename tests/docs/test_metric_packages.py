@@ -1,0 +1,106 @@
+"""Packages that bring metrics: judged ones are planned, kept and composed like ours, and broken ones are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.project import Project, evaluations
+from tests.llm.models import Answer, FakeModels
+
+KEY = "sk-package"
+POLITE = '''
+from typing import Annotated, Literal
+
+from holodeck_action.metrics.refusal import RefusalEvaluator
+from holodeck_action.suite.base import Flag
+from holodeck_action.suite.metric_base import JudgedMetric, Role
+from holodeck_action.suite.providers import LLMProvider
+
+
+class PoliteMetric(JudgedMetric):
+    """`type: polite`: whether the answer helps."""
+
+    type: Annotated[Literal["polite"], Role.KIND] = "polite"
+    strict: Flag = False
+    """Whether it is."""
+    model: Annotated[LLMProvider | None, Role.JUDGES] = None
+
+    @property
+    def pass_mark(self):
+        return 1.0
+
+    def evaluator(self, building):
+        return building.asking(self, RefusalEvaluator)
+
+
+class Untyped(JudgedMetric):
+    pass
+
+
+class Taken(PoliteMetric):
+    type: Literal["geval"] = "geval"
+
+
+SOMETHING = 5
+'''
+
+
+def site(folder: Path, value: str) -> str:
+    """Put a package where an installer would, with one entry point."""
+    about = folder / "polite-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: polite\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[holodeck_action.metrics]\npolite = {value}\n")
+    (folder / "polite.py").write_text(POLITE)
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("absent:PoliteMetric", "cannot be imported (ModuleNotFoundError: No module named 'absent')"),
+        ("polite:Absent", "cannot be imported (AttributeError: module 'polite' has no attribute 'Absent')"),
+        ("polite:SOMETHING", "is no subclass of holodeck_action.suite.metric_base.Metric"),
+        ("polite:Untyped", 'has no field such as type: Literal["polite"] = "polite"'),
+        ("polite:Taken", "brings the type geval, which there is already: rename it"),
+    ],
+)
+def test_a_broken_entry_point_is_a_configuration_error(
+    project: Project, tmp_path: Path, value: str, problem: str
+) -> None:
+    project.numbered(1)
+    path = site(tmp_path / "site", value)
+    for command in (("run", "-o", "out"), ("validate",), ("schema", "agent")):
+        finished = project.run(*command, PYTHONPATH=path)
+        assert finished.code == 2, finished.stdout + finished.stderr
+        assert f"the metric polite of the package polite (entry point {value} of the group" in finished.stderr
+        assert problem in finished.stderr
+
+
+def test_a_judged_metric_of_a_package_is_planned_composed_and_kept_like_ours(project: Project, tmp_path: Path) -> None:
+    environ = {"PYTHONPATH": site(tmp_path / "site", "polite:PoliteMetric"), "OPENAI_API_KEY": KEY}
+    with FakeModels(keys=[KEY]) as models:
+        models.answer(lambda _: Answer('{"reason": "It helps.", "verdict": "no"}'))
+        polite = {"type": "polite", "strict": True}
+        project.suite(
+            [{"name": "one", "input": "Is it open?"}],
+            [polite, {"type": "composite", "metrics": [{**polite, "name": "inner"}]}],
+            model={"provider": "openai", "name": "judge", "endpoint": models.openai_url},
+        )
+        project.answers([{"case": "one", "response": "Yes."}])
+        project.policy(target="recorded:answers.jsonl")
+        planned = project.run("run", "--dry-run", **environ)
+        assert "2 calls of openai/judge" in planned.stdout, planned.stdout + planned.stderr
+        finished, record = project.evaluate("--cache", "kept", **environ)
+        assert finished.code == 0, finished.stdout + finished.stderr
+        assert {found.criteria.kind: found.criteria.settings for found in evaluations(record)} == {
+            "polite": {"strict": True},
+            "composite": {"metrics": [{"type": "polite", "name": "inner", "strict": True}]},
+        }
+        assert {*record.configurations} == {"composite", "polite"}
+        asked = len(models.requests)
+        again, record = project.evaluate("--cache", "kept", **environ)
+        assert (again.code, len(models.requests)) == (0, asked)
+        assert [found.cached for found in evaluations(record)] == [True, True]
