@@ -25,6 +25,16 @@ def test_paths_exist(page: Path) -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+def test_names_are_where_the_architecture_says() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(\w+)`(?: of `(\w+)`)? in `([\w/]+\.py)`", page)
+    assert len(named) > 4
+    for name, owner, file in named:
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert re.search(rf"\b{name}\b", text), (name, file)
+        assert f"class {owner}" in text or not owner, (owner, file)
+
+
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: str(page.name))
 def test_targets_of_make_exist(page: Path) -> None:
     named = set(re.findall(r"(?:`|^)make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE))
