@@ -260,8 +260,9 @@ def computed(library: Library, request: Mapping[str, Any]) -> Any:
             while part := connection.recv(1 << 16):
                 received += part
         except OSError:
-            received.clear()
-    if not received:
+            # It has ended: what is missing tells.
+            pass
+    if len(received) < HEADER or len(received) != HEADER + int.from_bytes(received[:HEADER], "big"):
         raise _crashed(process)
     return _value(unpack(received[HEADER:]), {})
 
