@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from holodeck_action.metrics.base import BaseEvaluator, Building, EvalParam, EvaluationResult
 from holodeck_action.metrics.presets.parts import (
@@ -115,11 +115,6 @@ class GenerationMetric(PresetMetric):
     type: Annotated[Literal["generation"], Role.KIND] = "generation"
     metrics: GenerationParts = Field(default_factory=GenerationParts)
     """Settings of its metrics, by name. Example: `{redundancy: {enabled: false}}`."""
-
-    @model_validator(mode="after")
-    def _grades_something(self) -> GenerationMetric:
-        self.metrics.check_counted()
-        return self
 
     def evaluator(self, building: Building) -> GenerationEvaluator:
         """Return what scores."""

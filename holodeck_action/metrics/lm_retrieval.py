@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from holodeck_action.metrics.base import Building, EvaluationResult
 from holodeck_action.metrics.presets.parts import PresetMetric, PresetParts, ScoredPart
@@ -43,11 +43,6 @@ class LmRetrievalMetric(PresetMetric):
     """Settings of its metrics, by name. Example: `{contextual_recall: {threshold: 0.7}}`."""
     include_reason: Flag = True
     """Whether the judge explains each score, which is one call each."""
-
-    @model_validator(mode="after")
-    def _grades_something(self) -> LmRetrievalMetric:
-        self.metrics.check_counted()
-        return self
 
     def _calls_of_part(self) -> int:
         return 1 + self.include_reason

@@ -105,11 +105,6 @@ class QueryTransformationMetric(PresetMetric):
     """The share of each metric in the score."""
 
     @model_validator(mode="after")
-    def _grades_something(self) -> QueryTransformationMetric:
-        self.metrics.check_counted()
-        return self
-
-    @model_validator(mode="after")
     def _every_level_is_mapped(self) -> QueryTransformationMetric:
         for name in self.metrics.COUNTED:
             mapping: dict[int, float] | None = getattr(self.score_mapping, name)

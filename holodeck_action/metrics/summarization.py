@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from holodeck_action.metrics.base import Building
 from holodeck_action.metrics.presets.parts import ANSWERED, Criterion, CriterionPart, PresetMetric, PresetParts
@@ -102,11 +102,6 @@ class SummarizationMetric(PresetMetric):
     type: Annotated[Literal["summarization"], Role.KIND] = "summarization"
     metrics: SummarizationParts = Field(default_factory=SummarizationParts)
     """Settings of its metrics, by name. Example: `{fluency: {enabled: false}}`."""
-
-    @model_validator(mode="after")
-    def _grades_something(self) -> SummarizationMetric:
-        self.metrics.check_counted()
-        return self
 
     def evaluator(self, building: Building) -> TextEvaluator:
         """Return what scores."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -185,6 +185,10 @@ class AnswerParts(PresetParts):
 class PresetMetric(JudgedMetric):
     """What every preset has."""
 
+    if TYPE_CHECKING:
+        # A field of every subclass, after those that all share.
+        metrics: Any
+
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
     """The judge of its metrics without their own; `evaluations.model` when absent."""
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
@@ -192,17 +196,23 @@ class PresetMetric(JudgedMetric):
     parallel: Flag = True
     """False: its metrics are graded one after the other."""
 
+    @model_validator(mode="after")
+    def _grades_something(self) -> Self:
+        if isinstance(self.metrics, PresetParts):
+            self.metrics.check_counted()
+        return self
+
     @property
     def judged_members(self) -> dict[str, PresetPart]:
         """The enabled parts that a model grades, by name."""
-        parts: PresetParts = getattr(self, "metrics")  # noqa: B009 - a field of every subclass
-        return parts.judged
+        judged: dict[str, PresetPart] = self.metrics.judged
+        return judged
 
     @property
     def needs(self) -> frozenset[str]:
         """What its parts need."""
-        parts: PresetParts = getattr(self, "metrics")  # noqa: B009 - a field of every subclass
-        return parts.needs
+        needs: frozenset[str] = self.metrics.needs
+        return needs
 
     def _can_fail(self) -> bool:
         return True
