@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TextIO
 
 from holodeck_action.commands.caller import Caller
-from holodeck_action.commands.program import collect_rarely, current_folder, hide_tokens, leave
+from holodeck_action.commands.program import collect_rarely, current_folder, hide_tokens, lasting_streams, leave
 from holodeck_action.commands.step import run_step
 from holodeck_action.results.exit_codes import ExitCode
-from holodeck_action.text.streams import lasting_streams
 
 
 def start() -> None:

@@ -32,10 +32,16 @@ from holodeck_action.commands.options import (
     Door,
     settings,
 )
-from holodeck_action.commands.program import collect_rarely, current_folder, hide_tokens, leave, report_error
+from holodeck_action.commands.program import (
+    collect_rarely,
+    current_folder,
+    hide_tokens,
+    lasting_streams,
+    leave,
+    report_error,
+)
 from holodeck_action.github.action_inputs import AT_LEAST_ONE, RATE
 from holodeck_action.results.exit_codes import ExitCode
-from holodeck_action.text.streams import lasting_streams
 
 if TYPE_CHECKING:
     from holodeck_action.results.disk import Disk

@@ -171,12 +171,12 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "GEvalMetric": "holodeck_action.metrics.geval:GEvalMetric",
         "MetricType": "holodeck_action.prepare.holodeck_models:MetricType",
         "RAGMetric": "holodeck_action.metrics.rag:RagMetric",
-        "RAGMetricType": "holodeck_action.suite.enumerations:RAGMetricType",
+        "RAGMetricType": "holodeck_action.suite.providers:RAGMetricType",
         "VALID_EVALUATION_PARAMS": "holodeck_action.suite.metric_base:VALID_EVALUATION_PARAMS",
     },
     "holodeck.models.llm": {
         "LLMProvider": "holodeck_action.suite.providers:LLMProvider",
-        "ProviderEnum": "holodeck_action.suite.enumerations:ProviderEnum",
+        "ProviderEnum": "holodeck_action.suite.providers:ProviderEnum",
     },
     "holodeck.models.observability": {
         "ObservabilityConfig": "holodeck_action.suite.agent:Observability",

@@ -18,9 +18,8 @@ from holodeck_action.commands.publish import read_runs
 from holodeck_action.commands.step_texts import TITLE, Ended, outputs, summary, why
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.github.action_inputs import anchored, output_dir_of, read_action_inputs
-from holodeck_action.github.annotations import annotate_problems
+from holodeck_action.github.annotations import annotate_problems, unplaced
 from holodeck_action.github.channels import lines
-from holodeck_action.github.placement import unplaced
 from holodeck_action.github.publisher import Findings, Publication, Publisher, open_publisher
 from holodeck_action.github.runner import (
     ChannelError,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from holodeck_action.commands.output import Done, Output, SuiteDone, report_suite, report_together
-from holodeck_action.github.placement import placed
+from holodeck_action.github.annotations import placed
 from holodeck_action.prepare.loading import writable_folder
 from holodeck_action.prepare.open_suites import Opened, budget_of, close_all, open_all
 from holodeck_action.prepare.preflight import Prepared

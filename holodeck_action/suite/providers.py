@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -57,3 +58,22 @@ class LLMProvider(FormatModel):
         if self.provider == "azure_openai" and self.endpoint is None:
             raise PydanticCustomError("endpoint", "is missing (required for provider azure_openai)")
         return self
+
+
+class ProviderEnum(StrEnum):
+    """Model providers (`holodeck.models.llm.ProviderEnum`)."""
+
+    OPENAI = "openai"
+    AZURE_OPENAI = "azure_openai"
+    ANTHROPIC = "anthropic"
+    OLLAMA = "ollama"
+
+
+class RAGMetricType(StrEnum):
+    """Retrieval-augmented-generation metrics (`holodeck.models.evaluation.RAGMetricType`)."""
+
+    FAITHFULNESS = "faithfulness"
+    CONTEXTUAL_RELEVANCY = "contextual_relevancy"
+    CONTEXTUAL_PRECISION = "contextual_precision"
+    CONTEXTUAL_RECALL = "contextual_recall"
+    ANSWER_RELEVANCY = "answer_relevancy"

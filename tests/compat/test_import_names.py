@@ -15,8 +15,7 @@ import pytest
 
 from holodeck_action import compat
 from holodeck_action.metrics.rag import RagName
-from holodeck_action.suite.enumerations import ProviderEnum, RAGMetricType
-from holodeck_action.suite.providers import ProviderName
+from holodeck_action.suite.providers import ProviderEnum, ProviderName, RAGMetricType
 from tests.usercode.support import graded, write
 
 ROOT = Path(__file__).parents[2]

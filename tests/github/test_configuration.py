@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.github.placement import placed
+from holodeck_action.github.annotations import placed
 from tests.action.step import Ended
 from tests.cli.project import Project
 from tests.github.events import HEAD, event_environ

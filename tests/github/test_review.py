@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 from holodeck_action.github.api import connect
 from holodeck_action.github.case_annotations import annotate
 from holodeck_action.github.channels import Access, Failed, Outcome, Published, Skipped
-from holodeck_action.github.review import MOST_INLINE, publish_review
-from holodeck_action.github.review_texts import Markers, failing_text, is_passing_text, passing_text, review_text
+from holodeck_action.github.review import (
+    MOST_INLINE,
+    Markers,
+    failing_text,
+    is_passing_text,
+    passing_text,
+    publish_review,
+    review_text,
+)
 from holodeck_action.reports.size_limit import COMMENT
 from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import ErrorInfo

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from lxml import etree
 
-from holodeck_action.reports.junit import junit
+from holodeck_action.reports.formats import junit
 from holodeck_action.results.record import Provenance, SuiteIdentity, Timing
 from holodeck_action.results.report_views import canonical_report
 from tests.action.runner import read_log

@@ -12,8 +12,7 @@ from holodeck_action.llm.judge import DEFAULT_JUDGE, TEMPERATURE, judge_plan
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.metrics.deepeval.library import module
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.suite.enumerations import ProviderEnum
-from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.suite.providers import LLMProvider, ProviderEnum
 
 _OLLAMA = "http://localhost:11434"
 _AZURE_VERSION = "2024-02-15-preview"

@@ -11,10 +11,9 @@ from holodeck_action.metrics.base import BaseEvaluator, OfJudge, RetryConfig
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.judging.panel import PanelEvaluator, seats_of
 from holodeck_action.metrics.params import one_of
-from holodeck_action.suite.enumerations import ProviderEnum
 from holodeck_action.suite.judging import Aggregation
 from holodeck_action.suite.metric_base import Metric
-from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.suite.providers import LLMProvider, ProviderEnum
 
 Model = DeepEvalModelConfig | LLMProvider | str
 """A model that grades: a configuration, or a text such as `openai/gpt-4o`."""

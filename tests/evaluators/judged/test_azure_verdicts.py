@@ -17,8 +17,7 @@ from holodeck_action.metrics.azure.metrics import RelevanceEvaluator as Relevanc
 from holodeck_action.metrics.base import RetryConfig
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.errors import EvaluationError, ProviderNotSupportedError
-from holodeck_action.suite.enumerations import ProviderEnum
-from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.suite.providers import LLMProvider, ProviderEnum
 from tests.evaluators.judged.azure_judge import KEY, config, evaluated, judging, verdict
 from tests.evaluators.judged.native_azure import case, score_of
 from tests.llm.models import Answer, FakeModels, Fault

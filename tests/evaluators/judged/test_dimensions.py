@@ -23,7 +23,7 @@ from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.consumption import tokens_of
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import Record
-from holodeck_action.suite.enumerations import ProviderEnum
+from holodeck_action.suite.providers import ProviderEnum
 from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Reply, Request
 

@@ -13,7 +13,7 @@ import pytest
 import holodeck_action.compat
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.suite.enumerations import ProviderEnum
+from holodeck_action.suite.providers import ProviderEnum
 from tests.evaluators.judged.preset_judge import PresetJudge, Truth
 from tests.llm.models import FakeModels, Fault
 

@@ -26,8 +26,8 @@ from holodeck_action.metrics.refusal import RefusalEvaluator
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.metrics.trajectory_accuracy import TrajectoryAccuracyEvaluator
 from holodeck_action.results.record import ToolInvocation
-from holodeck_action.suite.enumerations import ProviderEnum
 from holodeck_action.suite.metric_base import Metric
+from holodeck_action.suite.providers import ProviderEnum
 from tests.evaluators.judged.preset_judge import PresetJudge, Truth
 from tests.llm.models import Answer, FakeModels, Fault, Reply
 from tests.llm.wiring import opened

@@ -20,7 +20,7 @@ from holodeck_action.metrics.deepeval import rag
 from holodeck_action.metrics.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
-from holodeck_action.suite.enumerations import ProviderEnum
+from holodeck_action.suite.providers import ProviderEnum
 from tests.evaluators.judged.native import STEPS
 from tests.llm.judging import Judge, Truth, some_truths
 from tests.llm.models import FakeModels

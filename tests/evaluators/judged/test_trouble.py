@@ -20,7 +20,7 @@ from holodeck_action.metrics.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
-from holodeck_action.suite.enumerations import ProviderEnum
+from holodeck_action.suite.providers import ProviderEnum
 from tests.cli.project import Project
 from tests.llm.judging import Judge, Truth, asked_keys
 from tests.llm.models import Answer, FakeModels, Fault, Request
