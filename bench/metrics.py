@@ -20,11 +20,8 @@ import click
 
 from bench.pairs import paraphrase_pairs
 from bench.wordnet_reader import DEBIAN_DIRECTORY, wordnet_reader
-from holodeck_action.metrics.text.bleu import bleu
-from holodeck_action.metrics.text.meteor import meteor
-from holodeck_action.metrics.text.rouge import rouge
-from holodeck_action.metrics.text.synonyms import synonyms
-from holodeck_action.metrics.text.token_f1 import token_f1
+from holodeck_action.metrics.text.meteor import meteor, synonyms
+from holodeck_action.metrics.text.overlap import bleu, rouge, token_f1
 
 _VARIANTS = ("rouge1", "rouge2", "rougeL")
 

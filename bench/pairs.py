@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from holodeck_action.metrics.text.synonyms import synonyms
+from holodeck_action.metrics.text.meteor import synonyms
 
 _FUNCTION_TEXT = (
     "the of and to a in is that for it as with on by this from at be are an or not have was can which will if has"

@@ -28,7 +28,7 @@ from holodeck_action.runner.signals import stopping
 from holodeck_action.runner.stored import StoredTrials
 from holodeck_action.runner.suite_run import RunPlan, resumable, run_suite
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
-from holodeck_action.scoring.custom_summary import with_custom_summary
+from holodeck_action.scoring.evaluations import with_custom_summary
 from holodeck_action.scoring.scoring import TurnScorer
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError

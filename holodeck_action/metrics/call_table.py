@@ -1,12 +1,15 @@
 """The tool calls of a conversation, arranged so that many expectations can be compared with all of them at once.
 
-Sets of calls are bit masks: bit `j` stands for call `j`.
+Sets of calls are bit masks: bit `j` stands for call `j`. Two sequences are paired and aligned over a relation that is
+given as rows of bits: bit `j` of `rows[i]` is set when item `i` of the left sequence agrees with item `j` of the right
+one. A row is one integer, so that a step over a whole row is a single fast operation.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from holodeck_action.metrics.matchers import (
@@ -17,11 +20,79 @@ from holodeck_action.metrics.matchers import (
     compile_matcher,
     is_number,
     literal_equal,
+    quoted,
 )
-from holodeck_action.metrics.tool_wording import quoted
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.metric_base import ArgumentMatching
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Yield the positions of the set bits, lowest first."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def lowest_bit(mask: int) -> int:
+    """Return the position of the lowest set bit, -1 when there is none."""
+    return (mask & -mask).bit_length() - 1
+
+
+def maximum_matching(rows: Sequence[int]) -> list[int | None]:
+    """Pair as many left items as possible with distinct right items that they agree with.
+
+    Returns:
+        for each left item the position of its partner, None without one. Left items are served in order, each with
+        the lowest free partner where there is one, so the answer is deterministic.
+
+    Source: augmenting paths, C. Berge, "Two theorems in graph theory", PNAS 43 (1957); breadth-first, O(n²) row steps.
+    """
+    partner: list[int | None] = [None] * len(rows)
+    owner: dict[int, int] = {}
+    taken = exhausted = 0
+    for start in range(len(rows)):
+        reached_from: dict[int, int] = {}
+        unseen = ~exhausted
+        queue = deque([start])
+        end: int | None = None
+        while queue and end is None:
+            left = queue.popleft()
+            reachable = rows[left] & unseen
+            free = reachable & ~taken
+            if free:
+                end = lowest_bit(free)
+                reached_from[end] = left
+            else:
+                for right in bits(reachable):
+                    reached_from[right] = left
+                    queue.append(owner[right])
+                unseen &= ~reachable
+        if end is None:
+            # From what a failed search reached, no free item will be reachable later either.
+            exhausted = ~unseen
+            continue
+        taken |= 1 << end
+        step: int | None = end
+        while step is not None:
+            left = reached_from[step]
+            owner[step] = left
+            partner[left], step = step, partner[left]
+    return partner
+
+
+def common_subsequence_length(rows: Iterable[int], width: int) -> int:
+    """Return the length of the longest common subsequence of the left items and the `width` right items.
+
+    Source: H. Hyyrö, "Bit-parallel LCS-length computation revisited", AWOCA 2004; one row step per left item.
+    """
+    everything = (1 << width) - 1
+    state = everything
+    for row in rows:
+        state = ((state + (state & row)) | (state & ~row)) & everything
+    return width - state.bit_count()
+
 
 _Key = TypeVar("_Key", bound=Hashable)
 _BUCKET_DEPTH = 4

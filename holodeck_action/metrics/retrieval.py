@@ -17,10 +17,9 @@ from pydantic import Discriminator, Field, Tag
 
 from holodeck_action.metrics.base import Building, DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.matchers import is_number
+from holodeck_action.metrics.matchers import is_number, listed, shown_text, shown_value
 from holodeck_action.metrics.params import one_of
 from holodeck_action.metrics.result import check_threshold, count, excerpt
-from holodeck_action.metrics.tool_wording import listed, shown_text, shown_value
 from holodeck_action.results.record import RetrievedChunk
 from holodeck_action.suite.base import Integer, UnitInterval
 from holodeck_action.suite.metric_base import Metric, Role

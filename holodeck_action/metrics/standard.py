@@ -317,7 +317,7 @@ class BLEUEvaluator(_TextEvaluator):
     VERSION = "sacrebleu 2.6.0 nrefs:1|case:mixed|eff:yes|tok:13a|smooth:exp"
 
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
-        from holodeck_action.metrics.text.bleu import bleu
+        from holodeck_action.metrics.text.overlap import bleu
 
         return bleu(response, reference), {}
 
@@ -353,7 +353,7 @@ class ROUGEEvaluator(_TextEvaluator):
         return f"{self.VERSION}|type:{self.variant}|score:fmeasure|stem:{'porter' if self.use_stemmer else 'no'}"
 
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
-        from holodeck_action.metrics.text.rouge import rouge
+        from holodeck_action.metrics.text.overlap import rouge
 
         scores = rouge(response, reference, use_stemmer=self.use_stemmer)
         return scores[self.variant], scores
@@ -385,6 +385,6 @@ class F1Evaluator(_TextEvaluator):
     TITLE = "Token F1"
 
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
-        from holodeck_action.metrics.text.token_f1 import token_f1
+        from holodeck_action.metrics.text.overlap import token_f1
 
         return token_f1(response, reference), {}

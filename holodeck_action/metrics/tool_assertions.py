@@ -6,12 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
 
-from holodeck_action.metrics.assignment import bits, lowest_bit
-from holodeck_action.metrics.call_table import CallTable
-from holodeck_action.metrics.matchers import PatternError
-from holodeck_action.metrics.params import UNREPORTED
-from holodeck_action.metrics.result import count
-from holodeck_action.metrics.tool_wording import (
+from holodeck_action.metrics.call_table import CallTable, bits, lowest_bit
+from holodeck_action.metrics.matchers import (
+    PatternError,
     argument_mismatch,
     listed,
     listed_calls,
@@ -21,6 +18,8 @@ from holodeck_action.metrics.tool_wording import (
     shown_error,
     shown_text,
 )
+from holodeck_action.metrics.params import UNREPORTED
+from holodeck_action.metrics.result import count
 from holodeck_action.results.record import ToolAssertion, ToolInvocation
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 

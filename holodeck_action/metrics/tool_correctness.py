@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Literal, get_args
 
-from holodeck_action.metrics.assignment import bits, maximum_matching
 from holodeck_action.metrics.base import Building, DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
-from holodeck_action.metrics.call_table import CallTable, agreeing
+from holodeck_action.metrics.call_table import CallTable, agreeing, bits, maximum_matching
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.params import one_of
-from holodeck_action.metrics.result import check_threshold, count
-from holodeck_action.metrics.tool_wording import (
+from holodeck_action.metrics.matchers import (
     argument_mismatch,
     listed,
     quoted,
@@ -22,6 +19,8 @@ from holodeck_action.metrics.tool_wording import (
     shown_entry,
     shown_text,
 )
+from holodeck_action.metrics.params import one_of
+from holodeck_action.metrics.result import check_threshold, count
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.base import UnitInterval
 from holodeck_action.suite.metric_base import TOOLS, ArgumentMatching, Metric, Role

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice, repeat
 from typing import Annotated, Any, Literal, get_args
 
-from holodeck_action.metrics.assignment import common_subsequence_length
 from holodeck_action.metrics.base import Building, DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
-from holodeck_action.metrics.call_table import CallTable, agreeing
+from holodeck_action.metrics.call_table import CallTable, agreeing, common_subsequence_length
+from holodeck_action.metrics.matchers import shown_call, shown_entry
 from holodeck_action.metrics.params import one_of
 from holodeck_action.metrics.result import check_threshold, count
 from holodeck_action.metrics.tool_correctness import pair_calls
-from holodeck_action.metrics.tool_wording import shown_call, shown_entry
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.base import UnitInterval
 from holodeck_action.suite.metric_base import ArgumentMatching, Metric, Role

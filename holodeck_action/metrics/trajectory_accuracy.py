@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from holodeck_action.metrics.base import BaseEvaluator, Building, EvalParam, EvaluationResult, ParamSpec
 from holodeck_action.metrics.judging.asking import ThresholdEvaluator, ask_verdict, fenced
-from holodeck_action.metrics.tool_wording import shown_entry
+from holodeck_action.metrics.matchers import shown_entry
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.base import UnitInterval
 from holodeck_action.suite.metric_base import JudgedMetric, Role

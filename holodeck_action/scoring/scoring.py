@@ -19,10 +19,9 @@ from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.metrics.tool_assertions import check_tools
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
-from holodeck_action.scoring.computing import Done, Job, compute_all
+from holodeck_action.scoring.computing import Done, EvaluationSpans, Job, compute_all, tools_checked
 from holodeck_action.scoring.evaluations import EvaluationWriter
 from holodeck_action.scoring.planning import DEFAULT_TIMEOUT_S, PlannedMetric, Planner
-from holodeck_action.scoring.traced import EvaluationSpans, tools_checked
 from holodeck_action.suite.applicability import missing_static_inputs, skip_reason
 from holodeck_action.suite.values import Suite, Turn
 from holodeck_action.tracing.spans import Scope, Span, span

@@ -21,9 +21,8 @@ from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.targets import ModelTarget
 from holodeck_action.suite.tools import FunctionTool, HierarchicalDocumentTool, MCPTool, PromptTool, VectorstoreTool
 from holodeck_action.suite.values import Case, Suite
-from holodeck_action.targets.answer_format import answer_format
 from holodeck_action.targets.case_files import CaseFiles
-from holodeck_action.targets.model_agent import ModelAgent, ModelSession
+from holodeck_action.targets.model_agent import ModelAgent, ModelSession, answer_format
 from holodeck_action.targets.runner_block import RunnerSettings, runner_settings
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.metrics.text.bleu import bleu
 from holodeck_action.metrics.text.meteor import meteor
-from holodeck_action.metrics.text.rouge import rouge
+from holodeck_action.metrics.text.overlap import bleu, rouge
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holodeck_action.metrics.text.token_f1 import token_f1
+from holodeck_action.metrics.text.overlap import token_f1
 
 _WORDS = "the a An THE cat cat. Cat's the-cat a–b •a “the” ! 42 東京 \x00a é"
 texts = st.one_of(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.metrics.text.synonyms import synonyms
+from holodeck_action.metrics.text.meteor import synonyms
 
 ROOT = Path(__file__).parents[2]
 

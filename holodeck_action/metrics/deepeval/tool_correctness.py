@@ -8,10 +8,10 @@ from typing import Any
 from holodeck_action.metrics.base import DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec, describe
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
 from holodeck_action.metrics.judging.libraries import LibraryError, computed, ready
+from holodeck_action.metrics.matchers import shown_call, shown_entry, shown_text
 from holodeck_action.metrics.params import one_of
 from holodeck_action.metrics.result import check_threshold
 from holodeck_action.metrics.tool_correctness import expected_calls
-from holodeck_action.metrics.tool_wording import shown_call, shown_entry, shown_text
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.expectations import not_literal
 from holodeck_action.suite.values import ExpectedTool

@@ -1,9 +1,19 @@
-"""Multiset overlap of n-grams and its F-measure, shared by the metrics."""
+"""Metrics of overlapping n-grams: BLEU, ROUGE and token F1.
+
+BLEU equals sacreBLEU's `sentence_bleu` with its default settings, ROUGE-1, ROUGE-2 and ROUGE-L F-measures those of
+rouge-score's `RougeScorer`; token F1 is in the style of SQuAD.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+import string
 from collections import Counter
 from collections.abc import Hashable, Iterable
+
+from holodeck_action.metrics.text.porter import stems
+from holodeck_action.metrics.text.tokens import tokens_13a
 
 
 def _ngrams(tokens: list[str], order: int) -> Iterable[Hashable]:
@@ -26,3 +36,129 @@ def f_measure(common: int, ours: int, theirs: int) -> float:
         return 0.0
     precision, recall = common / ours, common / theirs
     return 2 * precision * recall / (precision + recall)
+
+
+_MAX_ORDER = 4
+
+
+def bleu(response: str, reference: str) -> float:
+    """Sentence BLEU of `response` against one `reference`, in 0..1.
+
+    sacreBLEU's `sentence_bleu(response, [reference]).score / 100`, bit for bit: tokeniser 13a, case-sensitive, n-grams
+    up to 4 with effective order, exponential smoothing (Chen and Cherry, WMT 2014, method 3), brevity penalty (Papineni
+    et al., ACL 2002). Its arithmetic gives 100.00000000000004 for a perfect match; that excess over 1 is cut off. No
+    token in common, or an empty response or reference, is 0.0.
+    """
+    ours, theirs = tokens_13a(response), tokens_13a(reference)
+    matched = overlap(ours, theirs)
+    if not matched:
+        return 0.0
+    logs: list[float] = []
+    smoothing = 1.0
+    for order in range(1, min(_MAX_ORDER, len(ours)) + 1):
+        # Without a common n-gram there is no longer one either.
+        if order > 1 and matched:
+            matched = overlap(ours, theirs, order)
+        total = len(ours) - order + 1
+        if matched:
+            precision = 100.0 * matched / total
+        else:
+            smoothing *= 2
+            precision = 100.0 / (smoothing * total)
+        logs.append(math.log(precision))
+    brevity = math.exp(1 - len(theirs) / len(ours)) if len(ours) < len(theirs) else 1.0
+    # The built-in sum, as in the library: its rounding differs between Python 3.11 and 3.12.
+    return min(brevity * math.exp(sum(logs) / len(logs)) / 100, 1.0)
+
+
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = frozenset(("a", "an", "the"))
+_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
+
+
+def normalised_tokens(text: str) -> list[str]:
+    """The words of a text in lower case, without ASCII punctuation and without the articles a, an and the."""
+    text = text.lower().translate(_NO_PUNCTUATION)
+    words = text.split()
+    if "".join(words).isalnum():
+        return [word for word in words if word not in _ARTICLES]
+    # Beside other symbols (a dash, a bullet) an article is one inside a piece too.
+    return _ARTICLE.sub(" ", text).split()
+
+
+def token_f1(response: str, reference: str) -> float:
+    """The F1 of the words that `response` and `reference` share, in 0..1.
+
+    The answer F1 of SQuAD v1.1 (Rajpurkar et al., EMNLP 2016): multiset overlap of the normalised words. As in SQuAD
+    2.0, two texts of which nothing is left are equal (1.0), and one of which nothing is left shares nothing (0.0).
+    """
+    ours, theirs = normalised_tokens(response), normalised_tokens(reference)
+    if not ours or not theirs:
+        return float(ours == theirs)
+    return f_measure(overlap(ours, theirs), len(ours), len(theirs))
+
+
+_WORDS = re.compile("[a-z0-9]+").findall
+_BLOCK_BITS = 1 << 13
+
+
+def rouge_tokens(text: str, *, use_stemmer: bool) -> list[str]:
+    """Runs of ASCII letters and digits of the lower-cased text; with `use_stemmer`, those above 3 letters stemmed."""
+    words: list[str] = _WORDS(text.lower())
+    if use_stemmer:
+        words = [stems[word] if len(word) > 3 else word for word in words]
+    return words
+
+
+def lcs_length(left: list[str], right: list[str]) -> int:
+    """The length of the longest common subsequence of two token lists.
+
+    Bit-parallel (H. Hyyrö, "Bit-parallel LCS-length computation revisited", 2004): a row of the usual table is one
+    integer in which a zero stands for each step. In blocks of 8,192 columns, each passing its carries to the next, so
+    that memory stays linear for texts of any length.
+    """
+    if left == right:
+        return len(left)
+    if len(left) > len(right):
+        left, right = right, left
+    # Only tokens of both lists can be part of it.
+    shared = set(left).intersection(right)
+    columns = [token for token in left if token in shared]
+    rows = [token for token in right if token in shared]
+    length = 0
+    carries = bytearray(len(rows))
+    for start in range(0, len(columns), _BLOCK_BITS):
+        block = columns[start : start + _BLOCK_BITS]
+        masks: dict[str, int] = {}
+        for bit, token in enumerate(block):
+            masks[token] = masks.get(token, 0) | 1 << bit
+        width = len(block)
+        full = (1 << width) - 1
+        row = full
+        passed = bytearray()
+        for token, carry in zip(rows, carries, strict=True):
+            common = row & masks.get(token, 0)
+            total = row + common + carry
+            passed.append(total >> width)
+            row = (total | row - common) & full
+        length += width - row.bit_count()
+        carries = passed
+    return length
+
+
+def rouge(response: str, reference: str, *, use_stemmer: bool = False) -> dict[str, float]:
+    """The F-measures `rouge1`, `rouge2` and `rougeL` of `response` against `reference`, each in 0..1.
+
+    `RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer).score(reference, response)`, bit for bit (C.-Y. Lin,
+    "ROUGE: a package for automatic evaluation of summaries", 2004). Only ASCII letters and digits make words; a text
+    without any scores 0.0, against an equally empty one too.
+    """
+    ours = rouge_tokens(response, use_stemmer=use_stemmer)
+    theirs = rouge_tokens(reference, use_stemmer=use_stemmer)
+    unigrams = overlap(ours, theirs)
+    bigrams = overlap(ours, theirs, 2) if unigrams else 0
+    return {
+        "rouge1": f_measure(unigrams, len(ours), len(theirs)),
+        "rouge2": f_measure(bigrams, len(ours) - 1, len(theirs) - 1),
+        "rougeL": f_measure(lcs_length(ours, theirs) if unigrams else 0, len(ours), len(theirs)),
+    }

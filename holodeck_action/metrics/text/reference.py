@@ -13,7 +13,7 @@ from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu import sentence_bleu
 
 from holodeck_action.metrics.standard import ROUGE_VARIANTS
-from holodeck_action.metrics.text.synonyms import synonyms
+from holodeck_action.metrics.text.meteor import synonyms
 
 LIBRARIES = tuple(f"{name} {version(name)}" for name in ("sacrebleu", "rouge-score", "nltk"))
 """Names and versions of those that are installed."""

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from holodeck_action.metrics.text.memo import Memo
+from holodeck_action.metrics.text.porter import Memo
 
 _SYMBOL_13A = re.compile(r"([!-&(-+:-@\[-`{-~/])")
 _POINT_AFTER_NON_DIGIT = re.compile(r"([^0-9])([.,])")
