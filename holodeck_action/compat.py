@@ -87,7 +87,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "CoherenceEvaluator": f"{_EVALUATORS}.azure.metrics:CoherenceEvaluator",
         "FluencyEvaluator": f"{_EVALUATORS}.azure.metrics:FluencyEvaluator",
         "GroundednessEvaluator": f"{_EVALUATORS}.azure.metrics:GroundednessEvaluator",
-        "ModelConfig": f"{_EVALUATORS}.azure.config:ModelConfig",
+        "ModelConfig": f"{_EVALUATORS}.azure.base:ModelConfig",
         "RelevanceEvaluator": f"{_EVALUATORS}.azure.metrics:RelevanceEvaluator",
         "SimilarityEvaluator": f"{_EVALUATORS}.azure.metrics:SimilarityEvaluator",
     },

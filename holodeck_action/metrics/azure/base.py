@@ -8,16 +8,60 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
 from holodeck_action.llm.errors import ModelCallError
-from holodeck_action.llm.judge import JudgeModel
+from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import ModelPlan
-from holodeck_action.metrics.azure.config import ModelConfig
 from holodeck_action.metrics.azure.prompts import unknown_places
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
 from holodeck_action.metrics.errors import EvaluationError, ProviderNotSupportedError
 from holodeck_action.metrics.judging.libraries import LibraryError, evaluated
 from holodeck_action.metrics.judging.own_judge import TRANSIENT, own_judge
 from holodeck_action.metrics.result import check_threshold
+from holodeck_action.suite.providers import LLMProvider
+
+API_VERSION = "2024-02-15-preview"
+"""The version of the API that is asked where none is given."""
+
+
+class ModelConfig(BaseModel):
+    """An Azure OpenAI deployment.
+
+    Raises:
+        ValidationError: a field is missing, empty or unknown.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    azure_endpoint: str = Field(min_length=1)
+    """Address of the resource, such as `https://my-resource.openai.azure.com/`."""
+    api_key: str = Field(min_length=1, repr=False)
+    azure_deployment: str = Field(min_length=1)
+    """Name of the deployment."""
+    api_version: str = Field(default=API_VERSION, min_length=1)
+
+    def plan(self, environ: Mapping[str, str]) -> ModelPlan:
+        """Return how the deployment is reached and asked.
+
+        Args:
+            environ: the job's environment.
+
+        Raises:
+            ModelConfigError: an address that is none, or a key that cannot be one.
+        """
+        return judge_plan(
+            LLMProvider(
+                provider="azure_openai",
+                name=self.azure_deployment,
+                endpoint=self.azure_endpoint,
+                api_key=SecretStr(self.api_key),
+                api_version=self.api_version,
+            ),
+            environ,
+            where="model_config",
+        )
+
 
 SUPPORTED_PROVIDERS = ("azure_openai",)
 LOWEST, HIGHEST = 1, 5

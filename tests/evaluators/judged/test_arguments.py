@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.llm.judge import JudgeModel
-from holodeck_action.metrics.azure.config import ModelConfig
+from holodeck_action.metrics.azure.base import ModelConfig
 from holodeck_action.metrics.azure.metrics import FluencyEvaluator
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationError, RetryConfig
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig

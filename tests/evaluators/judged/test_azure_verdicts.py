@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.llm.judge import JudgeModel, judge_plan
-from holodeck_action.metrics.azure.base import AzureAIEvaluator, FivePointResult
-from holodeck_action.metrics.azure.config import ModelConfig
+from holodeck_action.metrics.azure.base import AzureAIEvaluator, FivePointResult, ModelConfig
 from holodeck_action.metrics.azure.metrics import EVALUATORS, GroundednessEvaluator
 from holodeck_action.metrics.azure.metrics import RelevanceEvaluator as Relevance
 from holodeck_action.metrics.base import RetryConfig
