@@ -358,16 +358,22 @@ def test_a_process_that_ignores_the_end_of_input_and_sigterm_is_killed(agent: Ma
 
 def test_no_descriptors_are_left_open(agent: MakeAgent) -> None:
     async def many() -> tuple[int, int]:
-        counts = []
+        counts: list[int] = []
         for program in (ECHO, "print('garbage')", "import os; os._exit(1)"):
             shared = agent(program)
             for _ in range(5):
                 await converse(shared, ONE)
-            counts.append(len(os.listdir("/proc/self/fd")))
-        return min(counts), max(counts)
+            # The event loop closes what belonged to an ended process a moment later.
+            for _ in range(100):
+                count = len(os.listdir("/proc/self/fd"))
+                if count <= min(counts, default=0):
+                    break
+                await asyncio.sleep(0.005)
+            counts.append(count)
+        return counts[0], max(counts)
 
-    least, most = run(many())
-    assert least == most
+    first, most = run(many())
+    assert first >= most
 
 
 # -- commands that cannot start

@@ -176,7 +176,7 @@ def test_every_case_ends_as_its_trouble_says(project: Project, models: FakeModel
     # None was tried once too often or too rarely, and the mixture is what it is meant to be.
     assert {n: tries for n, tries in script.tries.items() if tries != made[n].tries} == {}
     share = sum(plan.tries - plan.right for plan in made) / sum(plan.tries for plan in made)
-    assert share == pytest.approx(SHARE, abs=0.05)
+    assert share == pytest.approx(SHARE, abs=0.08)
     if provider == "anthropic":
         assert all(request.stream for request in models.requests)
     calls = record.run.model_calls

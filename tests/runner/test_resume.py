@@ -18,10 +18,13 @@ from tests.cli.project import Project
 CASES = 300
 
 # Each answer is logged: a journaled trial must not be asked again.
+# A run takes several of the journal's intervals.
 AGENT = """
 import os
+import time
 
 def answer(messages):
+    time.sleep(0.01)
     question = messages[-1]["content"]
     number = question.removeprefix("what is ").removesuffix("?")
     fd = os.open(os.environ["ASKED"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
