@@ -64,7 +64,8 @@ VOLATILE = (
     (r"(?<![0-9a-f])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])", "ID"),
     (r"(::stop-commands::|ghadelimiter_|^::)[0-9a-f]{32}", r"\1TOKEN"),
     (r'("external_id": "\d+/\d+/)[0-9a-f]{16}', r"\1TOKEN"),
-    (r'("results_digest": ?"|^ "digest": ")[0-9a-f]{64}', r"\1DIGEST"),
+    (r'("results_digest": ?"|^ "digest": "|^.*"duration_ms".*\}, "digest": ")[0-9a-f]{64}', r"\1DIGEST"),
+    (r'(\bp95_latency_ms |"p95_latency_ms",\n *"state": "\w+",\n *"actual": )[\d.]+', r"\1DURATION"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?", "TIME"),
     (r"(chatcmpl-|\bmsg_)\d+", r"\1NUMBER"),
     (r'("(?:\w*(?:duration|model)_ms|latency_s)": ?)[\d.]+', r"\1DURATION"),
@@ -73,6 +74,8 @@ VOLATILE = (
     (r"(127\.0\.0\.1|localhost):\d+", r"\1:PORT"),
 )
 """Patterns of what differs between two runs of one commit, and what is written in their place."""
+PROGRESS = re.compile(r"(?:^\[\d+/\d+\] .*\n){2,}", re.MULTILINE)
+"""Lines of standard error, one for each case that has ended."""
 Files = Mapping[str, str]
 
 
@@ -155,7 +158,12 @@ def plain(text: str) -> str:
     """Return a text without what differs between two runs of one commit."""
     for pattern, replacement in VOLATILE:
         text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
-    return text
+    return PROGRESS.sub(lambda lines: in_any_order(lines[0]), text)
+
+
+def in_any_order(progress: str) -> str:
+    """Return lines of progress without the order in which cases ended."""
+    return "".join(sorted(line.partition(" ")[2] for line in progress.splitlines(keepends=True)))
 
 
 def shown(ended: subprocess.CompletedProcess[str]) -> str:
@@ -229,9 +237,8 @@ def step(product: Product, folder: Path) -> Files:
         except AssertionError as error:
             seen["failed"] = repr(error)
         calls = [
-            f"{call.method} {call.path} {call.query}\n{json.dumps(call.body, indent=1, ensure_ascii=False)}".replace(
-                "\\n", "\n"
-            )
+            f"{call.method} {call.path} {sorted(call.query.items())}\n"
+            + json.dumps(call.body, indent=1, ensure_ascii=False).replace("\\n", "\n")
             for call in hub.requests
         ]
     return {**seen, "requests": "\n".join(calls)}
