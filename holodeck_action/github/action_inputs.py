@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -27,8 +26,7 @@ class InputError(ConfigurationError):
     """Inputs that cannot be used; `lines` name each input, its value and what is allowed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """What values a setting takes.
 
     Attributes:
@@ -42,8 +40,7 @@ class Kind:
     choices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(NamedTuple):
     """One setting: an input of the Action and, where it has a help text, an option of the command line.
 
     Attributes:

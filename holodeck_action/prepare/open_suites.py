@@ -164,6 +164,9 @@ def _open(item: Prepared, redactor: Redactor, shared: Budget | None) -> Opened:
     if judged and wire is not None:
         judges = _judges(item, wire)
         reuse = _reuse(item, redactor, judges)
+        if reuse is None:
+            # With kept verdicts there may be nothing to judge.
+            judges.begin()
     own: OwnAgent | None = None
     agent: Agent | None = None
     if isinstance(item.target, ModelTarget):

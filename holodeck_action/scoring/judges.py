@@ -11,7 +11,7 @@ from holodeck_action.llm.calls import Account
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import Keyless, ModelConfigError, ModelPlan
-from holodeck_action.metrics.judging.libraries import Library, ready
+from holodeck_action.metrics.judging.libraries import Library, begin, ready
 from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.errors import Problem, SourceMark
 from holodeck_action.suite.metric_base import Metric
@@ -37,13 +37,20 @@ class Judges:
         self._models: dict[tuple[Account, str, str | None, str], JudgeModel] = {}
         self._importing: asyncio.Task[None] | None = None
 
+    def begin(self) -> None:
+        """Start the process in which libraries grade; they are imported there while a run is opened."""
+        for library in self._libraries():
+            begin(library)
+
+    def _libraries(self) -> list[Library]:
+        cases = self._suite.cases
+        metrics = [*judged_metrics(cases).values(), *library_metrics(cases).values()]
+        return [library for library in dict.fromkeys(config.library for config in metrics) if library is not None]
+
     def prepare(self) -> None:
         """Begin to import what grades, in a process of its own, while the agent is asked."""
         if self._importing is None:
-            cases = self._suite.cases
-            metrics = [*judged_metrics(cases).values(), *library_metrics(cases).values()]
-            libraries = dict.fromkeys(config.library for config in metrics)
-            self._importing = asyncio.get_running_loop().create_task(_import(libraries))
+            self._importing = asyncio.get_running_loop().create_task(_import(self._libraries()))
 
     async def ready(self) -> None:
         """Wait until what grades is imported, before anybody's deadline runs; begin where nobody has.
@@ -86,10 +93,9 @@ class Judges:
         return judge
 
 
-async def _import(libraries: Iterable[Library | None]) -> None:
+async def _import(libraries: Iterable[Library]) -> None:
     for library in libraries:
-        if library is not None:
-            await ready(library)
+        await ready(library)
 
 
 Judged = Mapping[tuple[SourceMark, str], Metric]

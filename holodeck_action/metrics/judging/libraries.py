@@ -118,6 +118,7 @@ class _LibraryProcess:
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self.imported: set[Library] = set()
+        self.importing: dict[Library, socket.socket] = {}
         weakref.finalize(self, _end, self._process, self._owner)
 
     @property
@@ -204,6 +205,15 @@ def _started() -> _LibraryProcess:
         return _running
 
 
+def begin(library: Library) -> None:
+    """Start the process and have it import a library, without waiting for it; see `ready`."""
+    with suppress(EvaluationError, OSError):
+        process = _started()
+        if library not in process.imported and library not in process.importing:
+            process.importing[library] = connection = process.connect()
+            connection.sendall(pack({"op": "import", "library": library}))
+
+
 async def ready(library: Library) -> None:
     """Start the process and import a library there, which takes seconds the first time.
 
@@ -214,6 +224,8 @@ async def ready(library: Library) -> None:
         if library not in process.imported:
             await _asked(process, {"op": "import", "library": library}, None)
             process.imported.add(library)
+            if (connection := process.importing.pop(library, None)) is not None:
+                connection.close()
 
 
 async def evaluated(library: Library, request: Mapping[str, Any], judge: JudgeModel) -> Any:
