@@ -48,3 +48,9 @@ def project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Proj
     """An empty project folder; nothing may be written past the streams that the program was given."""
     yield Project(tmp_path)
     assert capsys.readouterr() == ("", "")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Give each two processors three workers: tests wait for processes, servers and deadlines, too."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return count + (count + 1) // 2

@@ -532,10 +532,10 @@ def test_messages_go_to_no_other_server(tmp_path: Path) -> None:
 @pytest.mark.parametrize("manners", [(), ("hangs",), ("floods",)])
 def test_nothing_is_left_of_a_server_that_will_not_end(tmp_path: Path, manners: tuple[str, ...]) -> None:
     async def work(tools: dict[str, Tool]) -> None:
+        assert all(running(pid) for pid in pids(tmp_path))
         if manners:
             asyncio.get_running_loop().create_task(call(tools, "act")).add_done_callback(lambda done: done.exception())
             await asyncio.sleep(0.05)
-        assert all(running(pid) for pid in pids(tmp_path))
 
     using(servers(tmp_path, mcp("rude", RUDE, "stubborn", *manners)), work)
     assert gone(tmp_path)
