@@ -276,11 +276,6 @@ def _plan_lines(prepared: Sequence[Prepared], flags: Flags, searching: Searching
     yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed)
 
 
-def asks_model(item: Prepared) -> bool:
-    """Tell whether a run of the suite asks its own model over the network."""
-    return isinstance(item.target, ModelTarget) and item.settings.calls.mode != "replay"
-
-
 @dataclass(frozen=True, slots=True)
 class _Least:
     """The least that a suite's model and judges take; dollars as far as their prices are known."""

@@ -313,14 +313,6 @@ class PromptTool(ToolModel):
         return self
 
 
-TOOL_TYPES: dict[str, type[ToolModel]] = {
-    "function": FunctionTool,
-    "vectorstore": VectorstoreTool,
-    "hierarchical_document": HierarchicalDocumentTool,
-    "mcp": MCPTool,
-    "prompt": PromptTool,
-}
-
 Tool = Annotated[
     FunctionTool | VectorstoreTool | HierarchicalDocumentTool | MCPTool | PromptTool, Field(discriminator="type")
 ]
