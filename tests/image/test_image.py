@@ -205,7 +205,7 @@ def test_every_extra_works(engine: Engine) -> None:
         import importlib, os, openpyxl
         os.environ.update(DEEPEVAL_TELEMETRY_OPT_OUT="1", DEEPEVAL_DISABLE_DOTENV="1")
         for name in ("pydantic_ai.mcp", "pydantic_ai.models.openai", "pydantic_ai.models.anthropic", "deepeval.metrics",
-                     "azure.ai.evaluation", "github", "nltk", "rouge_score.rouge_scorer", "sacrebleu"):
+                     "azure.ai.evaluation", "nltk", "rouge_score.rouge_scorer", "sacrebleu"):
             importlib.import_module(name)
         book = openpyxl.Workbook()
         book.active.append(["kettle", 42])
