@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from holodeck_action.commands.caller import Caller
-from holodeck_action.prepare.loading import gates_of, writable_folder
-from holodeck_action.prepare.settings import Flags, merge_gates
+from holodeck_action.prepare.loading import policy_of, writable_folder
+from holodeck_action.prepare.settings import Flags, baseline_problem, merge_baseline, merge_gates
 from holodeck_action.reports.console import show
 from holodeck_action.results.conclusion import conclude
-from holodeck_action.results.decision import minimized_in
+from holodeck_action.results.decision import Terms, minimized_in
 from holodeck_action.results.folder import Claims
 from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import VERDICT_FILE, read_results, write_verdict
+from holodeck_action.results.result_files import VERDICT_FILE, read_base, read_results, write_verdict
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.policy import GatedCases, Gates, unable_to_fail
+from holodeck_action.suite.policy import Baseline, GatedCases, Gates, Policy, fails_on_loss, unable_to_fail
 from holodeck_action.text.given_paths import GivenPath
 
 
@@ -61,17 +61,18 @@ def decide_again(asked: Redecision, caller: Caller) -> int:
         FolderError: a run writes into the folder.
     """
     results, folder = asked.results, asked.output_dir
-    given = None if asked.policy is None else gates_of(asked.policy, caller.surroundings(None))
+    given = None if asked.policy is None else policy_of(asked.policy, caller.surroundings(None))
     stored = read_results(results)
     record = stored.record
-    gates = merge_gates(given if given is not None else record.gates, asked.flags)
+    gates = merge_gates(given.gates if given is not None else record.gates, asked.flags)
+    terms = Terms(gates, _baseline(record, given, asked), read_base(results, record))
     _check_names(record, gates, results)
-    _check_gates(record, gates, results)
+    _check_gates(record, terms, gates, results)
     with Claims() as claims:
         if folder is not None:
             writable_folder(folder)
             claims.hold(folder)
-        concluded = conclude(record, gates, results_digest=stored.digest)
+        concluded = conclude(record, terms, results_digest=stored.digest)
         show(concluded.report, caller.stdout)
         if folder is not None:
             try:
@@ -81,10 +82,34 @@ def decide_again(asked: Redecision, caller: Caller) -> int:
     return concluded.verdict.exit_code
 
 
-def _check_gates(record: Record, gates: Gates, results: GivenPath) -> None:
+def _baseline(record: Record, given: Policy | None, asked: Redecision) -> Baseline | None:
+    """Return what a loss does; None where the record is compared with nothing.
+
+    Raises:
+        ConfigurationError: settings that would have no effect.
+    """
+    before = None if record.baseline is None else record.baseline.settings
+    settings = merge_baseline(given.baseline if given is not None else before or Baseline(), asked.flags)
+    if before is None:
+        settings = settings.model_copy(update={"source": None})
+    elif settings.source is None:
+        settings = settings.model_copy(update={"source": before.source})
+    problem = baseline_problem(settings, merge_gates(given.gates if given is not None else Gates(), asked.flags))
+    if problem is not None:
+        reason = problem[1] if before is not None else "needs results that are compared with a base; use `compare`"
+        raise ConfigurationError([f"{asked.results}: {problem[0]} {reason}"])
+    return None if before is None else settings
+
+
+def _check_gates(record: Record, terms: Terms, gates: Gates, results: GivenPath) -> None:
     """Refuse gates of which none can fail in the cases of the record."""
     cases = record.cases
-    found = GatedCases(len(cases), sum(case.asserting for case in cases), sum(case.repeat > 1 for case in cases))
+    found = GatedCases(
+        len(cases),
+        sum(case.asserting for case in cases),
+        sum(case.repeat > 1 for case in cases),
+        compared=terms.base is not None and terms.baseline is not None and fails_on_loss(terms.baseline),
+    )
     reason = unable_to_fail(gates, found) if cases else None
     if reason is not None:
         raise ConfigurationError([f"{results}: {reason}"])

@@ -14,6 +14,7 @@ import click
 from holodeck_action import __version__
 from holodeck_action.github.action_inputs import (
     AT_LEAST_ONE,
+    BASE,
     BOTH,
     COUNT,
     DOLLARS,
@@ -23,6 +24,7 @@ from holodeck_action.github.action_inputs import (
     FOLDERS,
     GLOBS,
     INPUTS,
+    MARGIN,
     PUBLISH_INPUTS,
     RATE,
     RESULTS,
@@ -57,6 +59,19 @@ class Finite(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
+
+
+class Base(click.ParamType):
+    """What results are compared with."""
+
+    name = "source"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the source; see `click.ParamType.convert`."""
+        try:
+            return str(BASE.read(value))
+        except ValueError:
+            self.fail(f"{value!r} is not allowed (allowed: {BASE.allowed}).", param, ctx)
 
 
 class Given(click.ParamType):
@@ -122,6 +137,8 @@ TYPES: Mapping[Kind, click.ParamType] = {
     COUNT: click.IntRange(min=0),
     AT_LEAST_ONE: click.IntRange(min=1),
     RATE: Finite(0.0, 1.0),
+    MARGIN: Finite(0.0, 1.0, min_open=True),
+    BASE: Base(),
     SECONDS: Finite(min=0.0, min_open=True),
     DOLLARS: Finite(min=0.0),
     FOLDER: PATH,
@@ -137,6 +154,8 @@ _SETTINGS = {item.name: item for item in INPUTS}
 RUN = ("output-dir", *(item.name for item in RUN_INPUTS if item.help and item.name != "output-dir"))
 PUBLISH = (*(item.name for item in PUBLISH_INPUTS if item.help), *BOTH)
 GATES = ("min-pass-rate", "min-pass-rate-lower-bound", "min-completeness", "max-errors", "max-flaky")
+CHANGES = ("max-regressions", "baseline-margin", "on-regressed", "on-inconclusive", "on-case-regression")
+"""Gates on what changed since the base."""
 REACH = ("allow-path", "allow-plain-http")
 """By which suites may do more than what lies in their checkout."""
 CALLS = ("env-file", *REACH, "record", "replay", "cache", "dry-run")

@@ -18,11 +18,11 @@ from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.disk import DISK, Disk
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import Claims, suite_folders
-from holodeck_action.results.record import Record
 from holodeck_action.results.report_views import Report
 from holodeck_action.results.result_files import (
     RESULTS_FILE,
     VERDICT_FILE,
+    BaseResults,
     write_combined,
     write_results,
     write_verdict,
@@ -94,7 +94,14 @@ def set_aside_earlier(claims: Claims, root: GivenPath | None, suites: Sequence[P
         claims.clear(folder)
 
 
-def report_suite(concluded: Conclusion, folder: GivenPath | None, output: Output, *, journaled: bool) -> SuiteDone:
+def report_suite(
+    concluded: Conclusion,
+    folder: GivenPath | None,
+    output: Output,
+    *,
+    journaled: bool,
+    base: BaseResults | None,
+) -> SuiteDone:
     """Show what came of a suite, and write it.
 
     Args:
@@ -102,11 +109,12 @@ def report_suite(concluded: Conclusion, folder: GivenPath | None, output: Output
         folder: where its files go; None for nowhere.
         output: where a run writes.
         journaled: whether there is a journal to continue.
+        base: the results it is compared with; None for none.
     """
     record, verdict, report = concluded.record, concluded.verdict, concluded.report
     code = verdict.exit_code
     show(report, output.stdout)
-    written = folder is None or _write_results(folder, record, verdict, output, journaled=journaled)
+    written = folder is None or _write_results(folder, concluded, output, journaled=journaled, base=base)
     if folder is not None and written:
         write_reports(folder, report, output.template, output.note, output.disk)
     if not written:
@@ -143,9 +151,12 @@ def report_together(verdicts: Sequence[SuiteVerdict], not_run: Sequence[str], ou
     return code
 
 
-def _write_results(folder: GivenPath, record: Record, verdict: Verdict, output: Output, *, journaled: bool) -> bool:
+def _write_results(
+    folder: GivenPath, concluded: Conclusion, output: Output, *, journaled: bool, base: BaseResults | None
+) -> bool:
+    verdict = concluded.verdict
     try:
-        write_results(folder.path, record, verdict, output.disk)
+        write_results(folder.path, concluded.record, verdict, output.disk, base)
     except OSError as error:
         kept = " and the journal is kept for --resume" if journaled else ""
         output.stderr.write(

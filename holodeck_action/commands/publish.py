@@ -22,9 +22,10 @@ from holodeck_action.github.publisher import Findings, open_publisher
 from holodeck_action.github.surfaces import surfaces_from
 from holodeck_action.prepare.request import request_from, template_of
 from holodeck_action.results.conclusion import conclude
+from holodeck_action.results.decision import Terms
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import PREVIOUS_FOLDER
-from holodeck_action.results.result_files import RESULTS_FILE, RecordError, read_record
+from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, RecordError, read_base, read_record
 from holodeck_action.results.verdict import SuiteVerdict
 from holodeck_action.runner.journal import JOURNAL_FILE
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -155,8 +156,9 @@ def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Done:
 def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
     given = GivenPath(Path(os.path.relpath(file, start)), start)
     try:
-        record = redactor.value(read_record(given))
-        concluded = conclude(record, folder=record.provenance.folder or "")
+        stored = read_record(given)
+        record, base = redactor.value(stored), redactor.value(read_base(given, stored))
+        concluded = conclude(record, Terms(base=base), folder=record.provenance.folder or "")
     except RecordError:
         raise
     except Exception as error:  # a record that fits the schema may still contradict itself
@@ -189,8 +191,8 @@ def _results(start: Path, given: str) -> Iterator[Path]:
         return
     found = entries = 0
     for folder, folders, names in os.walk(path, onerror=_unreadable):
-        # What an earlier run left is nobody's result any more.
-        folders[:] = sorted(name for name in folders if name != PREVIOUS_FOLDER)
+        # What an earlier run left is nobody's result any more, and a base is not what was run.
+        folders[:] = sorted(name for name in folders if name not in (PREVIOUS_FOLDER, BASE_FOLDER))
         entries += len(folders) + len(names)
         if entries > _MOST_ENTRIES:
             raise ConfigurationError(

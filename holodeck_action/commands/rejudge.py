@@ -51,7 +51,7 @@ def rejudge_record(results: GivenPath, suite: str, given: Mapping[str, Any], cal
             if not request.dry_run and not is_inside(results, request.output_dir):
                 claims.clear(request.output_dir)
             raise
-        done = evaluate(prepared, request, Output.of(caller, request, template), claims)
+        done = evaluate(prepared, request, Output.of(caller, request, template), claims, caller.environ)
     return request.process_exit_code(done.exit_code)
 
 
@@ -92,7 +92,7 @@ def prepare_stored(
         raise ConfigurationError(
             [f"{place}: nothing can fail in the cases of {results}: every metric is informational or disabled"]
         )
-    problems = gate_problems(settings.gates, flags, suite, stored.cases, shown)
+    problems = gate_problems(settings.gates, settings.baseline, flags, suite, stored.cases, shown)
     problems += judge_problems(suite, stored.cases, settings, loaded.environ, shown)
     if problems:
         raise ConfigurationError(problems)
@@ -105,6 +105,7 @@ def prepare_stored(
         cases=stored.cases,
         target=RecordedTarget(path=str(results)),
         target_files=Checkout.anywhere(around.cwd),
+        base_files=suite.checkout,
         stored=stored,
         cards=loaded.cards,
     )

@@ -9,10 +9,11 @@ from holodeck_action.prepare.request import template_of
 from holodeck_action.reports.console import show
 from holodeck_action.reports.formats import readable, render
 from holodeck_action.results.conclusion import conclude
+from holodeck_action.results.decision import Terms
 from holodeck_action.results.disk import write_atomically
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.report_views import canonical_report
-from holodeck_action.results.result_files import read_record
+from holodeck_action.results.result_files import read_base, read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
@@ -55,7 +56,8 @@ def show_record(showing: Showing, caller: Caller) -> int:
     if showing.template is not None and showing.format != "markdown":
         raise ConfigurationError([f"--template makes Markdown: it does not go with --format {showing.format}"])
     template = template_of(showing.template)
-    report = conclude(read_record(showing.results)).report
+    record = read_record(showing.results)
+    report = conclude(record, Terms(base=read_base(showing.results, record))).report
     if showing.canonical:
         report = canonical_report(report)
     if showing.format == "console" and showing.file is None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from holodeck_action.commands.output import Done, Output, SuiteDone, report_suite, report_together
 from holodeck_action.github.annotations import placed
+from holodeck_action.prepare.baselines import compared, find_bases
 from holodeck_action.prepare.loading import writable_folder
 from holodeck_action.prepare.open_suites import Opened, budget_of, close_all, open_all
 from holodeck_action.prepare.preflight import Prepared
@@ -19,6 +20,7 @@ from holodeck_action.prepare.request import Request
 from holodeck_action.prepare.settings import Flags, filters_of
 from holodeck_action.reports.progress import progress
 from holodeck_action.results.conclusion import conclude
+from holodeck_action.results.decision import Terms
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.folder import Claims, suite_folders
 from holodeck_action.results.record import Record
@@ -46,16 +48,25 @@ class _Evaluated:
     interrupted: bool
 
 
-def evaluate(prepared: Sequence[Prepared], request: Request, output: Output, claims: Claims) -> Done:
+def evaluate(
+    prepared: Sequence[Prepared], request: Request, output: Output, claims: Claims, environ: Mapping[str, str]
+) -> Done:
     """Run suites one after the other and report each, or only say what that would ask.
 
     With several suites each has its own folder below the output folder, beside one combined verdict. `--run-timeout`
     and the budget of flags hold for all of them together. Journals stay until all suites are done, so that `--resume`
     repeats nothing.
 
+    Args:
+        prepared: the suites.
+        request: what is asked for.
+        output: where a run writes.
+        claims: of the output folders.
+        environ: the job's environment, which says what results are compared with.
+
     Raises:
-        ConfigurationError: a target cannot be used, the output folder cannot be written, or a journal cannot be
-            resumed; nothing has run then.
+        ConfigurationError: a target or a base cannot be used, the output folder cannot be written, or a journal cannot
+            be resumed; nothing has run then.
         FolderError: another run writes into the folder.
     """
     flags, resume = request.flags, request.resume
@@ -65,6 +76,7 @@ def evaluate(prepared: Sequence[Prepared], request: Request, output: Output, cla
         output.stdout.flush()
         return Done(ExitCode.PASSED, plan=plan)
     folders = suite_folders([(item.shown, item.suite.file) for item in prepared], output.folder)
+    bases = find_bases(prepared, environ)
     for folder in (output.folder, *folders):
         if folder is not None:
             writable_folder(folder)
@@ -81,7 +93,7 @@ def evaluate(prepared: Sequence[Prepared], request: Request, output: Output, cla
     flush = FlushTime()
     finished: list[SuiteDone] = []
     complete = True
-    for ready, journal in zip(suites, journals, strict=True):
+    for ready, journal, base in zip(suites, journals, bases, strict=True):
         item = ready.item
         try:
             with traced_run(item.suite, item.environ, ready.redactor, output.stderr, flush, output.note):
@@ -93,8 +105,10 @@ def evaluate(prepared: Sequence[Prepared], request: Request, output: Output, cla
                 journal.close()
         if journal is not None and journal.error is not None:
             output.stderr.write(f"note: {journal.error}\n")
-        concluded = conclude(done.record, folder=item.shown)
-        reported = report_suite(concluded, ready.folder, output, journaled=journal is not None)
+        record, results = compared(done.record, item, base)
+        terms = Terms(base=None if results is None else results.results.record)
+        concluded = conclude(record, terms, folder=item.shown)
+        reported = report_suite(concluded, ready.folder, output, journaled=journal is not None, base=results)
         finished.append(reported)
         complete = complete and reported.written and done.record.stopped is None
         if done.interrupted or (shared is not None and shared.refusal is not None):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from holodeck_action.suite.base_sources import SOURCES
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
@@ -183,6 +184,15 @@ def _seconds(text: str) -> float:
     return value if value > 0.0 else _refuse()
 
 
+def _margin(text: str) -> float:
+    value = _rate(text)
+    return value if value > 0.0 else _refuse()
+
+
+def _base(text: str) -> str:
+    return text if re.fullmatch(SOURCES, text) else _refuse()
+
+
 def _refuse() -> Any:
     raise ValueError
 
@@ -204,6 +214,9 @@ RESULTS = Kind(Path, "a results.json")
 TEXT = Kind(str, "a text")
 TARGET = Kind(str, "recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model")
 GLOBS = Kind(_lines, "globs, one per line")
+BASE = Kind(_base, "file:PATH, artifact, artifact:NAME, branch:NAME, merge-base")
+MARGIN = Kind(_margin, "a number above 0 and up to 1")
+REACTION = _one_of("fail", "warn", "ignore")
 TAGS = Kind(_lines, "tags, one per line")
 SUITES = Kind(_lines, "files, folders or globs, one per line")
 PUBLISHED = Kind(_lines, "results.json files or folders of them, one per line")
@@ -250,6 +263,49 @@ RUN_INPUTS: tuple[Input, ...] = (
     ),
     Input("max-errors", "max_errors", COUNT, "Cases that may end in error."),
     Input("max-flaky", "max_flaky", COUNT, "Cases that may have both passing and failing trials."),
+    Input(
+        "max-regressions",
+        "max_regressions",
+        COUNT,
+        "Cases that may fail though they passed on the base [default: 0, where there is a base].",
+    ),
+    Input(
+        "baseline",
+        "baseline",
+        BASE,
+        "What results are compared with: file:PATH, artifact, branch:NAME, or merge-base.",
+        metavar="SOURCE",
+    ),
+    Input(
+        "on-missing-baseline",
+        "on_missing_baseline",
+        _one_of("warn", "fail"),
+        "What happens when there is nothing to compare with [default: warn].",
+    ),
+    Input(
+        "baseline-margin",
+        "baseline_margin",
+        MARGIN,
+        "The largest loss of pass rate or mean score that counts as none [default: 0.1].",
+    ),
+    Input(
+        "on-regressed",
+        "on_regressed",
+        REACTION,
+        "What happens when the pass rate or a metric is worse beyond chance [default: fail].",
+    ),
+    Input(
+        "on-inconclusive",
+        "on_inconclusive",
+        REACTION,
+        "What happens when a loss above the margin can neither be shown nor ruled out [default: warn].",
+    ),
+    Input(
+        "on-case-regression",
+        "on_case_regression",
+        REACTION,
+        "What happens when a case that passed on the base fails [default: fail].",
+    ),
     Input("case", "case_globs", GLOBS, "Run only cases whose id or name matches.", metavar="GLOB"),
     Input("tag", "tags", TAGS, "Run only cases with this tag."),
     Input("limit", "limit", AT_LEAST_ONE, "Run only the first N of the selected cases."),

@@ -116,6 +116,7 @@ def prepare_labelled(
         settings=settings,
         cases=asked.cases,
         target=RecordedTarget(path=labels.file),
+        base_files=loaded.suite.checkout,
         target_files=Checkout.anywhere(around.cwd),
         stored=StoredRun(record, labels.digest, asked.cases, trials, ()),
     )

@@ -20,7 +20,7 @@ from holodeck_action.suite.checkout import Checkout, ReachError
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, located, through
 from holodeck_action.suite.errors import Problem, SuiteError
 from holodeck_action.suite.loader import graders, load_policy, load_suite
-from holodeck_action.suite.policy import Gates
+from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.values import Suite
 from holodeck_action.suite.variables import environment_for
 from holodeck_action.text.given_paths import GivenPath
@@ -190,14 +190,14 @@ def _load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool)
     return tuple(suites)
 
 
-def gates_of(policy: GivenPath, around: Surroundings) -> Gates:
-    """Return the gates of a policy file.
+def policy_of(policy: GivenPath, around: Surroundings) -> Policy:
+    """Return a policy file on its own.
 
     Raises:
         ConfigurationError: the problems of the file.
     """
     try:
-        return load_policy(policy.path, str(policy), environ=around.environ, metrics=installed_metrics()).gates
+        return load_policy(policy.path, str(policy), environ=around.environ, metrics=installed_metrics())
     except SuiteError as error:
         folder = policy.path.resolve().parent
         shown = shown_folder(folder, around.cwd)

@@ -19,6 +19,7 @@ from holodeck_action.prepare.settings import (
     Flags,
     Settings,
     SettingsError,
+    baseline_problem,
     check_reachable,
     choose_cases,
     gates_problem,
@@ -37,7 +38,7 @@ from holodeck_action.suite.configuration_errors import (
     target_problem,
     through,
 )
-from holodeck_action.suite.policy import Gates
+from holodeck_action.suite.policy import Baseline, Gates
 from holodeck_action.suite.targets import OWN_MODEL, AnyTarget, ModelTarget, PythonTarget, WrittenTarget, parse_target
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.targets.factory import build_agent, describe
@@ -51,10 +52,10 @@ if TYPE_CHECKING:
 class Prepared(Loaded):
     """A suite that is ready to run.
 
-    `shown` is its folder as the reader would type it, empty for the
-    current one. `target_files` is where a path in the target starts and what it may reach. `stored` holds answers of
-    an earlier run, which are graded in the place of new ones. `written` is the
-    target of the command line, None where it names none.
+    `shown` is its folder as the reader would type it, empty for the current one. `target_files` is where a path in the
+    target starts and what it may reach, `base_files` the same of a file to compare with. `stored` holds answers of an
+    earlier run, which are graded in the place of new ones. `written` is the target of the command line, None where it
+    names none.
     """
 
     shown: str
@@ -62,6 +63,7 @@ class Prepared(Loaded):
     cases: tuple[Case, ...]
     target: AnyTarget
     target_files: Checkout
+    base_files: Checkout
     stored: StoredRun | None = None
     written: str | None = None
 
@@ -96,7 +98,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
         except TargetError as error:
             lines.append(target_problem(suite, shown, str(error), written=flags.target))
             continue
-        lines += gate_problems(settings.gates, flags, suite, cases, shown)
+        lines += gate_problems(settings.gates, settings.baseline, flags, suite, cases, shown)
         lines += judge_problems(suite, cases, settings, loaded.environ, shown)
         prepared.append(
             Prepared(
@@ -108,6 +110,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
                 cases=cases,
                 target=target,
                 target_files=files,
+                base_files=suite.checkout if flags.baseline is None else Checkout.anywhere(around.cwd),
                 written=flags.target,
             )
         )
@@ -143,10 +146,12 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
                 _check_python_target(suite, target, loaded.environ)
         except TargetError as error:
             lines.append(through(target_problem(suite, shown, str(error), written=None), redactor.text))
-        lines += gate_problems(suite.policy.gates, Flags(), suite, suite.cases, shown)
+        lines += gate_problems(suite.policy.gates, suite.policy.baseline, Flags(), suite, suite.cases, shown)
         wrong, lacking = _check_judges(suite, loaded.environ, shown)
         lines += (through(each, redactor.text) for each in wrong)
         # A judge that is the suite's own model misses what that does.
+        without_base = baseline_problem(suite.policy.baseline, suite.policy.gates)
+        reasons += () if without_base is None else (" ".join(without_base),)
         reasons += tuple(each for each in lacking if not any(reason in each for reason in reasons))
         refused = (f"a run would be refused here: {reason}" for reason in reasons)
         notes.append(tuple(map(redactor.text, (*silence, *refused))))
@@ -155,9 +160,11 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
     return tuple(notes)
 
 
-def gate_problems(gates: Gates, flags: Flags, suite: Suite, cases: Sequence[Case], shown: str) -> list[str | Located]:
+def gate_problems(
+    gates: Gates, baseline: Baseline, flags: Flags, suite: Suite, cases: Sequence[Case], shown: str
+) -> list[str | Located]:
     """Say that no gate can fail in these cases; nothing when one can."""
-    problem = gates_problem(gates, flags, suite, cases)
+    problem = gates_problem(gates, baseline, flags, suite, cases)
     if problem is None:
         return []
     if problem.mark is None:

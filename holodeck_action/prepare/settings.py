@@ -17,13 +17,34 @@ from holodeck_action.results.statistics import MANY_ENOUGH, effective_sample_siz
 from holodeck_action.runner.conditions import filter_words
 from holodeck_action.suite.applicability import case_asserts, skip_reason
 from holodeck_action.suite.errors import Problem
-from holodeck_action.suite.policy import GatedCases, Gates, gates_scores, unable_to_fail
+from holodeck_action.suite.policy import (
+    Baseline,
+    GatedCases,
+    Gates,
+    Reaction,
+    fails_on_loss,
+    gates_scores,
+    unable_to_fail,
+)
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.text.given_paths import GivenPath
 
 T = TypeVar("T")
 
-_GATE_FLAGS = ("min_pass_rate", "min_pass_rate_lower_bound", "min_completeness", "max_errors", "max_flaky")
+_GATE_FLAGS = (
+    *("min_pass_rate", "min_pass_rate_lower_bound", "min_completeness", "max_errors", "max_flaky"),
+    "max_regressions",
+)
+_BASELINE_FLAGS = {
+    "baseline": "source",
+    "on_missing_baseline": "on_missing",
+    "baseline_margin": "margin",
+    "on_regressed": "on_regressed",
+    "on_inconclusive": "on_inconclusive",
+    "on_case_regression": "on_case_regression",
+}
+"""Fields of `Baseline` by the flags that set them."""
+_DEFAULT_BASELINE = Baseline()
 _BOOLEANS = {
     **dict.fromkeys(("true", "1", "yes", "on"), True),
     **dict.fromkeys(("false", "0", "no", "off"), False),
@@ -65,6 +86,13 @@ class Flags:
     min_completeness: float | None = None
     max_errors: int | None = None
     max_flaky: int | None = None
+    max_regressions: int | None = None
+    baseline: str | None = None
+    on_missing_baseline: Literal["warn", "fail"] | None = None
+    baseline_margin: float | None = None
+    on_regressed: Reaction | None = None
+    on_inconclusive: Reaction | None = None
+    on_case_regression: Reaction | None = None
     case_globs: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     failed_from: frozenset[str] | None = None
@@ -123,6 +151,7 @@ class Settings:
     max_response_bytes: int
     stop_when_decided: bool
     gates: Gates
+    baseline: Baseline
     calls: ModelCalls
     files: FileSettings
 
@@ -169,6 +198,7 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         max_response_bytes=_first(flags.max_response_bytes, limits.max_response_bytes),
         stop_when_decided=suite.policy.trials.stop_when_decided,
         gates=merge_gates(suite.policy.gates, flags),
+        baseline=merge_baseline(suite.policy.baseline, flags),
         calls=merge_calls(suite, flags),
         files=merge_files(suite, environ),
     )
@@ -222,11 +252,37 @@ def merge_gates(gates: Gates, flags: Flags) -> Gates:
     return gates.model_copy(update=given)
 
 
-def gates_problem(gates: Gates, flags: Flags, suite: Suite, cases: Sequence[Case]) -> Problem | None:
+def merge_baseline(baseline: Baseline, flags: Flags) -> Baseline:
+    """Return how the run is compared with a base, with what the command line sets."""
+    given = {field: value for flag, field in _BASELINE_FLAGS.items() if (value := getattr(flags, flag)) is not None}
+    return baseline.model_copy(update=given)
+
+
+def baseline_problem(baseline: Baseline, gates: Gates) -> tuple[str, str] | None:
+    """Return the first setting that has no effect as given, such as `baseline.margin`, and why; None for none."""
+    if baseline.source is None:
+        way_out = "has no effect without a base; give baseline.source, or the input or flag baseline"
+        if gates.max_regressions is not None:
+            return "gates.max_regressions", way_out
+        named = [key for key in Baseline.model_fields if getattr(baseline, key) != getattr(_DEFAULT_BASELINE, key)]
+        return (f"baseline.{named[0]}", way_out) if named else None
+    if gates.max_regressions is not None and baseline.on_case_regression != "fail":
+        return "gates.max_regressions", f"never fails with baseline.on_case_regression: {baseline.on_case_regression}"
+    return None
+
+
+def gates_problem(
+    gates: Gates, baseline: Baseline, flags: Flags, suite: Suite, cases: Sequence[Case]
+) -> Problem | None:
     """Return why no gate can fail in these cases, at the flag or the line that makes it so; None when one can."""
     if not cases:
         return None
-    found = GatedCases(len(cases), sum(map(case_asserts, cases)), sum(case.repeat > 1 for case in cases))
+    found = GatedCases(
+        len(cases),
+        sum(map(case_asserts, cases)),
+        sum(case.repeat > 1 for case in cases),
+        compared=baseline.source is not None and fails_on_loss(baseline),
+    )
     reason = unable_to_fail(gates, found)
     if reason is None:
         return None
@@ -287,6 +343,9 @@ def check_reachable(settings: Settings, suite: Suite, cases: Sequence[Case]) -> 
         SettingsError: one cannot be reached.
     """
     _check_enough_cases(settings, suite, cases)
+    problem = baseline_problem(settings.baseline, settings.gates)
+    if problem is not None:
+        raise SettingsError(" ".join(problem), problem[0])
     bound = settings.gates.min_pass_rate_lower_bound
     quarantined = {entry.case for entry in suite.policy.quarantine}
     weights = [case.weight for case in cases if case.id not in quarantined and case_asserts(case)]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from holodeck_action.results.decision import decide
+from holodeck_action.results.decision import OWN_TERMS, Terms, decide
 from holodeck_action.results.record import Record
 from holodeck_action.results.report_building import build_report
 from holodeck_action.results.report_views import Report
 from holodeck_action.results.verdict import Verdict
-from holodeck_action.suite.policy import Gates
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +21,15 @@ class Conclusion:
 
 
 def conclude(
-    record: Record, gates: Gates | None = None, *, folder: str = "", results_digest: str | None = None
+    record: Record, terms: Terms = OWN_TERMS, *, folder: str = "", results_digest: str | None = None
 ) -> Conclusion:
     """Decide and report.
 
     Args:
         record: what a run wrote.
-        gates: gates to apply; None for the ones in force when the record was made.
+        terms: what it is judged by.
         folder: the suite's, as the reader would type it.
         results_digest: of the file that holds the record; None for none.
     """
-    verdict = replace(decide(record, gates), results_digest=results_digest)
+    verdict = replace(decide(record, terms), results_digest=results_digest)
     return Conclusion(record, verdict, build_report(record, verdict, folder))

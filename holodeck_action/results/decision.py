@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date
 
 from holodeck_action.results.agreement import panel_summaries
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.case_verdicts import judge_case
+from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.consumption import cost_of, latencies_of, tokens_of
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.gates import GateInputs, figures, judge_gates
 from holodeck_action.results.record import CaseRecord, Record
+from holodeck_action.results.regressions import BaselineVerdict, judge_comparison
 from holodeck_action.results.summaries import case_scores, summarise
 from holodeck_action.results.verdict import (
     CaseVerdict,
@@ -20,7 +23,7 @@ from holodeck_action.results.verdict import (
     Verdict,
     VerdictOutcome,
 )
-from holodeck_action.suite.policy import Gates, QuarantineEntry
+from holodeck_action.suite.policy import Baseline, Gates, QuarantineEntry
 
 _OUTCOMES: dict[ExitCode, VerdictOutcome] = {
     ExitCode.PASSED: "passed",
@@ -30,12 +33,30 @@ _OUTCOMES: dict[ExitCode, VerdictOutcome] = {
 }
 
 
-def decide(record: Record, gates: Gates | None = None) -> Verdict:
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a record is judged by, where that differs from what was in force when it was made.
+
+    Attributes:
+        gates: None for those of the record.
+        baseline: what a loss does; None for what the record says.
+        base: the results that the record is compared with; None for none.
+    """
+
+    gates: Gates | None = None
+    baseline: Baseline | None = None
+    base: Record | None = None
+
+
+OWN_TERMS = Terms()
+
+
+def decide(record: Record, terms: Terms = OWN_TERMS) -> Verdict:
     """Judge a record.
 
     Args:
         record: what a run wrote.
-        gates: gates to apply instead of the ones in force when the record was made.
+        terms: what it is judged by.
 
     Returns:
         The verdict. Its exit code: 1 for a definite violation, else 4 for a stopped run, else 3 for an incomplete
@@ -72,8 +93,10 @@ def decide(record: Record, gates: Gates | None = None) -> Verdict:
         summary=record.summary,
         asserting=not record.cases or any(case.asserting for case in record.cases),
     )
-    gate_verdicts = judge_gates(gates if gates is not None else record.gates, inputs) if record.cases else ()
+    gates = terms.gates if terms.gates is not None else record.gates
     verdicts = tuple(verdict for _, verdict in judged)
+    comparison, compared = _compared(record, terms, gates, verdicts)
+    gate_verdicts = (*judge_gates(gates, inputs), *compared.gates) if record.cases else ()
     exit_code, reason = _conclude(record, gate_verdicts, decided=inputs.decided)
     return Verdict(
         outcome=_OUTCOMES[exit_code],
@@ -87,7 +110,21 @@ def decide(record: Record, gates: Gates | None = None) -> Verdict:
         metrics=metrics,
         cases=verdicts,
         panels=panel_summaries(gating),
+        comparison=comparison,
+        warnings=compared.warnings,
     )
+
+
+def _compared(
+    record: Record, terms: Terms, gates: Gates, verdicts: tuple[CaseVerdict, ...]
+) -> tuple[Comparison | None, BaselineVerdict]:
+    """Compare with the base, where there is one, and judge what changed."""
+    recorded = record.baseline
+    if recorded is None:
+        return None, BaselineVerdict((), ())
+    settings = terms.baseline if terms.baseline is not None else recorded.settings
+    comparison = None
+    return comparison, judge_comparison(comparison, recorded.missing, settings, gates.max_regressions)
 
 
 def active_quarantine(record: Record) -> dict[str, str]:
@@ -163,6 +200,8 @@ def _conclude(record: Record, gates: tuple[GateVerdict, ...], *, decided: bool) 
         reasons[ExitCode.STOPPED] = f"the run stopped early: {record.stopped}"
     if record.cases and not decided:
         reasons[ExitCode.INCOMPLETE] = "no case was decided"
+    elif gates and all(gate.state == "skipped" for gate in gates):
+        reasons[ExitCode.INCOMPLETE] = f"every gate is skipped: {gates[0].reason}"
     elif open_gates:
         reasons[ExitCode.INCOMPLETE] = "; ".join(_sentence(gate) for gate in open_gates)
     elif not record.cases and (record.chosen is None or record.chosen.cases):

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from holodeck_action.results.disk import DISK, Disk
-from holodeck_action.results.result_files import RESULTS_FILE, VERDICT_FILE
+from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, VERDICT_FILE
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
@@ -95,7 +95,7 @@ def suite_folders(suites: Sequence[tuple[str, str]], root: GivenPath | None) -> 
     """
     if root is None or len(suites) == 1:
         return [root for _ in suites]
-    taken: set[str] = set()
+    taken: set[str] = {PREVIOUS_FOLDER, BASE_FOLDER}
     folders: list[GivenPath | None] = []
     for shown, file in suites:
         base = name = (shown.strip("./").replace("/", "-") or file.removesuffix(".yaml")) or "suite"

@@ -261,7 +261,7 @@ def at_most(name: str) -> bool:
     """Tell whether a gate of this name is an upper limit."""
     # The name of a metric may begin with anything.
     key = name.rpartition(".")[2] if name.startswith("metrics.") else name
-    return key.startswith("max_") or key == _LATENCY
+    return key.startswith(("max_", "baseline.")) or key == _LATENCY
 
 
 def figures(gate: GateVerdict, *, places: int | None = None) -> tuple[str, str]:

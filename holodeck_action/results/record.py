@@ -12,7 +12,7 @@ from typing import Any
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
 from holodeck_action.results.judge_card import CardSummary, Configuration
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.policy import Gates, QuarantineEntry
+from holodeck_action.suite.policy import Baseline, Gates, QuarantineEntry
 
 SCHEMA_VERSION = 2
 FIRST_VERSION = 1
@@ -217,7 +217,11 @@ class ModelCalls:
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """The volatile facts of a run; `model_calls` is None where no calls of ours were made."""
+    """The volatile facts of a run.
+
+    `model_calls` is None where no calls of ours were made. `base_digest` is the digest of the base's
+    results file; None where there is no base.
+    """
 
     run_id: str
     started_at: str
@@ -226,6 +230,7 @@ class RunInfo:
     python: str
     resumed_trials: int = 0
     model_calls: ModelCalls | None = None
+    base_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +246,40 @@ class CustomSummary:
     function: str
     score: float | None
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BaseRun:
+    """The run that a run is compared with; its results are in the folder `base` beside the run's own.
+
+    Attributes:
+        source: where it comes from, as in `baseline.source`.
+        commit: what was checked out for it; None where it is not known.
+        wanted: the commit that was looked for: the merge base of a pull request, or the commit before; None for a file.
+        distance: commits from `commit` to `wanted`; None where it is not known.
+        notices: what the reader should know of it, each one sentence.
+    """
+
+    source: str
+    commit: str | None = None
+    wanted: str | None = None
+    distance: int | None = None
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedBaseline:
+    """How a run is compared with its base.
+
+    Attributes:
+        settings: those in force.
+        base: the run it is compared with; None where there is none.
+        missing: why there is none and how to get one, in one sentence; empty where there is one.
+    """
+
+    settings: Baseline
+    base: BaseRun | None
+    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +307,7 @@ class Record:
     configurations: Mapping[str, Configuration] = field(default_factory=dict)
     cards: tuple[CardSummary, ...] = ()
     chosen: Chosen | None = None
+    baseline: RecordedBaseline | None = None
 
     @property
     def turns(self) -> Iterator[TurnRecord]:

@@ -69,7 +69,7 @@ def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
         passing=tuple(view for view in views if view.outcome == "passed"),
         informational=tuple(view for view in views if view.outcome == "informational"),
         skipped_metrics=_skipped(verdict),
-        notices=(*record.notices, *_fallback_notices(verdict)),
+        notices=(*record.notices, *_fallback_notices(verdict), *verdict.warnings),
         spend=_spend(record),
         provenance=ReportProvenance(
             tool_version=record.provenance.tool_version,
@@ -82,6 +82,8 @@ def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
         panels=verdict.panels,
         cards=record.cards,
         evaluations=summarise_evaluations(record, verdict.cases, [_means(view.scores) for view in views]),
+        comparison=verdict.comparison,
+        base_missing=(record.baseline.missing or None) if record.baseline is not None else None,
     )
 
 

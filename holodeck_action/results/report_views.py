@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from holodeck_action.results.canonical import adapter
+from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.judge_card import CardSummary
 from holodeck_action.results.record import ModelCalls
@@ -186,7 +187,8 @@ class Report:
 
     Every case is in exactly one of `attention` (failed, in error, not run or quarantined; worst first, then in suite
     order), `passing` and `informational`. `folder` is the suite's folder as the reader would type it, put before source
-    positions; empty for none. `run` is None in a canonical report.
+    positions; empty for none. `run` is None in a canonical report. `comparison` is what changed since the base;
+    `base_missing` is why there is none although one is asked for. Both are None where nothing is compared with.
     """
 
     version: int
@@ -213,6 +215,8 @@ class Report:
     panels: tuple[PanelSummary, ...]
     cards: tuple[CardSummary, ...]
     evaluations: EvaluationSummary
+    comparison: Comparison | None
+    base_missing: str | None
 
 
 def canonical_report(report: Report) -> Report:
@@ -221,7 +225,8 @@ def canonical_report(report: Report) -> Report:
     Times, durations and the folder are left out, and floats are rounded to 12 significant digits (see
     `holodeck_action.results.canonical`): the same canonical record gives the same report.
     """
-    bare = replace(report, folder="", run=None)
+    comparison = None if report.comparison is None else report.comparison.without_times()
+    bare = replace(report, folder="", run=None, comparison=comparison)
     values = adapter(Report)
     return values.validate_python(_canonical(values.dump_python(bare)))
 

@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 RESULTS_FILE = "results.json"
 VERDICT_FILE = "verdict.json"
+BASE_FOLDER = "base"
+"""Where the results of the base are, beside those of the run that is compared with it."""
 _DIGEST = re.compile(rb',\n "digest": "([0-9a-f]{64})"\n}\s*\Z')
 _END = b"\n}\n"
 _AGAIN = "use the file as the run wrote it"
@@ -51,14 +53,28 @@ class Results:
     digest: str | None
 
 
-def write_results(folder: Path, record: Record, verdict: Verdict, disk: Disk = DISK) -> None:
-    """Write a record and its verdict, which names the record's digest, into a folder.
+@dataclass(frozen=True, slots=True)
+class BaseResults:
+    """The results of a base: its file as it was written, and what that holds."""
+
+    content: bytes
+    results: Results
+
+
+def write_results(
+    folder: Path, record: Record, verdict: Verdict, disk: Disk = DISK, base: BaseResults | None = None
+) -> None:
+    """Write a record and its verdict, which names the record's digest, into a folder, and the base's results below it.
 
     The verdict is put in place last: where it stands, so do the results that it is about.
 
     Raises:
         OSError: one of them cannot be written; nothing was replaced unless the verdict alone is missing.
     """
+    if base is not None:
+        below = folder / BASE_FOLDER
+        below.mkdir(exist_ok=True)
+        write_atomically(below / RESULTS_FILE, [base.content], disk=disk)
     sealed = _Sealed(_lines(head_of(record), adapter(CaseRecord), record.cases))
     results, judged = folder / RESULTS_FILE, folder / VERDICT_FILE
     with staged(results, sealed, disk) as new_results:
@@ -101,6 +117,41 @@ def read_results(path: os.PathLike[str]) -> Results:
         content = Path(path).read_bytes()
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}; give the results.json of a run") from error
+    return parse_results(content, path)
+
+
+def read_base(path: os.PathLike[str], record: Record) -> Record | None:
+    """Read the results that a run was compared with.
+
+    Args:
+        path: the results file of the run.
+        record: what it holds.
+
+    Returns:
+        The record of the base; None where the run was compared with nothing.
+
+    Raises:
+        RecordError: the base's results are not beside the run's, or are others.
+    """
+    if record.baseline is None or record.baseline.base is None:
+        return None
+    name = Path(path).parent / BASE_FOLDER / RESULTS_FILE
+    base = read_results(name)
+    if record.run.base_digest is None or base.digest != record.run.base_digest:
+        raise RecordError(f"{name}: is not what {path} was compared with; keep the folder of the run whole")
+    return base.record
+
+
+def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:
+    """Validate the content of a results file.
+
+    Args:
+        content: the file's bytes.
+        path: what to call it.
+
+    Raises:
+        RecordError: it is not JSON, of another schema version, not a record, or not whole.
+    """
     try:
         document = _document(content)
         version = document["schema_version"]
@@ -131,7 +182,7 @@ def read_results(path: os.PathLike[str]) -> Results:
     return Results(record, str(document["digest"]))
 
 
-def _without_digest(path: os.PathLike[str], record: Record) -> Results:
+def _without_digest(path: os.PathLike[str] | str, record: Record) -> Results:
     """Accept a record of the first version, which cannot show that it is whole, with a notice."""
     if not record.cases:
         raise RecordError(f"{path}: is not whole: it holds no case, and no digest that would show that it held none")

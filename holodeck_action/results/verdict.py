@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.suite.errors import SourceMark
 
 Outcome = Literal["passed", "failed", "error", "skipped", "informational", "quarantined"]
 VerdictOutcome = Literal["passed", "failed", "incomplete", "stopped"]
-GateState = Literal["passed", "failed", "undetermined"]
+GateState = Literal["passed", "failed", "undetermined", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,11 @@ def explaining_trial(trials: Sequence[TrialVerdict]) -> TrialVerdict | None:
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """One gate: `undetermined` when what is missing could still turn it either way."""
+    """One gate.
+
+    `undetermined` when what is missing could still turn it either way; `skipped` when it does not apply for a
+    reason that the settings accept, such as that there is no base.
+    """
 
     name: str
     state: GateState
@@ -165,7 +170,8 @@ class Verdict:
     """The whole judgement.
 
     `record_digest` is the sha256 of the canonical record it was computed from, `results_digest` the digest of the file
-    that holds it; None where there is none.
+    that holds it; None where there is none. `comparison` is None where the run is compared with nothing;
+    `warnings` are what the comparison shows and the settings only warn of, each one sentence.
     """
 
     outcome: VerdictOutcome
@@ -180,6 +186,8 @@ class Verdict:
     cases: tuple[CaseVerdict, ...]
     panels: tuple[PanelSummary, ...] = ()
     results_digest: str | None = None
+    comparison: Comparison | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,18 +30,11 @@ Z = 1.959964
 """97.5 % quantile of the normal distribution, for 95 % intervals."""
 
 _EXTERNAL = "needs a vector database, which this version does not use: documents are searched in memory; remove it"
-_BASELINE = "needs a baseline, which this version cannot compare with yet; remove it"
 
 
 def unsupported_settings(policy: Policy, document: Document) -> list[Problem]:
     """Settings of the policy file that this version cannot honour: ignoring them would be a gate that never closes."""
-    gates = policy.gates
-    found: list[tuple[Where, object, str]] = [
-        (("gates", "max_regressions"), gates.max_regressions, _BASELINE),
-        *((("baseline", key), key, _BASELINE) for key in sorted(policy.baseline.model_fields_set)),
-        (("vectorstores", "external"), policy.vectorstores.external or None, _EXTERNAL),
-    ]
-    return [document.problem(path, message) for path, value, message in found if value is not None]
+    return [document.problem(("vectorstores", "external"), _EXTERNAL)] if policy.vectorstores.external else []
 
 
 def unknown_labels(policy: Policy, labels: Iterable[str], document: Document) -> list[Problem]:

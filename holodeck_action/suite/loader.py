@@ -146,7 +146,8 @@ def _gate_marks(sources: Sources, policy: Policy) -> Mapping[str, SourceMark]:
     gates = policy.gates
     places: list[tuple[str, ...]] = [(name,) for name in gates.model_fields_set]
     places += [("metrics", name, key) for name, bounds in gates.metrics.items() for key in bounds.model_fields_set]
-    return {".".join(("gates", *place)): document.place(("gates", *place)) for place in places}
+    named = [("gates", *place) for place in places] + [("baseline", key) for key in policy.baseline.model_fields_set]
+    return {".".join(place): document.place(place) for place in named}
 
 
 def _summary_mark(sources: Sources, policy: Policy) -> SourceMark | None:

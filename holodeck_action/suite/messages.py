@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holodeck_action.suite.base_sources import SOURCES
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.metric_types import MetricTypes
 from holodeck_action.suite.patterns import RESPONSE_PATH
@@ -43,7 +44,7 @@ _PATTERNS = {
     r"^[0-9A-Za-z_]+$": "may hold only letters, digits and underscores",
     r"^[\w.]+:\w+$": "must be module.path:callable, such as graders.refunds:check",
     RESPONSE_PATH: "must be keys joined by dots with list positions in brackets, such as result.items[0].total",
-    r"^(file:.+|artifact|history|branch:.+)$": "must be file:PATH, artifact, history or branch:NAME",
+    SOURCES: "must be file:PATH, artifact, artifact:NAME, branch:NAME or merge-base",
 }
 _MIGRATED_KEYS = {
     "organization": "the OpenAI client reads OPENAI_ORG_ID from the environment",

@@ -21,6 +21,7 @@ from holodeck_action.suite.base import (
     WrittenId,
     WrittenText,
 )
+from holodeck_action.suite.base_sources import SOURCES
 from holodeck_action.suite.cases import TrajectoryEntry
 from holodeck_action.suite.judging import SuiteJudges
 from holodeck_action.suite.metric_types import CaseMetric, SuiteMetric
@@ -144,7 +145,7 @@ class Gates(FormatModel):
     max_flaky: Count | None = None
     """Cases that may have both passing and failing trials. Example: `1`."""
     max_regressions: Count | None = None
-    """Refused in this version. Example: `0`."""
+    """Cases that may fail though they passed on the base; none when absent. Needs `baseline.source`. Example: `2`."""
     max_cost_usd: NotNegative | None = None
     """US dollars that all model calls of the run may have cost. Example: `1.5`."""
     max_total_tokens: Count | None = None
@@ -158,18 +159,22 @@ class Gates(FormatModel):
 
 
 class Baseline(FormatModel):
-    """`baseline`: what results are compared with. Refused in this version."""
+    """`baseline`: what results are compared with, and what a loss does."""
 
-    source: Annotated[str, Field(pattern=r"^(file:.+|artifact|history|branch:.+)$")] | None = None
-    """Where the baseline is. Refused in this version. Example: `file:results.json`."""
-    margin: UnitInterval = 0.10
-    """The smallest change that counts. Refused in this version."""
+    source: Annotated[str, Field(pattern=SOURCES)] | None = None
+    """Where the results to compare with come from: `file:PATH`, `artifact` (or `artifact:NAME`), `branch:NAME`, or
+    `merge-base`. Null compares with nothing. Example: `artifact`."""
+    on_missing: Literal["warn", "fail"] = "warn"
+    """What happens when there is nothing to compare with. `fail` leaves the verdict incomplete, with exit code 3.
+    Example: `fail`."""
+    margin: Annotated[UnitInterval, Field(gt=0.0)] = 0.10
+    """The largest loss of pass rate or mean score that counts as none. Example: `0.05`."""
     on_regressed: Reaction = "fail"
-    """Refused in this version."""
+    """What happens when the pass rate or a metric is worse beyond chance. Example: `warn`."""
     on_inconclusive: Reaction = "warn"
-    """Refused in this version."""
+    """What happens when a loss above the margin can neither be shown nor ruled out. Example: `fail`."""
     on_case_regression: Reaction = "fail"
-    """Refused in this version."""
+    """What happens when more cases than `gates.max_regressions` passed on the base and fail now. Example: `warn`."""
 
 
 def _date(value: Any) -> date:
@@ -260,7 +265,7 @@ class Policy(FormatModel):
     gates: Annotated[Gates, NoneAs({})] = Field(default_factory=Gates)
     """Requirements on the whole run."""
     baseline: Annotated[Baseline, NoneAs({})] = Field(default_factory=Baseline)
-    """What results are compared with. Refused in this version."""
+    """What results are compared with, and what a loss does."""
     quarantine: Annotated[tuple[QuarantineEntry, ...], NoneAs([])] = ()
     """Cases that run but count in no gate until a date."""
     budget: Annotated[Budget, NoneAs({})] = Field(default_factory=Budget)
@@ -281,11 +286,21 @@ _LEAST = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class GatedCases:
-    """What gates can fail on: how many cases there are, in how many something asserts, how many are repeated."""
+    """What gates can fail on.
+
+    How many cases there are, in how many something asserts, how many are repeated, and whether a loss against a base
+    fails.
+    """
 
     cases: int
     asserting: int
     repeated: int
+    compared: bool = False
+
+
+def fails_on_loss(baseline: Baseline) -> bool:
+    """Tell whether a loss against the base can fail a run."""
+    return "fail" in (baseline.on_regressed, baseline.on_inconclusive, baseline.on_case_regression)
 
 
 def unable_to_fail(gates: Gates, found: GatedCases) -> str | None:
@@ -293,7 +308,7 @@ def unable_to_fail(gates: Gates, found: GatedCases) -> str | None:
 
     Where nothing asserts, only gates on scores count: the others would be green whatever is answered.
     """
-    if gates_scores(gates) or (found.asserting and _gates_cases(gates, found)):
+    if gates_scores(gates) or found.compared or (found.asserting and _gates_cases(gates, found)):
         return None
     if not found.asserting:
         return "no gate can fail: nothing asserts; give gates.metrics a bound on scores, such as min_mean"

@@ -140,7 +140,7 @@ class Suite:
         card_marks: where the policy file names each of its judge cards.
         target_mark: where the policy file names its target; None where it names none.
         model_mark: where agent.yaml describes its model.
-        gate_marks: where the policy file sets each gate, by its name such as `gates.max_cost_usd`.
+        gate_marks: where the policy file sets each gate and key of `baseline`, by name such as `gates.max_cost_usd`.
     """
 
     name: str

@@ -27,6 +27,9 @@ KINDS = {
     "violation, never": "enum",
     "always, changes, failures, off": "enum",
     "off, failures": "enum",
+    "warn, fail": "enum",
+    "fail, warn, ignore": "enum",
+    "a number above 0 and up to 1": "float",
 }
 
 

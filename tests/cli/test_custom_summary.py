@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.decision import decide
+from holodeck_action.results.decision import Terms, decide
 from holodeck_action.results.record import CustomSummary
 from holodeck_action.results.result_files import read_record
 from holodeck_action.suite.policy import Gates
@@ -124,7 +124,7 @@ def test_decide_takes_the_number_from_the_record(project: Project) -> None:
     assert project.run("decide", "out/results.json", "--policy", "stricter.yaml", HOLODECK_TOKEN="x").code == 1
     record = read_record(project.out / "results.json")
     other = Gates.model_validate({"summary": {"method": "custom", "function": "other:one", "min": 0.1}})
-    (gate,) = (gate for gate in decide(record, other).gates if gate.name == "summary")
+    (gate,) = (gate for gate in decide(record, Terms(other)).gates if gate.name == "summary")
     assert (gate.state, gate.reason) == (
         "undetermined",
         "other:one is called in a run, and this one did not call it",

@@ -62,7 +62,10 @@ def test_the_verdict_of_a_run_is_repeated_exactly(judged: Project) -> None:
     [
         ("gates: {min_pass_rat: 1}", 'policy.yaml:1:9: gates.min_pass_rat: unknown key, did you mean "min_pass_rate"?'),
         ("gates: {metrics: {blue: {min_mean: 0.5}}}", "no metric is called 'blue' (there are: equality)"),
-        ("gates: {max_regressions: 1}", "needs a baseline"),
+        (
+            "gates: {max_regressions: 1}",
+            "max_regressions needs results that are compared with a base",
+        ),
         ("gates: [", "policy.yaml:2:1: is not valid YAML"),
     ],
 )

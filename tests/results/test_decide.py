@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.results.case_verdicts import deciding_prefix, judge_evaluation, judge_turn, trials_surely_needed
-from holodeck_action.results.decision import decide
+from holodeck_action.results.decision import Terms, decide
 from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.record import ToolAssertion
 from holodeck_action.results.verdict import GateVerdict, Outcome, Verdict
@@ -69,28 +69,28 @@ def test_a_violation_with_something_missing_is_one_whatever_the_missing_would_ha
 def test_tolerated_incompleteness_judges_what_is_there() -> None:
     cases = [case("P")] * 9 + [case("E")]
     assert decide(record(*cases)).exit_code == 3
-    assert decide(record(*cases), Gates(min_completeness=0.9)).exit_code == 0
-    assert decide(record(*cases), Gates(min_completeness=0.91)).exit_code == 3
-    assert decide(record(*cases), Gates(min_completeness=None)).exit_code == 0
+    assert decide(record(*cases), Terms(Gates(min_completeness=0.9))).exit_code == 0
+    assert decide(record(*cases), Terms(Gates(min_completeness=0.91))).exit_code == 3
+    assert decide(record(*cases), Terms(Gates(min_completeness=None))).exit_code == 0
 
 
 def test_nothing_decided_is_never_green() -> None:
     tolerant = Gates(min_completeness=0.0, min_pass_rate=0.0)
-    assert decide(record(case("E")), tolerant).exit_code == 3
-    assert decide(record(case("E")), Gates(min_completeness=None, min_pass_rate=None)).exit_code == 3
+    assert decide(record(case("E")), Terms(tolerant)).exit_code == 3
+    assert decide(record(case("E")), Terms(Gates(min_completeness=None, min_pass_rate=None))).exit_code == 3
 
 
 @pytest.mark.parametrize(("limit", "code"), [(0, 1), (1, 1), (2, 0)])
 def test_max_errors(limit: int, code: int) -> None:
     gates = Gates(max_errors=limit, min_completeness=0.1)
-    assert decide(record(case("P"), case("E"), case("E")), gates).exit_code == code
+    assert decide(record(case("P"), case("E"), case("E")), Terms(gates)).exit_code == code
 
 
 @pytest.mark.parametrize(("limit", "code"), [(0, 1), (1, 0)])
 def test_max_flaky_counts_cases_with_both_outcomes(limit: int, code: int) -> None:
     flaky = case("FP", repeat=2, min_pass=1)
     steady = case("P", repeat=2, min_pass=1)
-    verdict = decide(record(flaky, steady), Gates(max_flaky=limit))
+    verdict = decide(record(flaky, steady), Terms(Gates(max_flaky=limit)))
     assert verdict.exit_code == code
     assert [item.flaky for item in verdict.cases] == [True, False]
 
@@ -138,7 +138,7 @@ def test_case_weight_counts_in_rate_and_mean() -> None:
 def test_summary_gate(summary: dict[str, Any], score: float) -> None:
     answered = turn(evaluation(0.8, None, evaluator_name="a"), evaluation(0.2, None, evaluator_name="b"))
     gates = Gates(summary=GateSummary.model_validate(summary), min_pass_rate=None)
-    judged = gate(decide(record(case_of(answered)), gates), "summary")
+    judged = gate(decide(record(case_of(answered)), Terms(gates)), "summary")
     assert judged.actual == pytest.approx(score)
     assert judged.state == ("passed" if score >= 0.5 else "failed")
 
@@ -146,7 +146,7 @@ def test_summary_gate(summary: dict[str, Any], score: float) -> None:
 def test_minimized_metrics_enter_the_summary_as_one_minus_score() -> None:
     toxic = turn(evaluation(0.1, 0.3, polarity="minimize", evaluator_name="toxicity"))
     gates = Gates(summary=GateSummary(method="simple_average", min=0.85))
-    verdict = decide(record(case_of(toxic)), gates)
+    verdict = decide(record(case_of(toxic)), Terms(gates))
     assert verdict.exit_code == 0
     assert gate(verdict, "summary").actual == pytest.approx(0.9)
 
@@ -154,8 +154,8 @@ def test_minimized_metrics_enter_the_summary_as_one_minus_score() -> None:
 def test_wilson_lower_bound_gate() -> None:
     # Wilson lower bound of 20/20 is 20/(20 + 1.96²) = .8389 (docs/results.md).
     cases = [case("P")] * 20
-    assert decide(record(*cases), Gates(min_pass_rate_lower_bound=0.838)).exit_code == 0
-    assert decide(record(*cases), Gates(min_pass_rate_lower_bound=0.84)).exit_code == 1
+    assert decide(record(*cases), Terms(Gates(min_pass_rate_lower_bound=0.838))).exit_code == 0
+    assert decide(record(*cases), Terms(Gates(min_pass_rate_lower_bound=0.84))).exit_code == 1
 
 
 def test_quarantine_runs_and_reports_but_never_gates_until_it_expires() -> None:

@@ -306,7 +306,10 @@ ALLOWED = f'(allowed: "refund after 40 days", "{IDS[1]}", "{IDS[2]}", "{IDS[3]}"
             "gates: {summary: {method: minimum, weights: {equality: 1}, min: 0.5}}",
             "1:45: gates.summary.weights: belongs to method weighted_average, which needs it, and to no other",
         ),
-        ("baseline: {source: somewhere}", "1:20: baseline.source: must be file:PATH, artifact, history or branch:NAME"),
+        (
+            "baseline: {source: somewhere}",
+            "1:20: baseline.source: must be file:PATH, artifact, artifact:NAME, branch:NAME or merge-base",
+        ),
         (
             "gate: {}",
             '1:1: gate: unknown key, did you mean "gates"? (allowed: baseline, budget, cache, cases, gates, '
@@ -321,25 +324,15 @@ def test_what_the_policy_file_may_not_say(tmp_path: Path, policy: str, expected:
 
 CALLS = "needs model calls, which this version cannot make yet; remove it"
 EXTERNAL = "needs a vector database, which this version does not use: documents are searched in memory; remove it"
-BASELINE = "needs a baseline, which this version cannot compare with yet; remove it"
 
 
 @pytest.mark.proves(
-    "Policy: baseline vectorstores",
-    "Gates: max_regressions",
-    "Baseline: source margin on_regressed on_inconclusive on_case_regression",
+    "Policy: vectorstores",
     "VectorstoreSettings: external",
 )
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        ("gates: {max_regressions: 0}", f"1:26: gates.max_regressions: {BASELINE}"),
-        ("baseline: {source: history}", f"1:20: baseline.source: {BASELINE}"),
-        ("baseline: {source: null}", f"1:20: baseline.source: {BASELINE}"),
-        ("baseline: {margin: 0.1}", f"1:20: baseline.margin: {BASELINE}"),
-        ("baseline: {on_regressed: warn}", f"1:26: baseline.on_regressed: {BASELINE}"),
-        ("baseline: {on_inconclusive: warn}", f"1:29: baseline.on_inconclusive: {BASELINE}"),
-        ("baseline: {on_case_regression: fail}", f"1:32: baseline.on_case_regression: {BASELINE}"),
         ("vectorstores: {external: true}", f"1:26: vectorstores.external: {EXTERNAL}"),
     ],
 )
@@ -358,7 +351,8 @@ trials: {repeat: 1, min_pass: 1, stop_when_decided: true}
 gates: {min_pass_rate: 1.0, min_pass_rate_lower_bound: null, min_completeness: 1.0, max_errors: null, max_flaky: null,
         max_regressions: null, max_cost_usd: null, max_total_tokens: null, p95_latency_ms: null, metrics: {},
         summary: null}
-baseline: {}
+baseline: {source: null, on_missing: warn, margin: 0.10, on_regressed: fail, on_inconclusive: warn,
+           on_case_regression: fail}
 quarantine: []
 budget: {max_cost_usd: null, max_tokens: null, max_minutes: null}
 limits: {concurrency: 10, turn_timeout_s: 60, case_timeout_s: 600, rate_limit_wait_s: 300, run_timeout_s: null,
@@ -397,7 +391,6 @@ def test_several_policy_problems_at_once(tmp_path: Path) -> None:
         "vectorstores: {external: true}\n"
     )
     assert policy_complaints(tmp_path, policy) == [
-        f"1:26: gates.max_regressions: {BASELINE}",
         '1:39: gates.metrics.nope: "nope" is no metric of this suite (allowed: "equality")',
         f'2:9: cases: "nope" is no case of this suite {ALLOWED}',
         f"3:26: vectorstores.external: {EXTERNAL}",

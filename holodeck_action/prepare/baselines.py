@@ -1,0 +1,100 @@
+"""The results that each suite is compared with, found before anything runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from holodeck_action.prepare.preflight import Prepared
+from holodeck_action.results.record import BaseRun, Record, RecordedBaseline
+from holodeck_action.results.result_files import RESULTS_FILE, BaseResults, RecordError, parse_results
+from holodeck_action.suite.base_sources import parse_source
+from holodeck_action.suite.configuration_errors import ConfigurationError, Located, suite_problem
+
+_MOST_BYTES = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBase:
+    """The results of a base, and what they are."""
+
+    results: BaseResults
+    run: BaseRun
+
+
+@dataclass(frozen=True, slots=True)
+class MissingBase:
+    """Why there is no base and how to get one, in one sentence."""
+
+    reason: str
+
+
+Base = FoundBase | MissingBase | None
+"""What a suite is compared with; None where nothing is asked for."""
+
+
+def find_bases(prepared: Sequence[Prepared], environ: Mapping[str, str]) -> tuple[Base, ...]:
+    """Find what each suite is compared with.
+
+    Args:
+        prepared: the suites.
+        environ: the job's environment, which says what it is about.
+
+    Raises:
+        ConfigurationError: a file that is named cannot be used.
+    """
+    problems: list[str | Located] = []
+    found: list[Base] = []
+    for item in prepared:
+        try:
+            found.append(_find(item, environ))
+        except RecordError as error:
+            problems.append(_problem(item, str(error)))
+    if problems:
+        raise ConfigurationError(problems)
+    return tuple(found)
+
+
+def _problem(item: Prepared, message: str) -> str | Located:
+    """Say what is wrong at the line that names the source, or of the command line."""
+    suite, given = item.suite, item.base_files is not item.suite.checkout
+    mark = None if given else suite.gate_marks.get("baseline.source")
+    return suite_problem(suite, item.shown, mark, "--baseline" if given else "baseline.source", message)
+
+
+def _find(item: Prepared, environ: Mapping[str, str]) -> Base:
+    source = item.settings.baseline.source
+    if source is None:
+        return None
+    kind, name = parse_source(source)
+    if kind == "file":
+        return _from_file(item, name)
+    raise RecordError(f"{kind} cannot be compared with in this version")
+
+
+def _from_file(item: Prepared, name: str) -> FoundBase:
+    """Read a results file, or the one in a folder.
+
+    Raises:
+        RecordError: it cannot be used.
+    """
+    files = item.base_files
+    try:
+        file = os.path.join(name, RESULTS_FILE) if files.place(name).is_dir() else name
+        content = files.read(file, _MOST_BYTES)
+    except OSError as error:
+        raise RecordError(f"{name}: cannot be read: {error.strerror}; give the results.json of a run") from error
+    found = BaseResults(content, parse_results(content, file))
+    return FoundBase(found, BaseRun(f"file:{name}", found.results.record.provenance.commit))
+
+
+def compared(record: Record, item: Prepared, base: Base) -> tuple[Record, BaseResults | None]:
+    """Return the record of a suite with what it is compared with, and the results of its base; None for none."""
+    if base is None:
+        return record, None
+    settings = item.settings.baseline
+    if isinstance(base, MissingBase):
+        return replace(record, baseline=RecordedBaseline(settings, None, base.reason)), None
+    run = replace(record.run, base_digest=base.results.results.digest)
+    return replace(record, baseline=RecordedBaseline(settings, base.run), run=run), base.results

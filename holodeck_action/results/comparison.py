@@ -1,0 +1,212 @@
+"""`Comparison`: what changed between the run of a base and the run of a head, case by case and metric by metric.
+
+Differences follow the metric's polarity: above 0 is better, below 0 is worse. Rates and scores are 0..1.
+`holodeck_action.results.comparing` makes it; docs/statistics.md explains it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from holodeck_action.results.evaluation import Polarity
+from holodeck_action.suite.errors import SourceMark
+
+ChangeState = Literal["regressed", "non_inferior", "inconclusive"]
+CaseChangeKind = Literal["regressed", "fixed"]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """One of the two runs.
+
+    Attributes:
+        source: where it comes from, as the reader would type it: a path, `artifact`, `branch:NAME`, `merge-base`.
+        commit: what was checked out; None where it is not known.
+        started_at: when it ran, ISO 8601 in UTC.
+        record_digest: sha256 of the canonical record.
+        distance: commits between it and the commit that was wanted; 0 for that commit itself, None where not known.
+    """
+
+    source: str
+    commit: str | None
+    started_at: str
+    record_digest: str
+    distance: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A paired difference over cases: head − base.
+
+    Attributes:
+        pairs: cases that both runs have with a value.
+        base: the base's mean over the pairs, by weight.
+        head: the head's.
+        difference: after polarity: above 0 is better.
+        low: lower end of the 95 % interval of the difference; None with fewer than 10 pairs.
+        high: its upper end; None likewise.
+        p_value: two-sided, of no difference; None with fewer than 10 pairs.
+        p_gating: the same adjusted by Holm's method over all that gate; None likewise.
+        p_shown: the same adjusted by Benjamini and Hochberg's method over all that is shown; None likewise.
+        state: `regressed` (worse beyond chance), `non_inferior` (not worse by more than the margin), `inconclusive`.
+        detectable: the smallest difference that 80 % of such comparisons would find; None likewise.
+        settles: how many cases and trials would see the margin, as a sentence; empty where nothing needs settling.
+    """
+
+    pairs: int
+    base: float
+    head: float
+    difference: float
+    low: float | None
+    high: float | None
+    p_value: float | None
+    p_gating: float | None
+    p_shown: float | None
+    state: ChangeState
+    detectable: float | None
+    settles: str
+
+    @property
+    def moved(self) -> bool:
+        """Whether it changed beyond noise."""
+        return self.p_shown is not None and self.p_shown <= SIGNIFICANT
+
+
+SIGNIFICANT = 0.05
+"""Level of the tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricComparison:
+    """One metric in both runs.
+
+    Attributes:
+        name: the metric's.
+        polarity: whether high or low scores are good.
+        change: its mean, case by case; None where it cannot be compared.
+        incomparable: why it cannot be compared; empty where it can.
+    """
+
+    name: str
+    polarity: Polarity
+    change: Difference | None
+    incomparable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricStep:
+    """A metric that fails on one side and passes on the other, on one turn.
+
+    Attributes:
+        name: the metric's, or `tools` for expected tool calls.
+        turn: index of the turn.
+        base: score on the base; None where it is not a number.
+        head: score on the head; None where it is not a number.
+        threshold: the head's; None without one.
+        reason: why it fails, from the side on which it fails.
+    """
+
+    name: str
+    turn: int
+    base: float | None
+    head: float | None
+    threshold: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CaseChange:
+    """A case that passes on one side and fails on the other.
+
+    Attributes:
+        id: the case's id.
+        title: its name, or its id when it has none.
+        source: where the head's suite asks it.
+        kind: `regressed` for a case that passed on the base and fails now, `fixed` for the reverse.
+        quarantined: whether the case is quarantined: it is shown and gates nothing.
+        steps: the metrics behind the change, the largest first.
+        turn: index of the turn that explains the change.
+        turns: how many turns the case has.
+        question: what is asked in that turn.
+        before: the base's answer; None where there is none.
+        after: the head's answer; None where there is none.
+    """
+
+    id: str
+    title: str
+    source: SourceMark
+    kind: CaseChangeKind
+    quarantined: bool
+    steps: tuple[MetricStep, ...]
+    turn: int
+    turns: int
+    question: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnpairedCase:
+    """A case that takes no part, by its id and title.
+
+    `why` is `added`, `removed`, `changed` (other questions or expectations), or `not evaluated` on one side.
+    """
+
+    id: str
+    title: str
+    why: Literal["added", "removed", "changed", "not evaluated"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """What one run took: US dollars, tokens, and milliseconds of latency; None where it is not known."""
+
+    cost_usd: float | None
+    tokens: int | None
+    p50_latency_ms: float | None
+    p95_latency_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What changed between two runs.
+
+    Attributes:
+        base: the run that is compared with.
+        head: the run that is judged.
+        margin: the largest loss that counts as none, 0..1.
+        paired: cases that both runs have with the same questions and expectations, and that both could judge.
+        pass_rate: share of passing cases, judged by the head's criteria on metrics that both have; None without pairs.
+        metrics: every metric that one of the runs has, in order of name.
+        regressed: cases that passed on the base and fail now, worst first.
+        fixed: cases that failed on the base and pass now.
+        unpaired: cases that take no part.
+        base_consumed: what the base took.
+        head_consumed: what the head took.
+        notices: what the reader should know, each one sentence.
+    """
+
+    base: ComparedRun
+    head: ComparedRun
+    margin: float
+    paired: int
+    pass_rate: Difference | None
+    metrics: tuple[MetricComparison, ...]
+    regressed: tuple[CaseChange, ...]
+    fixed: tuple[CaseChange, ...]
+    unpaired: tuple[UnpairedCase, ...]
+    base_consumed: Consumed
+    head_consumed: Consumed
+    notices: tuple[str, ...] = ()
+
+    def without_times(self) -> Comparison:
+        """Return it without what differs between two runs that answer the same."""
+        return replace(
+            self,
+            base=replace(self.base, started_at=""),
+            head=replace(self.head, started_at=""),
+            base_consumed=replace(self.base_consumed, p50_latency_ms=None, p95_latency_ms=None),
+            head_consumed=replace(self.head_consumed, p50_latency_ms=None, p95_latency_ms=None),
+        )

@@ -1,0 +1,107 @@
+"""Gates on what changed since the base: cases, pass rate and metrics that got worse (docs/statistics.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holodeck_action.results.comparison import Comparison, Difference
+from holodeck_action.results.verdict import GateVerdict
+from holodeck_action.suite.policy import Baseline, Reaction
+
+CASES, REGRESSED, INCONCLUSIVE = "max_regressions", "baseline.on_regressed", "baseline.on_inconclusive"
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineVerdict:
+    """The gates on a comparison, and what it shows that only warns, each one sentence."""
+
+    gates: tuple[GateVerdict, ...]
+    warnings: tuple[str, ...]
+
+
+def judge_comparison(
+    comparison: Comparison | None, missing: str, settings: Baseline, max_regressions: int | None
+) -> BaselineVerdict:
+    """Judge what changed.
+
+    Args:
+        comparison: what changed; None where there is nothing to compare with.
+        missing: why there is nothing, in one sentence.
+        settings: what a loss does.
+        max_regressions: cases that may have got worse; None for none.
+
+    Returns:
+        A gate for each reaction `fail`, and a sentence for each `warn` that there is cause for. Without pairs the gates
+        are undetermined, or skipped where the settings only warn of that.
+    """
+    found = list(_found(comparison, max_regressions or 0) if comparison is not None and comparison.paired else ())
+    reactions = {
+        CASES: settings.on_case_regression,
+        REGRESSED: settings.on_regressed,
+        INCONCLUSIVE: settings.on_inconclusive,
+    }
+    if not found:
+        reason = missing or "no case is the same in the base, so nothing is compared"
+        return _without_base(reason, reactions, settings, max_regressions or 0)
+    return BaselineVerdict(
+        tuple(gate for gate in found if reactions[gate.name] == "fail"),
+        tuple(gate.reason for gate in found if reactions[gate.name] == "warn" and gate.state == "failed"),
+    )
+
+
+def _without_base(
+    reason: str, reactions: dict[str, Reaction], settings: Baseline, max_regressions: int
+) -> BaselineVerdict:
+    needed = [name for name, reaction in reactions.items() if reaction == "fail"]
+    limits = {CASES: max_regressions}
+    gates = tuple(
+        GateVerdict(
+            name, "undetermined" if settings.on_missing == "fail" else "skipped", None, limits.get(name, 0), reason
+        )
+        for name in needed
+    )
+    return BaselineVerdict(gates, () if needed and settings.on_missing == "fail" else (reason,))
+
+
+def _found(comparison: Comparison, max_regressions: int) -> Iterator[GateVerdict]:
+    cases = [case for case in comparison.regressed if not case.quarantined]
+    titles = ", ".join(case.title for case in cases[:_NAMED])
+    reason = "no case that passed on the base fails now"
+    if cases:
+        more = f" and {len(cases) - _NAMED} more" if len(cases) > _NAMED else ""
+        reason = f"passed on the base and fail now: {titles}{more}"
+    yield _at_most(CASES, len(cases), max_regressions, reason)
+    measures = list(_measures(comparison))
+    worse = [text(name, change) for name, change in measures if change.state == "regressed"]
+    reason = "worse beyond chance: " + "; ".join(worse) if worse else "nothing is worse beyond chance"
+    yield _at_most(REGRESSED, len(worse), 0, reason)
+    open_ones = [name for name, change in measures if change.state == "inconclusive"]
+    allowed = f"a loss of more than {100 * comparison.margin:g} points"
+    reason = f"{allowed} is ruled out"
+    if open_ones:
+        reason = f"{allowed} can neither be shown nor ruled out for {', '.join(open_ones)}"
+        settles = next((change.settles for _, change in measures if change.settles), "")
+        reason += f"; {settles}" if settles else ""
+    yield _at_most(INCONCLUSIVE, len(open_ones), 0, reason)
+
+
+def _measures(comparison: Comparison) -> Iterator[tuple[str, Difference]]:
+    if comparison.pass_rate is not None:
+        yield "pass rate", comparison.pass_rate
+    for metric in comparison.metrics:
+        if metric.change is not None:
+            yield metric.name, metric.change
+
+
+def text(name: str, change: Difference) -> str:
+    """Say what became of a measure: its values on both sides, and the interval of the difference where there is one."""
+    said = f"{name} {change.base:.3g} → {change.head:.3g}"
+    if change.low is None or change.high is None:
+        return said
+    return f"{said} (95 % interval of the difference {change.low:+.3f} to {change.high:+.3f})"
+
+
+def _at_most(name: str, actual: int, limit: int, reason: str) -> GateVerdict:
+    return GateVerdict(name, "passed" if actual <= limit else "failed", actual, limit, reason)
