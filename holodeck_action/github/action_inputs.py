@@ -250,7 +250,7 @@ RUN_INPUTS: tuple[Input, ...] = (
     Input("max-cost-usd", "max_cost_usd", DOLLARS, "US dollars that the model calls may cost [default: no limit]."),
     Input("max-tokens", "max_tokens", COUNT, "Tokens that the model calls may use [default: no limit]."),
     Input("repeat", "repeat", AT_LEAST_ONE, "Trials of each case."),
-    Input("min-pass", "min_pass", AT_LEAST_ONE, "Trials of each case that must pass."),
+    Input("min-pass", "min_pass", AT_LEAST_ONE, "Trials of each case that must pass [default: all]."),
     Input("min-pass-rate", "min_pass_rate", RATE, "Share of cases that must pass [default: 1.0]."),
     Input(
         "min-pass-rate-lower-bound",

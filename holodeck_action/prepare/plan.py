@@ -49,7 +49,7 @@ def fewest_trials(item: Prepared, case: Case) -> int:
     """Return how many trials a case takes at least."""
     if not item.settings.stop_when_decided:
         return case.repeat
-    return min(case.min_pass, case.repeat - case.min_pass + 1)
+    return min(case.passes_needed, case.repeat - case.passes_needed + 1)
 
 
 def list_price(model: LLMProvider, prompt: int, completion: int) -> float | None:

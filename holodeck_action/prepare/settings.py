@@ -402,8 +402,9 @@ def matching(names: Set[str], glob: str) -> bool:
 def _with_trials(case: Case, flags: Flags) -> Case:
     if flags.repeat is None and flags.min_pass is None:
         return case
-    repeat, min_pass = _first(flags.repeat, case.repeat), _first(flags.min_pass, case.min_pass)
-    if min_pass > repeat:
+    repeat = case.repeat if flags.repeat is None else flags.repeat
+    min_pass = case.min_pass if flags.min_pass is None else flags.min_pass
+    if (min_pass or 1) > repeat:
         raise SettingsError(
             f"case {case.id!r} would need {min_pass} passing trials of {repeat}; give --repeat at least {min_pass} or "
             f"--min-pass at most {repeat}"

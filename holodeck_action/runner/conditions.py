@@ -42,10 +42,14 @@ def conditions(
     if not gates_answers(gates):
         yield "no gate looks at the answers: cases that fail do not fail this run"
     # The suite's own notices name those that its policy makes so.
-    written = {case.id for case in suite.cases if case.min_pass == 1 < case.repeat}
-    lucky = sum(case.min_pass == 1 < case.repeat and case.id not in written for case in cases)
-    if lucky:
-        yield f"one passing trial of several is enough for {lucky} case(s); raise --min-pass to ask for more"
+    written = {case.id for case in suite.cases if case.lenient}
+    lenient = [case for case in cases if case.lenient and case.id not in written]
+    if lenient:
+        first = f"{lenient[0].passes_needed} of {lenient[0].repeat}"
+        yield (
+            f"half of the trials or fewer are enough for {len(lenient)} case(s), such as {first}; raise --min-pass to "
+            "ask for more"
+        )
 
 
 def about_answers(cases: Sequence[CaseRecord], max_tokens: int | None) -> Iterator[str]:

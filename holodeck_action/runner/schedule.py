@@ -180,7 +180,7 @@ class _Work:
         # A gap can only come from an interrupted run: the deciding prefix needs the indexes before it first.
         prefix = next(iter(missing), case.repeat)
         outcomes = [judge_trial(done[index]).outcome for index in range(prefix)]
-        wanted = trials_surely_needed(outcomes, case.repeat, case.min_pass)
+        wanted = trials_surely_needed(outcomes, case.repeat, case.passes_needed)
         return [index for index in range(prefix, prefix + wanted) if index not in done]
 
     async def _run_trial(self, case: Case, index: int, done: dict[int, TrialRecord]) -> None:
@@ -271,5 +271,5 @@ def _in_order(done: Mapping[int, TrialRecord], case: Case, stop_when_decided: bo
     ordered = [done[index] for index in sorted(done) if index < case.repeat]
     if stop_when_decided:
         outcomes = [judge_trial(trial).outcome for trial in ordered]
-        ordered = ordered[: deciding_prefix(outcomes, case.repeat, case.min_pass)]
+        ordered = ordered[: deciding_prefix(outcomes, case.repeat, case.passes_needed)]
     return tuple(ordered)

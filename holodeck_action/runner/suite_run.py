@@ -183,7 +183,7 @@ def case_record(case: Case, trials: tuple[TrialRecord, ...], redactor: Redactor)
         source=case.mark,
         multi_turn=case.multi_turn,
         repeat=case.repeat,
-        min_pass=case.min_pass,
+        min_pass=case.passes_needed,
         planned_evaluations=planned,
         not_applicable=not_applicable,
         asserting=asserting,

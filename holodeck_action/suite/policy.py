@@ -63,7 +63,7 @@ class CaseOverlay(FormatModel):
     repeat: AtLeastOne | None = None
     """Trials of this case; `trials.repeat` when absent. Example: `5`."""
     min_pass: AtLeastOne | None = None
-    """Trials of this case that must pass; `trials.min_pass` when absent. Example: `4`."""
+    """Trials of this case that must pass, at most `repeat`; `trials.min_pass` when absent. Example: `4`."""
 
 
 class Trials(FormatModel):
@@ -71,8 +71,8 @@ class Trials(FormatModel):
 
     repeat: AtLeastOne = 1
     """Trials of each case. Example: `5`."""
-    min_pass: AtLeastOne = 1
-    """Trials of each case that must pass, at most `repeat`. Example: `4`."""
+    min_pass: AtLeastOne | None = None
+    """Trials of each case that must pass, at most `repeat`; all of them when absent. Example: `4`."""
     stop_when_decided: Flag = True
     """Whether no trial runs after the one that decides the case."""
 

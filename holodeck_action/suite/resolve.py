@@ -109,11 +109,11 @@ def _trial_problems(
     policy: Policy, overlays: Mapping[int, CaseOverlay], raw: Mapping[int, Any], document: Document
 ) -> list[Problem]:
     problems: list[Problem] = []
-    if policy.trials.min_pass > policy.trials.repeat:
+    if (policy.trials.min_pass or 1) > policy.trials.repeat:
         problems.append(_too_many(policy.trials.repeat, ("trials", "min_pass"), document))
     for index, overlay in overlays.items():
         repeat, least = trials_of(policy, overlay)
-        if least > repeat and (overlay.repeat is not None or overlay.min_pass is not None):
+        if (least or 1) > repeat and (overlay.repeat is not None or overlay.min_pass is not None):
             key = next(key for key, value in document.root["cases"].items() if value is raw[index])
             field = "min_pass" if overlay.min_pass is not None else "repeat"
             problems.append(_too_many(repeat, ("cases", key, field), document))
@@ -125,8 +125,8 @@ def _too_many(repeat: int, path: Path, document: Document) -> Problem:
     return document.problem(path, message)
 
 
-def trials_of(policy: Policy, overlay: CaseOverlay | None) -> tuple[int, int]:
-    """Number of trials of a case and how many must pass, the suite's own where the overlay is silent."""
+def trials_of(policy: Policy, overlay: CaseOverlay | None) -> tuple[int, int | None]:
+    """Number of trials of a case and how many must pass (None: all), the suite's own where the overlay is silent."""
     repeat, least = policy.trials.repeat, policy.trials.min_pass
     if overlay is not None:
         repeat = overlay.repeat if overlay.repeat is not None else repeat

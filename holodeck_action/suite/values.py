@@ -102,7 +102,8 @@ class Turn:
 class Case:
     """One test case: who is asked (`id`) and what is asked (`content_hash`, sha256 hex of the asked content).
 
-    `mark` is where it begins, `last` where the last of its values does; None where it is not known.
+    `mark` is where it begins, `last` where the last of its values does; None where it is not known. `min_pass` is how
+    many of its `repeat` trials must pass; None for all of them.
     """
 
     id: str
@@ -114,8 +115,18 @@ class Case:
     tags: tuple[str, ...] = ()
     weight: float = 1.0
     repeat: int = 1
-    min_pass: int = 1
+    min_pass: int | None = None
     last: SourceMark | None = None
+
+    @property
+    def passes_needed(self) -> int:
+        """How many of its trials must pass."""
+        return self.repeat if self.min_pass is None else self.min_pass
+
+    @property
+    def lenient(self) -> bool:
+        """Whether it passes although as many of its trials fail as pass, or more."""
+        return 2 * self.passes_needed <= self.repeat
 
 
 @dataclass(frozen=True, slots=True)

@@ -434,16 +434,79 @@ def test_trials_of_flags(project: Project) -> None:
     assert project.run("run", "--repeat", "3", "--min-pass", "3").code == 1
 
 
-def test_a_flag_that_makes_one_lucky_trial_enough_says_so(project: Project) -> None:
+def test_flags_that_make_half_of_the_trials_enough_say_so(project: Project) -> None:
     project.numbered(2)
-    project.answers([{"case": f"case {n}", "trial": trial, "response": str(n)} for n in range(2) for trial in range(3)])
-    finished = project.run("run", "--repeat", "3")
+    project.answers([{"case": f"case {n}", "trial": trial, "response": str(n)} for n in range(2) for trial in range(4)])
+    finished = project.run("run", "--repeat", "4", "--min-pass", "2")
     assert finished.code == 0
     assert (
-        "note: one passing trial of several is enough for 2 case(s); raise --min-pass to ask for more"
+        "note: half of the trials or fewer are enough for 2 case(s), such as 2 of 4; raise --min-pass to ask for more"
         in finished.stdout
     )
-    assert "one passing trial" not in project.run("run", "--repeat", "3", "--min-pass", "2").stdout
+    for enough in ((), ("--min-pass", "3")):
+        assert "half of the trials" not in project.run("run", "--repeat", "4", *enough).stdout
+
+
+SILENT: dict[str, int | None] = {}
+
+
+@pytest.mark.parametrize(
+    ("suite", "case", "flags", "needed"),
+    [
+        # Whoever says how often says nothing of how many: all of them.
+        ({"repeat": 4}, SILENT, (), (4, 4)),
+        ({"repeat": 4, "min_pass": None}, SILENT, (), (4, 4)),
+        (SILENT, {"repeat": 3}, (), (3, 3)),
+        (SILENT, SILENT, ("--repeat", "3"), (3, 3)),
+        ({"repeat": 4}, {"repeat": 2}, (), (2, 2)),
+        ({"repeat": 4}, SILENT, ("--repeat", "2"), (2, 2)),
+        ({"repeat": 2}, {"repeat": 3}, ("--repeat", "4"), (4, 4)),
+        # A number that is written stays, wherever the other one is from.
+        ({"repeat": 4}, {"min_pass": 2}, (), (4, 2)),
+        ({"repeat": 4, "min_pass": 3}, {"min_pass": 2}, (), (4, 2)),
+        ({"repeat": 3, "min_pass": 2}, {"repeat": 4}, (), (4, 2)),
+        ({"repeat": 3, "min_pass": 2}, {"min_pass": None}, (), (3, 2)),
+        ({"repeat": 3, "min_pass": 2}, SILENT, ("--repeat", "4"), (4, 2)),
+        ({"repeat": 4}, SILENT, ("--min-pass", "3"), (4, 3)),
+        ({"repeat": 4, "min_pass": 1}, {"min_pass": 2}, ("--min-pass", "3"), (4, 3)),
+        (SILENT, {"repeat": 3}, ("--repeat", "4", "--min-pass", "2"), (4, 2)),
+        # More than there are.
+        ({"repeat": 4}, SILENT, ("--min-pass", "5"), "would need 5 passing trials of 4; give --repeat at least 5 or"),
+        ({"repeat": 4, "min_pass": 3}, SILENT, ("--repeat", "2"), "would need 3 passing trials of 2; give --repeat"),
+        (SILENT, {"repeat": 4, "min_pass": 3}, ("--repeat", "2"), "would need 3 passing trials of 2; give --repeat"),
+        ({"repeat": 4}, {"repeat": 2}, ("--min-pass", "3"), "would need 3 passing trials of 2; give --repeat at least"),
+        (SILENT, SILENT, ("--repeat", "2", "--min-pass", "3"), "min-pass 3 is more than repeat 2: no case could pass"),
+        (SILENT, {"min_pass": 2}, (), 'cases["case 0"].min_pass: more trials must pass than there are (allowed'),
+        ({"min_pass": 2}, SILENT, (), "trials.min_pass: more trials must pass than there are (allowed: min_pass from"),
+        (
+            {"repeat": 4, "min_pass": 3},
+            {"repeat": 2},
+            (),
+            'cases["case 0"].repeat: more trials must pass than there are',
+        ),
+    ],
+)
+def test_how_many_trials_must_pass(
+    project: Project,
+    suite: dict[str, int | None],
+    case: dict[str, int | None],
+    flags: tuple[str, ...],
+    needed: tuple[int, int] | str,
+) -> None:
+    project.numbered(1)
+    project.policy(target="recorded:answers.jsonl", trials=suite, cases={"case 0": case})
+    refused = isinstance(needed, str)
+    repeat, least = (1, 1) if isinstance(needed, str) else needed
+    for passing in (least, least - 1):
+        trials = ["0"] * passing + ["wrong"] * (repeat - passing)
+        project.answers([{"case": "case 0", "trial": n, "response": answer} for n, answer in enumerate(trials)])
+        finished = project.run("run", "-o", "out", *flags)
+        assert finished.code == (2 if refused else 0 if passing == least else 1), finished.stderr
+        if isinstance(needed, str):
+            assert needed in finished.stderr
+        else:
+            (judged,) = read_record(project.out / "results.json").cases
+            assert (judged.repeat, judged.min_pass) == needed
 
 
 # -- quarantine, weights, settings

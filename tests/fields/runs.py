@@ -128,8 +128,8 @@ GATES = {
     ),
     "Gates.max_flaky": Change(
         "FP",
-        {"trials": {"repeat": 2}, **gates(max_flaky=1)},
-        {"trials": {"repeat": 2}, **gates(max_flaky=0)},
+        {"trials": {"repeat": 2, "min_pass": 1}, **gates(max_flaky=1)},
+        {"trials": {"repeat": 2, "min_pass": 1}, **gates(max_flaky=0)},
         (0, 1),
         ("--max-flaky", "0"),
     ),
@@ -172,13 +172,13 @@ CASES = {
     "Policy.quarantine": Change("P F", {}, quarantine("2999-01-31"), (1, 0)),
     "QuarantineEntry.case": Change("P F", quarantine("2999-01-31", case="case 0"), quarantine("2999-01-31"), (1, 0)),
     "QuarantineEntry.expires": Change("P F", quarantine("2020-01-31"), quarantine("2999-01-31"), (1, 0)),
-    "Trials.repeat": Change("FP", {"trials": {"repeat": 1}}, {"trials": {"repeat": 2}}, (1, 0), ("--repeat", "2")),
+    "Trials.repeat": Change("PF", {"trials": {"repeat": 1}}, {"trials": {"repeat": 2}}, (0, 1), ("--repeat", "2")),
     "Trials.min_pass": Change(
         "FP",
+        {"trials": {"repeat": 2}},
         {"trials": {"repeat": 2, "min_pass": 1}},
-        {"trials": {"repeat": 2, "min_pass": 2}},
-        (0, 1),
-        ("--min-pass", "2"),
+        (1, 0),
+        ("--min-pass", "1"),
     ),
 }
 

@@ -21,7 +21,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         suites[f"{key} given"] = partial(lettered, letters=change.letters, policy=change.given)
     suites["quarantined"] = partial(lettered, letters="P F", policy=quarantine("2999-01-31"))
     for stop in (True, False):
-        trials = {"trials": {"repeat": 3, "stop_when_decided": stop}}
+        trials = {"trials": {"repeat": 3, "min_pass": 1, "stop_when_decided": stop}}
         suites[f"stop_when_decided {stop}"] = partial(lettered, letters="PPP", policy=trials)
     return run_all(tmp_path_factory.mktemp("changes"), suites)
 

@@ -49,7 +49,7 @@ def test_without_a_policy_file_everything_is_at_its_default(tmp_path: Path) -> N
     policy = load(tmp_path, AGENT).policy
     assert policy == Policy()
     assert policy.gates == Gates(min_pass_rate=1.0, min_completeness=1.0)
-    assert (policy.trials.repeat, policy.trials.min_pass, policy.trials.stop_when_decided) == (1, 1, True)
+    assert (policy.trials.repeat, policy.trials.min_pass, policy.trials.stop_when_decided) == (1, None, True)
     limits = policy.limits
     assert (limits.concurrency, limits.turn_timeout_s, limits.case_timeout_s, limits.run_timeout_s) == (
         10,
@@ -190,7 +190,7 @@ cases:
     assert third.turns[0].ground_truth_chunk_ids == {"a": 1.0, "b": 0.5}
     assert (third.repeat, third.min_pass) == (3, 1)
     assert suite.notices[-1] == (
-        f"one passing trial is enough for repeated cases with min_pass 1: {IDS[2]}; raise min_pass to ask for more"
+        f"half of the trials or fewer are enough for repeated cases: {IDS[2]} (1 of 3); raise min_pass to ask for more"
     )
     assert [(spec.label, spec.inherited) for spec in fourth.turns[0].metrics] == [
         ("equality", True),
@@ -347,7 +347,7 @@ metrics: []
 cases: {}
 judges: {models: [], aggregation: majority_vote, min_successful_judges: 1, max_concurrent_judges: null,
          fallback_models: []}
-trials: {repeat: 1, min_pass: 1, stop_when_decided: true}
+trials: {repeat: 1, min_pass: null, stop_when_decided: true}
 gates: {min_pass_rate: 1.0, min_pass_rate_lower_bound: null, min_completeness: 1.0, max_errors: null, max_flaky: null,
         max_regressions: null, max_cost_usd: null, max_total_tokens: null, p95_latency_ms: null, metrics: {},
         summary: null}
