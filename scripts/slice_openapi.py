@@ -25,6 +25,7 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
     f"{_REPO}/check-runs": ("post",),
     f"{_REPO}/check-runs/{{check_run_id}}": ("get", "patch"),
     f"{_REPO}/check-runs/{{check_run_id}}/annotations": ("get",),
+    f"{_REPO}/commits": ("get",),
     f"{_REPO}/commits/{{ref}}": ("get",),
     f"{_REPO}/commits/{{ref}}/check-runs": ("get",),
     f"{_REPO}/commits/{{commit_sha}}/pulls": ("get",),
@@ -45,9 +46,16 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
     f"{_REPO}/compare/{{basehead}}": ("get",),
     f"{_REPO}/contents/{{path}}": ("get", "put"),
     f"{_REPO}/statuses/{{sha}}": ("post",),
+    f"{_REPO}/git/blobs": ("post",),
+    f"{_REPO}/git/blobs/{{file_sha}}": ("get",),
+    f"{_REPO}/git/commits": ("post",),
+    f"{_REPO}/git/commits/{{commit_sha}}": ("get",),
     f"{_REPO}/git/ref/{{ref}}": ("get",),
     f"{_REPO}/git/refs": ("post",),
     f"{_REPO}/git/refs/{{ref}}": ("patch",),
+    f"{_REPO}/git/trees": ("post",),
+    f"{_REPO}/git/trees/{{tree_sha}}": ("get",),
+    f"{_REPO}/tarball/{{ref}}": ("get",),
 }
 _KEPT = ("openapi", "info", "servers", "tags", "externalDocs")
 

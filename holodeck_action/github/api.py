@@ -1,15 +1,16 @@
-"""The calls to GitHub's REST and GraphQL APIs that publishing needs."""
+"""The calls to GitHub's REST and GraphQL APIs."""
 
 from __future__ import annotations
 
+import base64
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import quote, urlsplit
 
-from holodeck_action.github import objects
+from holodeck_action.github import objects, stored_objects
 from holodeck_action.github.objects import (
     ApiError,
     ChangedFile,
@@ -20,6 +21,7 @@ from holodeck_action.github.objects import (
     Ownership,
     Pull,
 )
+from holodeck_action.github.stored_objects import Artifact, Commit, TreeEntry, WorkflowRun
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 TIMEOUT_S = 15.0
 """Seconds for a connection, and for each piece of an answer."""
 
+PER_PAGE = 100
+"""Entries of a page of commits or artifacts, the most that GitHub gives."""
 MOST_NODES = 100
 """Ids of one GraphQL query (GitHub, node limit)."""
 
@@ -176,6 +180,89 @@ class Api:
     def update_review_comment(self, comment_id: int, body: str) -> Comment:
         """Replace an inline comment's text."""
         return self._one("PATCH", f"/pulls/comments/{comment_id:d}", objects.comment, {"body": body})
+
+    def default_branch(self) -> str:
+        """Return the name of the default branch."""
+        return self._one("GET", "", stored_objects.default_branch)
+
+    def merge_base(self, base: str, head: str) -> str:
+        """Return the best common ancestor of two commits, each given by its hash or a branch."""
+        # The commits between them are of no interest.
+        return self._one("GET", f"/compare/{_part(base)}...{_part(head)}?per_page=1", stored_objects.merge_base)
+
+    def commits(self, start: str, page: int) -> Sequence[Commit]:
+        """Return a page of 100 of the commits before one and itself, the newest first; none after the last."""
+        path = f"/commits?sha={_part(start)}&per_page={PER_PAGE}&page={page:d}"
+        return self._one("GET", path, lambda data: objects.listed(data, stored_objects.commit))
+
+    def commit(self, sha: str) -> Commit:
+        """Return a commit with its parents."""
+        return self._one("GET", f"/git/commits/{_part(sha)}", stored_objects.commit)
+
+    def download_commit(self, sha: str, most: int, into: BinaryIO) -> None:
+        """Write the files of a commit, a tar.gz of at most so many bytes, as `git archive` packs them."""
+        self._client.download(f"{self._root}/tarball/{_part(sha)}", most, into)
+
+    def artifacts(self, name: str | None, page: int) -> Sequence[Artifact]:
+        """Return a page of 100 of the artifacts, of a name or all, the newest first; none after the last."""
+        named = "" if name is None else f"&name={_part(name)}"
+        path = f"/actions/artifacts?per_page={PER_PAGE}&page={page:d}{named}"
+        found = self._one("GET", path, lambda data: objects.listed(data, stored_objects.artifact, "artifacts"))
+        return tuple(item for item in found if item is not None)
+
+    def download_artifact(self, artifact_id: int, most: int, into: BinaryIO) -> None:
+        """Write the zip file of an artifact, of at most so many bytes."""
+        self._client.download(f"{self._root}/actions/artifacts/{artifact_id:d}/zip", most, into)
+
+    def workflow_run(self, run_id: int) -> WorkflowRun:
+        """Return a run of a workflow."""
+        return self._one("GET", f"/actions/runs/{run_id:d}", stored_objects.workflow_run)
+
+    def branch(self, name: str) -> str:
+        """Return the commit that a branch names."""
+        return self._one("GET", f"/git/ref/{_part(f'heads/{name}')}", stored_objects.reference)
+
+    def tree_of(self, commit: str) -> str:
+        """Return the tree of a commit."""
+        return self._one("GET", f"/git/commits/{_part(commit)}", stored_objects.tree_of)
+
+    def tree(self, sha: str) -> Sequence[TreeEntry]:
+        """Return what stands in a folder."""
+        return self._one("GET", f"/git/trees/{_part(sha)}", stored_objects.tree)
+
+    def blob(self, sha: str) -> bytes:
+        """Return a file."""
+        return self._one("GET", f"/git/blobs/{_part(sha)}", stored_objects.blob)
+
+    def create_blob(self, content: bytes) -> str:
+        """Write a file that no commit has yet; return its hash."""
+        body = {"content": base64.b64encode(content).decode(), "encoding": "base64"}
+        return self._one("POST", "/git/blobs", stored_objects.name_of, body)
+
+    def create_tree(self, base: str | None, changes: Mapping[str, str | None]) -> str:
+        """Write a tree: another one with files set, or removed where they are None; return its hash.
+
+        Args:
+            base: hash of the tree; None for an empty one.
+            changes: hash of a file by path.
+        """
+        entries = [{"path": path, "mode": "100644", "type": "blob", "sha": sha} for path, sha in changes.items()]
+        body = {"tree": entries, **({} if base is None else {"base_tree": base})}
+        return self._one("POST", "/git/trees", stored_objects.name_of, body)
+
+    def create_commit(self, tree: str, parents: Sequence[str], message: str) -> str:
+        """Write a commit that no branch has yet; return its hash."""
+        body = {"tree": tree, "parents": list(parents), "message": message}
+        return self._one("POST", "/git/commits", stored_objects.name_of, body)
+
+    def create_branch(self, name: str, commit: str) -> None:
+        """Make a branch; one that there is is `invalid`."""
+        self._one("POST", "/git/refs", stored_objects.reference, {"ref": f"refs/heads/{name}", "sha": commit})
+
+    def advance_branch(self, name: str, commit: str) -> None:
+        """Let a branch name a commit that follows the one it names; where it does not follow, that is `invalid`."""
+        path = f"/git/refs/{_part(f'heads/{name}')}"
+        self._one("PATCH", path, stored_objects.reference, {"sha": commit, "force": False})
 
     def _one(self, method: str, path: str, read: Callable[[Any], _T], body: Mapping[str, Any] | None = None) -> _T:
         return self._client.call(method, self._root + path, read, body=body)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, TypeVar
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import httpx2
@@ -222,6 +222,50 @@ class Client:
             raise ApiError(sentence, answer.value.kind, answer.status)
         return answer.value
 
+    def download(self, path: str, most: int, into: BinaryIO) -> None:
+        """Write a file to which the API redirects.
+
+        Args:
+            path: below the API's address, its parts quoted.
+            most: bytes that it may have.
+            into: takes what came, from where it stands; after an error perhaps a part of it.
+
+        Raises:
+            ApiError: it could not be had, or it is larger.
+        """
+        from holodeck_action.github.downloads import fetch
+
+        address = self._location(path)
+        if not self._is_storage(address):
+            raise self._unusable("GET", path, None, "it leads to no address of a file")
+        # What it says is shown without the address, which is a key to the file.
+        fetch(address, self._named("GET", path), most, into, pause=self._pause, timeout_s=self._timeout_s)
+
+    def _location(self, path: str) -> str:
+        """Return where a file is; a repository that was renamed is followed."""
+        url = self._base + path
+        for _ in range(1 + _MOST_REDIRECTS):
+            try:
+                self._repeated("GET", path, url, None, _no_file)
+            except _RedirectedError as redirected:
+                url = _absolute(self._base, redirected.location)
+                if not self._is_api(url, "repo"):
+                    return url
+        raise self._unusable("GET", path, None, f"more than {_MOST_REDIRECTS} redirects")
+
+    def _is_storage(self, address: str) -> bool:
+        """Tell whether a file may be had from an address: encrypted, unless the API is not either."""
+        parts = urlsplit(address)
+        return bool(parts.hostname) and parts.scheme in ("https", self._origin[0])
+
+    def _is_api(self, address: str, below: str = "") -> bool:
+        try:
+            parts = urlsplit(address)
+            same = (parts.scheme, parts.hostname, parts.port) == self._origin
+        except ValueError:
+            return False
+        return same and parts.path.startswith(self._prefix + below)
+
     def _request(
         self, method: str, path: str, url: str, body: Mapping[str, Any] | None, read: Callable[[Any], T]
     ) -> _Answer[T]:
@@ -323,13 +367,8 @@ class Client:
         return ApiError(sentence, "unavailable", status, accepted=not reads(method, path))
 
     def _moved(self, method: str, path: str, redirected: _RedirectedError) -> str:
-        try:
-            location = urljoin(self._base, redirected.location)
-            parts = urlsplit(location)
-            same = (parts.scheme, parts.hostname, parts.port) == self._origin
-        except ValueError:
-            same = False
-        if not redirected.location or not same or not parts.path.startswith(self._prefix):
+        location = _absolute(self._base, redirected.location)
+        if not self._is_api(location):
             raise self._unusable(method, path, redirected.status, "it leads to another place than the API")
         return location
 
@@ -360,6 +399,18 @@ def _body(response: httpx2.Response, most: int, within_s: float) -> bytes:
         if time.monotonic() > end:
             raise _TooSlowError
     return bytes(data)
+
+
+def _absolute(base: str, location: str) -> str:
+    """Return the address that a redirect leads to; empty for none."""
+    try:
+        return urljoin(base, location) if location else ""
+    except ValueError:
+        return ""
+
+
+def _no_file(answer: Any) -> None:
+    raise ShapeError("it is no redirect to a file")
 
 
 def _error_content(response: httpx2.Response) -> bytes:

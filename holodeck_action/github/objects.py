@@ -130,14 +130,14 @@ class ShapeError(ValueError):
 def pull(data: Any) -> Pull:
     """Read a pull request; a deleted fork has no head repository."""
     head, base = _object(data, "head"), _object(data, "base")
-    repository = _optional(head, "repo", dict)
-    merge = _optional(data, "merge_commit_sha", str)
+    repository = optional_field(head, "repo", dict)
+    merge = optional_field(data, "merge_commit_sha", str)
     return Pull(
-        number=_id(data, "number"),
-        state=_field(data, "state", str),
-        head_sha=_sha(_field(head, "sha", str), "head.sha"),
-        head_repository=None if repository is None else _field(repository, "full_name", str),
-        base_repository=_field(_object(base, "repo"), "full_name", str),
+        number=object_id(data, "number"),
+        state=required_field(data, "state", str),
+        head_sha=_sha(required_field(head, "sha", str), "head.sha"),
+        head_repository=None if repository is None else required_field(repository, "full_name", str),
+        base_repository=required_field(_object(base, "repo"), "full_name", str),
         merge_sha=None if merge is None else _sha(merge, "merge_commit_sha"),
     )
 
@@ -145,12 +145,12 @@ def pull(data: Any) -> Pull:
 def comment(data: Any) -> Comment:
     """Read a comment on a pull request, a review of it, or an inline comment of a review."""
     # Whoever deletes an account leaves comments that nobody wrote.
-    user = _optional(data, "user", dict)
+    user = optional_field(data, "user", dict)
     return Comment(
-        id=_id(data, "id"),
-        node_id=_field(data, "node_id", str),
-        body=_optional(data, "body", str) or "",
-        author_type="User" if user is None else _field(user, "type", str),
+        id=object_id(data),
+        node_id=required_field(data, "node_id", str),
+        body=optional_field(data, "body", str) or "",
+        author_type="User" if user is None else required_field(user, "type", str),
         url=_page(data),
     )
 
@@ -158,21 +158,21 @@ def comment(data: Any) -> Comment:
 def check_run(data: Any) -> CheckRun:
     """Read a check run."""
     return CheckRun(
-        id=_id(data, "id"),
+        id=object_id(data),
         url=_page(data),
-        external_id=_optional(data, "external_id", str) or "",
-        annotations=_field(_object(data, "output"), "annotations_count", int),
+        external_id=optional_field(data, "external_id", str) or "",
+        annotations=required_field(_object(data, "output"), "annotations_count", int),
     )
 
 
 def changed_file(data: Any) -> ChangedFile:
     """Read a file of a pull request's diff."""
-    return ChangedFile(path=_field(data, "filename", str), patch=_optional(data, "patch", str))
+    return ChangedFile(path=required_field(data, "filename", str), patch=optional_field(data, "patch", str))
 
 
 def listed(data: Any, read: Callable[[Any], _T], key: str | None = None) -> tuple[_T, ...]:
     """Read a page of a list, which stands under `key` where GitHub wraps it."""
-    items = data if key is None else _field(data, key, list)
+    items = data if key is None else required_field(data, key, list)
     if not isinstance(items, list):
         raise ShapeError("it is no list")
     return tuple(read(item) for item in items)
@@ -180,13 +180,13 @@ def listed(data: Any, read: Callable[[Any], _T], key: str | None = None) -> tupl
 
 def ownerships(data: Any, asked: Sequence[str]) -> dict[str, Ownership]:
     """Read the data of the query `OWNERSHIP`; ids that GitHub does not know are omitted."""
-    viewer = _field(_object(data, "viewer"), "login", str)
-    nodes = _field(data, "nodes", list)
+    viewer = required_field(_object(data, "viewer"), "login", str)
+    nodes = required_field(data, "nodes", list)
     if len(nodes) != len(asked):
         raise ShapeError("`nodes` has another length than what was asked for")
     return {
-        _field(node, "id", str): Ownership(
-            own=_own(node, viewer), minimized=_optional(node, "isMinimized", bool) or False
+        required_field(node, "id", str): Ownership(
+            own=_own(node, viewer), minimized=optional_field(node, "isMinimized", bool) or False
         )
         for node in nodes
         if node is not None
@@ -233,12 +233,12 @@ def review_body(sha: str, body: str, comments: Sequence[InlineComment]) -> dict[
 
 
 def _own(node: Any, viewer: str) -> bool:
-    if _optional(node, "viewerDidAuthor", bool):
+    if optional_field(node, "viewerDidAuthor", bool):
         return True
-    author = _optional(node, "author", dict)
+    author = optional_field(node, "author", dict)
     if author is None:
         return False
-    login = _field(author, "login", str)
+    login = required_field(author, "login", str)
     if viewer.endswith(_SUFFIX) and not login.endswith(_SUFFIX):
         # GraphQL has a bot's login without the suffix: a person may have the same one.
         return author.get("__typename") == "Bot" and login == viewer.removesuffix(_SUFFIX)
@@ -247,7 +247,7 @@ def _own(node: Any, viewer: str) -> bool:
 
 def _page(data: Any) -> str:
     # It becomes a link: what could be anything but an address is none.
-    url = _optional(data, "html_url", str) or ""
+    url = optional_field(data, "html_url", str) or ""
     return url if _PAGE.fullmatch(url) else ""
 
 
@@ -257,25 +257,33 @@ def _sha(value: str, name: str) -> str:
     return value
 
 
-def _id(data: Any, name: str) -> int:
-    value = _field(data, name, int)
+def required_hash(data: Any, name: str) -> str:
+    """Return a field that is the hash of an object."""
+    return _sha(required_field(data, name, str), name)
+
+
+def object_id(data: Any, name: str = "id") -> int:
+    """Return a field that is an id."""
+    value = required_field(data, name, int)
     if value < 1:
         raise ShapeError(f"`{name}` is not 1 or more")
     return value
 
 
 def _object(data: Any, name: str) -> dict[str, Any]:
-    return _field(data, name, dict)
+    return required_field(data, name, dict)
 
 
-def _field(data: Any, name: str, kind: type[_T]) -> _T:
-    value = _optional(data, name, kind)
+def required_field(data: Any, name: str, kind: type[_T]) -> _T:
+    """Return a field that must be there."""
+    value = optional_field(data, name, kind)
     if value is None:
         raise ShapeError(f"`{name}` is missing")
     return value
 
 
-def _optional(data: Any, name: str, kind: type[_T]) -> _T | None:
+def optional_field(data: Any, name: str, kind: type[_T]) -> _T | None:
+    """Return a field; None where it is missing or null."""
     if not isinstance(data, Mapping):
         raise ShapeError(f"`{name}` is asked of what is no object")
     value = data.get(name)

@@ -27,6 +27,7 @@ LONGEST_WAITS_S = 180.0
 SECONDARY_WAIT_S = 60.0
 """Seconds when GitHub does not say: at least a minute, then exponentially (GitHub, rate limits for the REST API)."""
 
+_GIT_OBJECTS = re.compile(r"/git/(blobs|trees|commits)$")
 _APPENDS = re.compile(r"/check-runs/[0-9]+$")
 _NO_PERMISSION = "resource not accessible"
 _LIMITS = ("api rate limit exceeded", "you have exceeded a secondary rate limit")
@@ -41,10 +42,10 @@ def reads(method: str, path: str) -> bool:
 def repeatable(method: str, path: str) -> bool:
     """Tell whether a request may be carried out twice without harm.
 
-    A PATCH of a check run adds its annotations to those there are.
+    A PATCH of a check run adds its annotations to those there are. A Git object that nothing refers to is no harm.
     """
     if method == "POST":
-        return reads(method, path)
+        return reads(method, path) or _GIT_OBJECTS.search(path) is not None
     return method != "PATCH" or not _APPENDS.search(path)
 
 

@@ -22,6 +22,7 @@ from tests.github.fake.permissions import COMMENT, NOT_ACCESSIBLE
 from tests.github.fake.records import CheckRun, Comment, Pull, Review, ReviewComment
 from tests.github.fake.repository import of_pull
 from tests.github.fake.shapes import Shapes, public_user
+from tests.github.fake.stored_operations import OPERATIONS as STORED
 
 _REPO = "/repos/{owner}/{repo}"
 
@@ -341,4 +342,5 @@ _OPERATIONS: Mapping[tuple[str, str], Callable[[Request], Answer]] = {
     ("GET", f"{_REPO}/pulls/comments/{{comment_id}}"): _review_comment,
     ("PATCH", f"{_REPO}/pulls/comments/{{comment_id}}"): _update_review_comment,
     ("DELETE", f"{_REPO}/pulls/comments/{{comment_id}}"): _delete_review_comment,
+    **STORED,
 }

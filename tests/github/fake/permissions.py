@@ -81,6 +81,21 @@ NEEDS: Mapping[tuple[str, str], Need | None] = {
     ("GET", f"{_REPO}/pulls/comments/{{comment_id}}"): Need("read", ("pull_requests",)),
     ("PATCH", f"{_REPO}/pulls/comments/{{comment_id}}"): Need("write", ("pull_requests",)),
     ("DELETE", f"{_REPO}/pulls/comments/{{comment_id}}"): Need("write", ("pull_requests",)),
+    ("GET", f"{_REPO}/commits"): Need("read", ("contents",)),
+    ("GET", f"{_REPO}/compare/{{basehead}}"): Need("read", ("contents",)),
+    ("GET", f"{_REPO}/tarball/{{ref}}"): Need("read", ("contents",)),
+    ("POST", f"{_REPO}/git/blobs"): Need("write", ("contents",)),
+    ("GET", f"{_REPO}/git/blobs/{{file_sha}}"): Need("read", ("contents",)),
+    ("POST", f"{_REPO}/git/trees"): Need("write", ("contents",)),
+    ("GET", f"{_REPO}/git/trees/{{tree_sha}}"): Need("read", ("contents",)),
+    ("POST", f"{_REPO}/git/commits"): Need("write", ("contents",)),
+    ("GET", f"{_REPO}/git/commits/{{commit_sha}}"): Need("read", ("contents",)),
+    ("GET", f"{_REPO}/git/ref/{{ref}}"): Need("read", ("contents",)),
+    ("POST", f"{_REPO}/git/refs"): Need("write", ("contents",)),
+    ("PATCH", f"{_REPO}/git/refs/{{ref}}"): Need("write", ("contents",)),
+    ("GET", f"{_REPO}/actions/runs/{{run_id}}"): Need("read", ("actions",)),
+    ("GET", f"{_REPO}/actions/artifacts"): Need("read", ("actions",)),
+    ("GET", f"{_REPO}/actions/artifacts/{{artifact_id}}/{{archive_format}}"): Need("read", ("actions",)),
 }
 
 

@@ -6,14 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from threading import RLock
 from typing import Any
 
+from tests.github.fake.actions import Actions
 from tests.github.fake.diff import places
+from tests.github.fake.git import GitStore
 from tests.github.fake.permissions import Token
 from tests.github.fake.records import CheckRun, Comment, Ledger, Note, Pull, Review, ReviewComment
-from tests.github.fake.shapes import Shapes
+from tests.github.fake.shapes import Shapes, number_of
 
 
 class Repository:
-    """A repository of the fake; what is returned is JSON as the API gives it."""
+    """A repository of the fake; what is returned is JSON as the API gives it.
+
+    `git` and `actions` have its commits, and what its workflows left; `protected` are references that cannot be moved.
+    """
 
     def __init__(self, name: str, *, issues: bool, api: str, ledger: Ledger, lock: RLock) -> None:
         self.name = name
@@ -25,6 +30,10 @@ class Repository:
         self.all_reviews: dict[int, Review] = {}
         self.all_review_comments: dict[int, ReviewComment] = {}
         self.all_check_runs: dict[int, CheckRun] = {}
+        self.default_branch = "main"
+        self.protected: set[str] = set()
+        self.git = GitStore(ledger)
+        self.actions = Actions(ledger, number_of(name))
         self._shapes = Shapes(api, name)
 
     def add_pull(

@@ -21,6 +21,7 @@ from tests.github.fake.operations import carry_out, served
 from tests.github.fake.permissions import Token, denial
 from tests.github.fake.records import Ledger
 from tests.github.fake.repository import Repository
+from tests.github.fake.stored_operations import STORAGE, file_of
 
 _PREFIX = "/api/v3"
 """Where the API of a GitHub Enterprise Server is; the fake answers there, too."""
@@ -129,7 +130,7 @@ class FakeGitHub:
             self._calls.append(incoming.call)
             fault = self._faults.take(incoming.call.method, incoming.call.path, incoming.query)
             # A request that meets a fault has to be right all the same.
-            request = self._judged(incoming)
+            request = self._kept(incoming) if incoming.call.path.startswith(STORAGE) else self._judged(incoming)
             if fault is not None and (fault.status is not None or fault.drop == "before"):
                 return (None if fault.status is None else Answer(fault.status, fault.body, fault.headers)), fault
             answer = request if isinstance(request, Answer) else self._carried_out(request, incoming)
@@ -143,6 +144,15 @@ class FakeGitHub:
     def wait(self, seconds: float) -> bool:
         """Wait; return whether the hub still answers then."""
         return not self._closing.wait(seconds)
+
+    def _kept(self, incoming: _Incoming) -> Answer:
+        """Answer as the storage does, which is no part of the API: whoever has the address may read."""
+        if incoming.call.token is not None:
+            return self._violated(incoming, Answer(400), "a token was sent to the storage")
+        content = file_of(self._repositories, incoming.call.path)
+        if content is None or incoming.call.query.get("sig") != "secret":
+            return Answer(403)
+        return Answer(200, content, {"Content-Type": "application/octet-stream"})
 
     def _judged(self, incoming: _Incoming) -> Request | Token | Answer:
         """Return the request that is to be carried out (the token for GraphQL) or its refusal."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.github.fake.contract import example
 from tests.github.fake.records import CheckRun, Comment, Note, Pull, Review, ReviewComment
+from tests.github.fake.stored_shapes import StoredShapes
 
 PAGES = "https://github.com"
 _EXAMPLE_REPOSITORY = "octocat/Hello-World"
@@ -20,7 +21,7 @@ _EXAMPLE_SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
 
 
 @dataclass(frozen=True, slots=True)
-class Shapes:
+class Shapes(StoredShapes):
     """Makes the JSON of one repository.
 
     Attributes:
@@ -41,13 +42,19 @@ class Shapes:
         """The repository's page."""
         return f"{PAGES}/{self.name}"
 
+    @property
+    def number(self) -> int:
+        """The repository's id."""
+        return number_of(self.name)
+
     def repository(self) -> dict[str, Any]:
         """Return the whole repository."""
         shape: dict[str, Any] = json.loads(_text("full-repository-default-response", self.api, self.name, 0, ""))
         for name in ("source", "parent", "template_repository"):
             shape.pop(name, None)
         owner, short = self.name.split("/")
-        return shape | {"language": None, "name": short, "full_name": self.name, "owner": user(self.api, owner)}
+        own = {"id": self.number, "name": short, "full_name": self.name, "owner": user(self.api, owner)}
+        return shape | own | {"language": None, "default_branch": "main"}
 
     def comment(self, comment: Comment) -> dict[str, Any]:
         """Return a comment."""

@@ -1,0 +1,279 @@
+"""Which commit a run is compared with: scripted histories on the fake, and real clones."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holodeck_action.github.api import Api, connect
+from holodeck_action.github.commit_archive import ArchiveError, ArchiveLimits, download_commit
+from holodeck_action.github.merge_base import NoCommit, Wanted, base_branch, first_parents, wanted_commit
+from holodeck_action.github.objects import ApiError
+from tests.github.events import event_environ
+from tests.github.fake import FakeGitHub, Fault, Repository, Token
+from tests.github.workflow import REPOSITORY
+
+BOT = "github-actions[bot]"
+TOKEN = "ghs_reader"
+
+
+@pytest.fixture
+def repo(hub: FakeGitHub) -> Repository:
+    hub.add_token(TOKEN, Token(BOT, permissions={"contents": "read"}))
+    return hub.add_repository(REPOSITORY)
+
+
+@pytest.fixture
+def api(hub: FakeGitHub, repo: Repository) -> Iterator[Api]:
+    with connect(TOKEN, hub.url, REPOSITORY, pause=lambda _: None) as api:
+        yield api
+
+
+def wanted(
+    api: Api | None, evaluated: str | None, folder: Path, event: str = "", **overrides: Any
+) -> Wanted | NoCommit:
+    fields = {name.replace("__", "."): value for name, value in overrides.items()}
+    folder.mkdir(exist_ok=True)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    if event:
+        environ |= event_environ(event, folder, overrides=fields)
+    return wanted_commit(evaluated, base_branch(environ), api, folder, environ)
+
+
+def history(repo: Repository) -> dict[str, str]:
+    """`main`: 0 ← 1 ← 2; `topic` left it at 1; `test` is the test merge of both heads."""
+    git = repo.git
+    names = {"0": git.commit({"agent.yaml": "0"})}
+    names["1"] = git.commit({"agent.yaml": "1"}, names["0"])
+    names["2"] = git.commit({"agent.yaml": "2"}, names["1"])
+    names["topic"] = git.commit({"new": "x"}, names["1"])
+    names["test"] = git.commit({"new": "x"}, names["2"], names["topic"])
+    git.refs["refs/heads/main"] = names["2"]
+    return names
+
+
+def test_a_pull_request_is_compared_with_where_it_left_its_base(repo: Repository, api: Api, tmp_path: Path) -> None:
+    names = history(repo)
+    assert wanted(api, names["topic"], tmp_path, "pull_request") == Wanted(names["1"], "main")
+    # The test merge commit holds what main has meanwhile: that is no change of the pull request.
+    assert wanted(api, names["test"], tmp_path, "pull_request") == Wanted(names["2"], "main")
+
+
+def test_a_rebased_pull_request_has_another_base(repo: Repository, api: Api, tmp_path: Path) -> None:
+    names = history(repo)
+    rebased = repo.git.commit({"new": "x"}, names["2"])
+    assert wanted(api, rebased, tmp_path, "pull_request") == Wanted(names["2"], "main")
+
+
+def test_a_pull_request_to_another_branch(repo: Repository, api: Api, tmp_path: Path) -> None:
+    names = history(repo)
+    repo.git.refs["refs/heads/release/1.x"] = names["0"]
+    found = wanted(api, names["topic"], tmp_path, "pull_request", pull_request__base__ref="release/1.x")
+    assert found == Wanted(names["0"], "release/1.x")
+
+
+def test_a_push_to_the_default_branch_is_compared_with_what_was_there(
+    repo: Repository, api: Api, hub: FakeGitHub, tmp_path: Path
+) -> None:
+    names = history(repo)
+    environ = event_environ("push", tmp_path, overrides={"before": names["0"]}, GITHUB_REF="refs/heads/main")
+    found = wanted_commit(names["2"], base_branch(environ), api, tmp_path, environ)
+    assert found == Wanted(names["0"], "main")
+    assert base_branch(environ).own
+    assert hub.requests == []
+
+
+def test_other_runs_are_compared_with_the_default_branch(repo: Repository, api: Api, tmp_path: Path) -> None:
+    names = history(repo)
+    found = wanted(api, names["topic"], tmp_path, "push", before=names["0"])
+    assert found == Wanted(names["1"], "main")
+    assert wanted(api, names["2"], tmp_path, "schedule") == Wanted(names["2"], "main")
+    assert wanted(api, names["topic"], tmp_path) == Wanted(names["1"], "main")
+    queued = wanted(api, names["test"], tmp_path, "merge_group")
+    assert queued == Wanted(names["2"], "main")
+
+
+def test_it_says_why_there_is_none(repo: Repository, api: Api, hub: FakeGitHub, tmp_path: Path) -> None:
+    names = history(repo)
+    strange = repo.git.commit({"other": "root"})
+
+    def sentence(evaluated: str | None, api: Api | None = api) -> str:
+        found = wanted(api, evaluated, tmp_path, "pull_request")
+        assert isinstance(found, NoCommit)
+        return found.sentence
+
+    assert "it is not known which commit was evaluated" in sentence(None)
+    assert "fetch-depth: 0" in sentence(strange)
+    assert "fetch-depth: 0" in sentence("9" * 40)
+    assert "fetch-depth: 0" in sentence(names["topic"], None)
+    hub.add_token(TOKEN, Token(BOT, permissions={}))
+    assert "add contents: read to the permissions: of the job" in sentence(names["topic"])
+
+
+def test_first_parents_pass_over_what_was_merged(repo: Repository, api: Api, hub: FakeGitHub) -> None:
+    git = repo.git
+    line = [git.commit({"agent.yaml": "0"})]
+    for number in range(130):
+        side = git.commit({f"side{number}": "x"}, line[0])
+        line.append(git.commit({}, line[-1], side))
+    assert first_parents(api, line[-1]) == tuple(reversed(line[-101:]))
+    assert first_parents(api, line[3]) == tuple(reversed(line[:4]))
+    assert [call.query["page"] for call in hub.requests] == ["1", "2", "1"]
+
+
+# Real clones.
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), **identity}
+    done = subprocess.run(("git", *arguments), cwd=folder, env=environ, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A clone of a repository whose `topic` left `main` at the first commit."""
+    origin, clone = tmp_path / "origin", tmp_path / "clone"
+    origin.mkdir()
+    git(origin, "init", "-q", "-b", "main")
+    git(origin, "commit", "-q", "--allow-empty", "-m", "0")
+    git(origin, "checkout", "-q", "-b", "topic")
+    git(origin, "commit", "-q", "--allow-empty", "-m", "topic")
+    git(origin, "checkout", "-q", "main")
+    git(origin, "commit", "-q", "--allow-empty", "-m", "1")
+    git(tmp_path, "clone", "-q", f"file://{origin}", "clone")
+    git(clone, "checkout", "-q", "topic")
+    return clone
+
+
+@pytest.mark.parametrize("event", ["", "pull_request"])
+def test_a_clone_knows_without_github(clone: Path, event: str) -> None:
+    found = wanted(None, git(clone, "rev-parse", "HEAD"), clone, event)
+    assert found == Wanted(git(clone, "rev-parse", "origin/main~1"), "main")
+
+
+def test_a_shallow_clone_asks_github_or_says_what_to_do(
+    clone: Path, repo: Repository, api: Api, hub: FakeGitHub, tmp_path: Path
+) -> None:
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "-q", "--depth", "1", "-b", "topic", f"file://{tmp_path / 'origin'}", "shallow")
+    head = git(shallow, "rev-parse", "HEAD")
+    found = wanted(None, head, shallow, "pull_request")
+    assert isinstance(found, NoCommit)
+    assert "fetch-depth: 0" in found.sentence
+    left = repo.git.commit({})
+    repo.git.commit({}, left, sha=head)
+    repo.git.refs["refs/heads/main"] = left
+    assert wanted(api, head, shallow, "pull_request") == Wanted(left, "main")
+
+
+def test_nothing_that_the_repository_names_runs(clone: Path, tmp_path: Path) -> None:
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    hook.chmod(0o755)
+    for key in ("core.fsmonitor", "core.sshCommand", "core.pager", "core.askPass"):
+        git(clone, "config", key, str(hook))
+    head = git(clone, "rev-parse", "HEAD")
+    assert isinstance(wanted(None, head, clone), Wanted)
+    assert not (tmp_path / "ran").exists()
+
+
+# The files of a commit.
+
+
+def test_the_files_of_a_commit_are_written(repo: Repository, api: Api, tmp_path: Path) -> None:
+    sha = repo.git.commit({"agent.yaml": "name: a\n", "prompts/system.md": "be kind"})
+    into = tmp_path / "base"
+    into.mkdir()
+    download_commit(api, sha, into)
+    found = {str(path.relative_to(into)): path.read_text() for path in into.rglob("*") if path.is_file()}
+    assert found == {"agent.yaml": "name: a\n", "prompts/system.md": "be kind"}
+    assert [path.name for path in tmp_path.iterdir()] == ["base"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (ArchiveLimits(packed=100), "larger than 100 bytes"),
+        (ArchiveLimits(unpacked=20_000), "larger than 20,000 bytes"),
+        (ArchiveLimits(files=1), "more than 1 files"),
+    ],
+)
+def test_a_commit_that_is_too_large(
+    repo: Repository, api: Api, tmp_path: Path, limits: ArchiveLimits, reason: str
+) -> None:
+    sha = repo.git.commit({"a": "x" * 50_000, "b": "y"})
+    into = tmp_path / "base"
+    into.mkdir()
+    with pytest.raises((ArchiveError, ApiError), match=reason):
+        download_commit(api, sha, into, limits)
+
+
+def packed(*members: tuple[Mapping[str, Any], bytes]) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for fields, content in members:
+            member = tarfile.TarInfo("top/x")
+            for name, value in fields.items():
+                setattr(member, name, value)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        packed(({"name": "top/../../evil"}, b"x")),
+        packed(
+            ({"name": "top/out", "type": tarfile.SYMTYPE, "linkname": "../.."}, b""),
+            ({"name": "top/out/evil"}, b"x"),
+        ),
+        packed(({"name": "top/evil", "type": tarfile.LNKTYPE, "linkname": "/etc/passwd"}, b"")),
+        packed(({"name": "top/evil", "type": tarfile.CHRTYPE}, b"")),
+        b"no archive at all",
+    ],
+)
+def test_an_archive_writes_nothing_outside(
+    hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path, content: bytes
+) -> None:
+    sha = repo.git.commit({"a": "x"})
+    hub.fail(Fault("GET", "^/storage/", status=200, body=content))
+    into = tmp_path / "in" / "base"
+    into.mkdir(parents=True)
+    with suppress(ArchiveError):
+        download_commit(api, sha, into)
+    outside = [path for path in tmp_path.rglob("*") if path.name == "evil" and not path.is_relative_to(into)]
+    assert outside == []
+    assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
+
+
+def test_trouble_of_the_storage_is_tried_again(hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path) -> None:
+    sha = repo.git.commit({"a": "x"})
+    hub.fail(Fault("GET", "^/storage/", status=503))
+    hub.fail(Fault("GET", "^/storage/", drop="after"))
+    download_commit(api, sha, tmp_path)
+    assert (tmp_path / "a").read_text() == "x"
+    hub.fail(Fault("GET", "^/storage/", status=403, times=None))
+    with pytest.raises(ApiError, match="its storage answered 403") as raised:
+        download_commit(api, sha, tmp_path)
+    assert "sig=" not in str(raised.value)
+
+
+@pytest.mark.parametrize("location", ["ftp://127.0.0.1/x", "file:///etc/passwd", "", "http://["])
+def test_a_download_that_leads_to_no_file(
+    hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path, location: str
+) -> None:
+    sha = repo.git.commit({"a": "x"})
+    hub.fail(Fault("GET", "/tarball/", status=302, body=b"", headers={"Location": location}))
+    with pytest.raises(ApiError, match=r"cannot be (used|downloaded)"):
+        download_commit(api, sha, tmp_path)
