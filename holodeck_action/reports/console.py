@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from holodeck_action.reports.comparison import comparison_lines
 from holodeck_action.reports.phrases import VERDICTS, call_text, calls_text, card_text, counts_text, panel_text, place
 from holodeck_action.results.gates import figures
 from holodeck_action.results.report_views import CaseView, MetricView, Report, TurnView
@@ -17,7 +18,7 @@ from holodeck_action.text.plain import one_line
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_GATE_SIGNS = {"passed": "✓", "failed": "✗", "undetermined": "?"}
+_GATE_SIGNS = {"passed": "✓", "failed": "✗", "undetermined": "?", "skipped": "-"}
 _CASE_SIGNS = {"failed": "✗", "error": "!", "skipped": "-", "quarantined": "~"}
 _COLOURS = {
     "passed": "green",
@@ -60,6 +61,9 @@ def _head_lines(report: Report) -> Iterator[str]:
 
 def _lines(report: Report) -> Iterator[str]:
     yield from _head_lines(report)
+    if report.comparison is not None:
+        yield ""
+        yield from comparison_lines(report.comparison, report.folder)
     for case in report.attention:
         yield ""
         yield from _case_lines(case, report.folder)
@@ -162,7 +166,7 @@ def _gate_text(gate: GateVerdict) -> str:
     """Return a gate with its numbers as one line."""
     actual, required = figures(gate)
     numbers = f"{one_line(gate.name)} {actual} (required {required})"
-    state = "" if gate.state != "undetermined" else ": cannot be decided"
+    state = {"undetermined": ": cannot be decided", "skipped": ": skipped"}.get(gate.state, "")
     return f"{_GATE_SIGNS[gate.state]} {numbers}: {one_line(gate.reason)}{state}"
 
 
@@ -173,6 +177,11 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     yield Text(first, style="bold")
     for notice in notices:
         yield Text(notice, style="dim")
+    if report.comparison is not None:
+        sentence, *lines = comparison_lines(report.comparison, report.folder)
+        worse = any(not case.quarantined for case in report.comparison.regressed)
+        yield Text(f"\n{sentence}", style="bold red" if worse else "bold")
+        yield Text("\n".join(lines))
     for case in report.attention:
         title, *lines = _case_lines(case, report.folder)
         yield Text(f"\n{title}", style=f"bold {_COLOURS[case.outcome]}")

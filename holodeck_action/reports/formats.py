@@ -19,7 +19,8 @@ from holodeck_action.reports.console import console_report
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
 from holodeck_action.reports.phrases import VERDICTS, call_text, place
 from holodeck_action.reports.size_limit import IN_THE_RECORD, JOB_SUMMARY, Detail, SizeLimit, fit
-from holodeck_action.reports.templating import shipped_template, template_folder, wrap
+from holodeck_action.reports.templating import shipped_template, template_folder
+from holodeck_action.reports.untrusted import wrap
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.disk import DISK, Disk, write_atomically
 from holodeck_action.results.report_views import CaseView, Report, TurnView, in_suite_order

@@ -14,15 +14,8 @@ from holodeck_action.reports.changes import Change, State, compare, keys
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
 from holodeck_action.reports.phrases import SIGNS, VERDICTS, WORDS, repository_path, tally
 from holodeck_action.reports.size_limit import CHECK, COMMENT, IN_THE_RECORD, Detail, SizeLimit, cut, fit
-from holodeck_action.reports.templating import (
-    Fields,
-    actual,
-    place,
-    required,
-    shipped_template,
-    text_of,
-    wrap,
-)
+from holodeck_action.reports.templating import actual, place, required, shipped_template
+from holodeck_action.reports.untrusted import Fields, text_of, wrap
 from holodeck_action.results.exit_codes import OUTCOMES, ExitCode, worst_exit_code
 from holodeck_action.results.report_views import Report
 from holodeck_action.results.verdict import (
@@ -150,7 +143,14 @@ class _Text:
 
     @property
     def commit(self) -> str | None:
-        sha = self.at.sha
+        return self._commit_link(self.at.sha)
+
+    def _base_commit(self, report: Report) -> str | None:
+        """Return the base's commit as a link; None where it is not known."""
+        sha = None if report.comparison is None else report.comparison.base.commit
+        return self._commit_link(sha)
+
+    def _commit_link(self, sha: str | None) -> str | None:
         if sha is None or not _COMMIT.fullmatch(sha):
             return None
         return f"[`{sha[:7]}`]({self.at.server}/{self.at.repository}/commit/{sha})"
@@ -187,6 +187,7 @@ class _Text:
             "alone": alone,
             "change": change,
             "commit": self.commit if alone else None,
+            "base_commit": self._base_commit(report),
             "run": self.run if alone and self.at.run_url else None,
             "linked": lambda source, in_cell=False: self._linked(report, source, in_cell),
         }

@@ -1,17 +1,18 @@
 """Jinja for reports: sandboxed, strict, and unable to show untrusted text as anything but text.
 
-Every text of a report reaches templates as `Untrusted`, which has no way to become a string but a filter of ours:
-forgetting the filter gives a code span in Markdown and an error in HTML, never live text.
+Every text of a report reaches templates as `Untrusted` (`holodeck_action.reports.untrusted`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holodeck_action.reports.comparison_filters import FILTERS
 from holodeck_action.reports.phrases import SIGNS, WORDS, calls_text, estimate_text, panel_text, usd_text
+from holodeck_action.reports.untrusted import UNKNOWN, Fields, Untrusted, names_of, text_of
 from holodeck_action.results.gates import at_most, figures
 from holodeck_action.results.judge_card import Estimate
 from holodeck_action.results.record import ModelCalls
@@ -25,103 +26,6 @@ if TYPE_CHECKING:
 
 CUSTOM = "custom template"
 """The name under which an environment knows the user's template: no shipped one can have it."""
-
-UNKNOWN = "–"
-
-
-class UnfilteredTextError(TypeError):
-    """A template uses untrusted text without a filter that makes it showable."""
-
-    def __init__(self) -> None:
-        super().__init__("text of the report needs a filter before anything else is done with it: cell, code or fence")
-
-
-class Untrusted:
-    """Text of a report. It can be compared, measured and searched, but shown only through a filter."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __str__(self) -> str:
-        raise UnfilteredTextError
-
-    def __html__(self) -> str:
-        raise UnfilteredTextError
-
-    def __format__(self, specification: str) -> str:
-        raise UnfilteredTextError
-
-    def __repr__(self) -> str:
-        return "Untrusted(…)"
-
-    def __eq__(self, other: object) -> bool:
-        return self._text == text_of(other) if isinstance(other, Untrusted | str) else NotImplemented
-
-    def __lt__(self, other: object) -> bool:
-        return self._text < text_of(other) if isinstance(other, Untrusted | str) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._text)
-
-    def __len__(self) -> int:
-        return len(self._text)
-
-    def __contains__(self, part: object) -> bool:
-        return text_of(part) in self._text
-
-
-class Fields:
-    """A record of the report: its fields by name, wrapped when they are asked for, so that nothing is copied."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def __getitem__(self, name: str) -> Any:
-        if isinstance(self._value, dict):
-            return wrap(self._value[name])
-        if name not in type(self._value).__dataclass_fields__:
-            raise KeyError(name)
-        return wrap(getattr(self._value, name))
-
-    def __repr__(self) -> str:
-        return "Fields(…)"
-
-    @property
-    def _names(self) -> list[str]:
-        return list(self._value if isinstance(self._value, dict) else type(self._value).__dataclass_fields__)
-
-
-class Items(Sequence[Any]):
-    """A list of the report, its items wrapped when they are asked for."""
-
-    __slots__ = ("_items",)
-
-    def __init__(self, items: Sequence[Any]) -> None:
-        self._items = items
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __getitem__(self, index: Any) -> Any:
-        return wrap(self._items[index])
-
-    def __repr__(self) -> str:
-        return "Items(…)"
-
-
-def wrap(value: Any) -> Any:
-    """Return a report, or its plain data, as templates see it: every text in it is `Untrusted`."""
-    if isinstance(value, str):
-        return Untrusted(value)
-    if isinstance(value, list | tuple):
-        return Items(value)
-    if isinstance(value, dict) or hasattr(type(value), "__dataclass_fields__"):
-        return Fields(value)
-    return value
 
 
 @cache
@@ -170,7 +74,7 @@ def _environment(
         @property
         def _undefined_message(self) -> str:
             if isinstance(self._undefined_obj, Fields) and not self._undefined_hint:
-                there = ", ".join(self._undefined_obj._names)
+                there = ", ".join(names_of(self._undefined_obj))
                 return f"there is no field {self._undefined_name!r} here (there are: {there})"
             return super()._undefined_message
 
@@ -196,14 +100,14 @@ def _environment(
     environment.filters.update(
         number=number, signed=signed, percent=percent, seconds=seconds, usd=usd, sign=sign, word=word, place=place,
         required=required, actual=actual, call=call, calls=calls, agreement=agreement,
-        estimate=estimate,
+        estimate=estimate, **FILTERS,
     )  # fmt: skip
     return environment
 
 
 def _shown_in_markdown(value: Any) -> Any:
     if isinstance(value, Untrusted):
-        return untrusted.inline_code(value._text)
+        return untrusted.inline_code(text_of(value))
     return UNKNOWN if value is None else value
 
 
@@ -217,13 +121,6 @@ def _filter(show: Callable[[str, int], str]) -> Callable[..., str]:
         return show(text) if limit is None else show(text, limit)  # type: ignore[call-arg]
 
     return shown
-
-
-def text_of(value: Any) -> str:
-    """Return the text of a value as templates see it, for filters and functions of ours that make it showable."""
-    if isinstance(value, Untrusted):
-        return value._text
-    return UNKNOWN if value is None else str(value)
 
 
 def number(value: float | None, digits: int = 4) -> str:

@@ -26,6 +26,7 @@ class ComparedRun:
         started_at: when it ran, ISO 8601 in UTC.
         record_digest: sha256 of the canonical record.
         distance: commits between it and the commit that was wanted; 0 for that commit itself, None where not known.
+        name: what to call it, such as the base branch; empty where nothing is known.
     """
 
     source: str
@@ -33,6 +34,7 @@ class ComparedRun:
     started_at: str
     record_digest: str
     distance: int | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

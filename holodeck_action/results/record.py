@@ -258,6 +258,7 @@ class BaseRun:
         wanted: the commit that was looked for: the merge base of a pull request, or the commit before; None for a file.
         distance: commits from `commit` to `wanted`; None where it is not known.
         notices: what the reader should know of it, each one sentence.
+        name: what to call it, such as the base branch; empty where nothing is known.
     """
 
     source: str
@@ -265,6 +266,7 @@ class BaseRun:
     wanted: str | None = None
     distance: int | None = None
     notices: tuple[str, ...] = ()
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

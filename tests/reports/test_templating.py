@@ -9,14 +9,8 @@ from hypothesis import given
 from jinja2 import UndefinedError
 from jinja2.exceptions import SecurityError
 
-from holodeck_action.reports.templating import (
-    CUSTOM,
-    UnfilteredTextError,
-    Untrusted,
-    html_environment,
-    markdown_environment,
-    wrap,
-)
+from holodeck_action.reports.templating import CUSTOM, html_environment, markdown_environment
+from holodeck_action.reports.untrusted import UnfilteredTextError, Untrusted, wrap
 from tests.reports.hostile import storable_texts
 from tests.reports.parsing import parses
 from tests.reports.shown import report_of, varied

@@ -1,0 +1,192 @@
+"""What is said of a comparison with the base: phrases that all channels share, and its console form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from holodeck_action.reports.phrases import place, usd_text
+from holodeck_action.results.comparison import CaseChange, ComparedRun, Comparison, Consumed, Difference, MetricStep
+from holodeck_action.text.plain import one_line
+
+CASES_SHOWN = 10
+"""Changed cases that a first screen has room for."""
+_SHORT = 7
+_AGES = ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
+
+
+def changed_text(comparison: Comparison) -> str:
+    """Return how many cases got worse and better."""
+    worse = sum(not case.quarantined for case in comparison.regressed)
+    better = sum(not case.quarantined for case in comparison.fixed)
+    if not worse and not better:
+        return "No case changed"
+    if not worse:
+        return f"{cases_text(better)} got better, none worse"
+    return f"{cases_text(worse)} got worse" + (f", {better} better" if better else "")
+
+
+def cases_text(count: int) -> str:
+    """Return a number of cases."""
+    return f"{count:,} {'case' if count == 1 else 'cases'}"
+
+
+def base_name(run: ComparedRun) -> str:
+    """Return what to call the base: its branch, else where it comes from."""
+    return run.name or run.source.removeprefix("file:") or "the base"
+
+
+def age_text(comparison: Comparison) -> str:
+    """Return how much older the base's run is, such as `3 hours older`; empty where that is not known."""
+    try:
+        base, head = (datetime.fromisoformat(run.started_at) for run in (comparison.base, comparison.head))
+        seconds = (head - base).total_seconds()
+    except (ValueError, TypeError):
+        return ""
+    for length, unit in _AGES:
+        count = int(seconds // length)
+        if count:
+            return f"{count:,} {unit}{'' if count == 1 else 's'} older" if seconds > 0 else ""
+    return "of the same minute" if seconds >= 0 else ""
+
+
+def rate_text(change: Difference) -> str:
+    """Return what became of the pass rate, in percentage points, and whether that is beyond chance."""
+    points = 100 * change.difference
+    if change.low is None or change.high is None:
+        return f"pass rate {_points(points)} points: {cases_text(change.pairs)} are too few to tell from chance"
+    half = 100 * (change.high - change.low) / 2
+    if change.moved:
+        rates = f"{100 * change.base:.3g} → {100 * change.head:.3g} %"
+        return f"pass rate {rates}, beyond chance ({_points(points)} ± {half:.0f} points)"
+    if round(points, 1) == 0:
+        return f"pass rate unchanged at {cases_text(change.pairs)} (±{half:.0f} points)"
+    return f"pass rate {_points(points)} points, within noise at {cases_text(change.pairs)} (±{half:.0f})"
+
+
+def _points(value: float) -> str:
+    return f"{value:+.1f}".removesuffix(".0").replace("-", "−")
+
+
+def change_text(change: Difference) -> str:
+    """Return a difference of means with half the width of its interval, such as `−0.17 ± 0.05`."""
+    shown = f"{change.difference:+.3f}".replace("-", "−")
+    if change.low is None or change.high is None:
+        return f"{shown}, too few cases"
+    return f"{shown} ± {(change.high - change.low) / 2:.3f}"
+
+
+def state_text(change: Difference) -> str:
+    """Return what a difference is judged to be, in words."""
+    if change.state == "regressed":
+        return "worse beyond chance"
+    if change.moved and change.difference > 0:
+        return "better beyond chance"
+    return "no worse" if change.state == "non_inferior" else "cannot be told"
+
+
+def step_text(step: MetricStep, turns: int) -> str:
+    """Return what a metric did in a changed case, such as `turn 3: rouge 0.98 → 0.31, needs 0.50`."""
+    where = f"turn {step.turn}: " if turns > 1 else ""
+    if step.base is None or step.head is None:
+        return f"{where}{one_line(step.name, 60)}: {one_line(step.reason, 200)}"
+    needs = "" if step.threshold is None else f", needs {step.threshold:.2f}"
+    return f"{where}{one_line(step.name, 60)} {step.base:.2f} → {step.head:.2f}{needs}"
+
+
+def consumed_lines(base: Consumed, head: Consumed) -> Iterator[tuple[str, str, str]]:
+    """Yield what both runs took, where it is known of one: what, on the base, now."""
+
+    def shown(value: float | None, unit: str) -> str:
+        return "–" if value is None else usd_text(value) if unit == "$" else f"{value:,.0f}{unit}"
+
+    for name, before, now, unit in (
+        ("cost", base.cost_usd, head.cost_usd, "$"),
+        ("tokens", base.tokens, head.tokens, ""),
+        ("median latency", base.p50_latency_ms, head.p50_latency_ms, " ms"),
+        ("95 % latency", base.p95_latency_ms, head.p95_latency_ms, " ms"),
+    ):
+        if before is not None or now is not None:
+            yield name, shown(before, unit), shown(now, unit)
+
+
+def about_base(comparison: Comparison) -> str:
+    """Return the base's name, commit and age, as one line."""
+    run = comparison.base
+    details = [part for part in ((run.commit or "")[:_SHORT], age_text(comparison)) if part]
+    return one_line(base_name(run), 80) + (f" ({', '.join(details)})" if details else "")
+
+
+def comparison_lines(comparison: Comparison, folder: str) -> Iterator[str]:
+    """Yield the console form: the sentence, the cases that changed, the measures, and what takes no part."""
+    rate = "" if comparison.pass_rate is None else f"; {rate_text(comparison.pass_rate)}"
+    yield f"Compared with {about_base(comparison)}: {changed_text(comparison)}{rate}"
+    for kind, cases in (("✗", comparison.regressed), ("✓", comparison.fixed)):
+        for case in cases[:CASES_SHOWN]:
+            yield from _case_lines(kind, case, folder)
+        if len(cases) > CASES_SHOWN:
+            yield f"  … and {len(cases) - CASES_SHOWN} more"
+    yield from _measure_lines(comparison)
+    for what, before, now in consumed_lines(comparison.base_consumed, comparison.head_consumed):
+        yield f"  {what}: {before} → {now}"
+    for line in unpaired_lines(comparison):
+        yield f"  {line}"
+    for notice in comparison.notices:
+        yield f"  note: {one_line(notice, 500)}"
+
+
+def _case_lines(sign: str, case: CaseChange, folder: str) -> Iterator[str]:
+    was = "passed on the base, fails now" if case.kind == "regressed" else "failed on the base, passes now"
+    aside = ", quarantined" if case.quarantined else ""
+    yield f"  {sign} {one_line(case.title)}  {one_line(place(case.source, folder))}  {was}{aside}"
+    for step in case.steps[:3]:
+        yield f"      {step_text(step, case.turns)}"
+    if case.kind == "regressed":
+        yield f"      asked:  {one_line(case.question)}"
+        yield f"      before: {_answer(case.before)}"
+        yield f"      now:    {_answer(case.after)}"
+
+
+def _answer(text: str | None) -> str:
+    return "–" if text is None else one_line(text) or "(empty)"
+
+
+def _measure_lines(comparison: Comparison) -> Iterator[str]:
+    rows = list(measures(comparison))
+    if not rows:
+        return
+    width = max(len("measure"), *(len(one_line(name, 60)) for name, _ in rows))
+    yield f"  {'measure':<{width}}    base     now  difference"
+    for name, change in rows:
+        shown = f"{one_line(name, 60):<{width}}  {change.base:6.3f}  {change.head:6.3f}"
+        yield f"  {shown}  {change_text(change)}  {state_text(change)}"
+    settles = settling(comparison)
+    if settles:
+        yield f"  {settles}"
+
+
+def measures(comparison: Comparison) -> Iterator[tuple[str, Difference]]:
+    """Yield the pass rate and every metric that can be compared, by name."""
+    if comparison.pass_rate is not None:
+        yield "pass rate", comparison.pass_rate
+    for metric in comparison.metrics:
+        if metric.change is not None:
+            yield metric.name, metric.change
+
+
+def settling(comparison: Comparison) -> str:
+    """Return what would settle the first measure that cannot be told; empty where there is none."""
+    return next((change.settles for _, change in measures(comparison) if change.settles), "")
+
+
+def unpaired_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield what takes no part: metrics that cannot be compared with the reason, and cases that are not in both."""
+    for metric in comparison.metrics:
+        if metric.incomparable:
+            yield f"{one_line(metric.name, 60)} is not compared: {one_line(metric.incomparable, 300)}"
+    for why in ("added", "removed", "changed", "not evaluated"):
+        cases = [case for case in comparison.unpaired if case.why == why]
+        if cases:
+            titles = ", ".join(one_line(case.title, 60) for case in cases[:5])
+            more = f" and {len(cases) - 5} more" if len(cases) > 5 else ""
+            yield f"{cases_text(len(cases))} {why}: {titles}{more}"

@@ -1,0 +1,98 @@
+"""Template filters for a comparison with the base."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from holodeck_action.reports import comparison as texts
+from holodeck_action.reports.untrusted import Fields, Untrusted, value_of
+from holodeck_action.results.canonical import adapter
+from holodeck_action.results.comparison import ComparedRun, Comparison, Difference, MetricStep
+
+T = TypeVar("T")
+
+
+def _value(kind: type[T], fields: Fields) -> T:
+    """Return the value behind what a template sees, which is plain data in the process of a custom template."""
+    found = value_of(fields)
+    return found if isinstance(found, kind) else adapter(kind).validate_python(found)
+
+
+def changed(comparison: Fields) -> str:
+    """Return how many cases got worse and better."""
+    return texts.changed_text(_value(Comparison, comparison))
+
+
+def rate(comparison: Fields) -> str:
+    """Return what became of the pass rate; empty without one."""
+    found = _value(Comparison, comparison).pass_rate
+    return "" if found is None else texts.rate_text(found)
+
+
+def base_name(run: Fields) -> Untrusted:
+    """Return what to call the base."""
+    return Untrusted(texts.base_name(_value(ComparedRun, run)))
+
+
+def age(comparison: Fields) -> str:
+    """Return how much older the base's run is; empty where that is not known."""
+    return texts.age_text(_value(Comparison, comparison))
+
+
+def change(difference: Fields) -> str:
+    """Return a difference of means with half the width of its interval."""
+    return texts.change_text(_value(Difference, difference))
+
+
+def change_state(difference: Fields) -> str:
+    """Return what a difference is judged to be."""
+    return texts.state_text(_value(Difference, difference))
+
+
+def arrow(difference: Fields) -> str:
+    """Return the sign of a difference beyond chance; empty for any other."""
+    found = _value(Difference, difference)
+    if found.state == "regressed":
+        return "▼"
+    return "▲" if found.moved and found.difference > 0 else ""
+
+
+def step(found: Fields, turns: int) -> Untrusted:
+    """Return what a metric did in a changed case."""
+    return Untrusted(texts.step_text(_value(MetricStep, found), turns))
+
+
+def consumed(comparison: Fields) -> list[tuple[str, str, str]]:
+    """Return what both runs took."""
+    found = _value(Comparison, comparison)
+    return list(texts.consumed_lines(found.base_consumed, found.head_consumed))
+
+
+def unpaired(comparison: Fields) -> list[Untrusted]:
+    """Return what takes no part, one line each."""
+    return [Untrusted(line) for line in texts.unpaired_lines(_value(Comparison, comparison))]
+
+
+def settling(comparison: Fields) -> str:
+    """Return what would settle what cannot be told; empty where nothing needs settling."""
+    found = _value(Comparison, comparison)
+    named = replace(found, metrics=tuple(metric for metric in found.metrics if metric.change is not None))
+    return texts.settling(named)
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "changed": changed,
+    "rate": rate,
+    "base_name": base_name,
+    "age": age,
+    "change": change,
+    "change_state": change_state,
+    "arrow": arrow,
+    "step": step,
+    "consumed": consumed,
+    "unpaired": unpaired,
+    "settling": settling,
+}
+"""Filter by the name that templates use."""
