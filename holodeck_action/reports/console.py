@@ -9,7 +9,18 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action.reports.comparison import comparison_lines
-from holodeck_action.reports.phrases import VERDICTS, call_text, calls_text, card_text, counts_text, panel_text, place
+from holodeck_action.reports.phrases import (
+    VERDICTS,
+    call_text,
+    calls_text,
+    card_text,
+    case_trials_text,
+    counts_text,
+    noise_text,
+    panel_text,
+    place,
+    suite_trials_text,
+)
 from holodeck_action.results.gates import figures
 from holodeck_action.results.report_views import CaseView, MetricView, Report, TurnView
 from holodeck_action.results.verdict import GateVerdict
@@ -73,14 +84,27 @@ def _lines(report: Report) -> Iterator[str]:
     if report.metrics:
         yield ""
         yield from _metrics(report.metrics)
-        yield from _panel_lines(report)
-        yield from _card_lines(report)
+        yield from _below_metrics(report)
     yield ""
     for gate in report.gates:
         yield _gate_text(gate)
     yield ""
     yield from _calls_lines(report)
     yield _conclusion(report)
+
+
+def _below_metrics(report: Report) -> Iterator[str]:
+    """Yield what is said below the table of metrics."""
+    for metric in report.metrics:
+        if metric.within_noise:
+            yield f"{one_line(metric.name, 60)}: {noise_text(metric)}"
+    yield from _panel_lines(report)
+    yield from _card_lines(report)
+    if report.trial_rates is not None:
+        yield suite_trials_text(report.trial_rates)
+        flaky = [one_line(case.title, 60) for case in report.passing if case.flaky]
+        if flaky:
+            yield f"passing and flaky: {', '.join(flaky[:20])}{' …' if len(flaky) > 20 else ''}"
 
 
 def _panel_lines(report: Report) -> Iterator[str]:
@@ -117,7 +141,7 @@ def _case_lines(case: CaseView, folder: str) -> Iterator[str]:
     outcome = case.outcome if case.outcome != "quarantined" else f"quarantined ({case.judged})"
     yield f"{_CASE_SIGNS[case.outcome]} {one_line(case.title)}  [{outcome}]  {one_line(place(case.source, folder))}"
     if case.repeats:
-        yield f"    trials: {case.repeats}"
+        yield f"    trials: {one_line(case_trials_text(case), 1000)}"
     shown = [turn for turn in case.turns if turn.problems]
     if not shown:
         yield f"    {one_line(case.reason, 1000)}"
@@ -191,7 +215,7 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     if report.metrics:
         yield Text("")
         yield _metric_table(report)
-        for line in (*_panel_lines(report), *_card_lines(report)):
+        for line in _below_metrics(report):
             yield Text(line, style="dim")
     yield Text("")
     for gate in report.gates:

@@ -6,7 +6,8 @@ import posixpath
 
 from holodeck_action.results.judge_card import CardSummary, Estimate
 from holodeck_action.results.record import ModelCalls
-from holodeck_action.results.report_views import ToolCallView
+from holodeck_action.results.report_views import CaseView, MetricView, ToolCallView
+from holodeck_action.results.trials import CaseTrials, Ends, PassRates, SuiteTrials
 from holodeck_action.results.verdict import Counts, PanelSummary, VerdictOutcome
 from holodeck_action.suite.errors import SourceMark
 
@@ -115,6 +116,63 @@ def card_text(card: CardSummary) -> str:
         f"corrected {estimate_text(card.corrected)}",
     ]
     return f"{head}: {', '.join(parts)}"
+
+
+def case_trials_text(case: CaseView) -> str:
+    """Return how a case with several trials did: what passed, pass@k and pass^k, and which scores differ."""
+    parts = [case.repeats or ""]
+    if case.trial_rates is not None:
+        parts.append(rates_text(case.trial_rates))
+    if case.flaky:
+        parts.append("flaky")
+    differing = [score for score in case.scores if score.lowest != score.highest]
+    parts += (f"{score.metric} {score.lowest:.2f} to {score.highest:.2f}" for score in differing)
+    return "; ".join(parts)
+
+
+def suite_trials_text(trials: SuiteTrials) -> str:
+    """Return how the cases with several trials did together."""
+    cases = "1 case" if trials.cases == 1 else f"{trials.cases:,} cases"
+    parts = [f"{cases} with several trials, {trials.trials:,} trials: {rates_text(trials)}"]
+    if trials.flaky:
+        parts.append(f"{trials.flaky:,} flaky")
+    if trials.truncated:
+        parts.append(f"{trials.truncated:,} decided before all of their trials")
+    return "; ".join(parts)
+
+
+def rates_text(trials: CaseTrials | SuiteTrials) -> str:
+    """Return pass@k and pass^k for one trial and for as many as there are; of a truncated rate that it is one."""
+    return pass_rates_text(trials.rate, trials.rates[-1], missing=trials.missing, truncated=trials.truncated)
+
+
+def pass_rates_text(rate: float, last: PassRates, *, missing: int, truncated: int) -> str:
+    """Return what `rates_text` does.
+
+    Args:
+        rate: share of the trials that pass.
+        last: of as many trials as there are.
+        missing: trials that neither passed nor failed: `rate` is pass@1 without any.
+        truncated: not 0 where such trials were left out because the case was decided.
+    """
+    first = (
+        f"pass@1 {rate:.3f}" if not missing else f"{rate:.3f} of the trials pass{' (truncated)' if truncated else ''}"
+    )
+    return f"{first}, pass@{last.k} {ends_text(last.pass_at_k)}, pass^{last.k} {ends_text(last.pass_hat_k)}"
+
+
+def ends_text(ends: Ends) -> str:
+    """Return a number, or the two between which it lies."""
+    low, high = f"{ends.low:.3f}", f"{ends.high:.3f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def noise_text(metric: MetricView) -> str:
+    """Return that a metric's mean is within noise of its threshold, without the metric's name."""
+    return (
+        f"the mean {metric.mean:.4f} is within noise of the threshold {metric.threshold:g} (95 % interval "
+        f"{metric.low:.4f} to {metric.high:.4f})"
+    )
 
 
 def usd_text(value: float) -> str:

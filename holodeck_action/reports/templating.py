@@ -11,11 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.reports.comparison_filters import FILTERS
-from holodeck_action.reports.phrases import SIGNS, WORDS, calls_text, estimate_text, panel_text, usd_text
+from holodeck_action.reports.phrases import (
+    SIGNS,
+    WORDS,
+    calls_text,
+    ends_text,
+    estimate_text,
+    panel_text,
+    pass_rates_text,
+    usd_text,
+)
 from holodeck_action.reports.untrusted import UNKNOWN, Fields, Untrusted, names_of, text_of
 from holodeck_action.results.gates import at_most, figures
 from holodeck_action.results.judge_card import Estimate
 from holodeck_action.results.record import ModelCalls
+from holodeck_action.results.trials import Ends, PassRates
 from holodeck_action.results.verdict import GateState, GateVerdict, PanelSummary
 from holodeck_action.text import code_spans as untrusted
 from holodeck_action.text.plain import lines_of, one_line
@@ -100,7 +110,7 @@ def _environment(
     environment.filters.update(
         number=number, signed=signed, percent=percent, seconds=seconds, usd=usd, sign=sign, word=word, place=place,
         required=required, actual=actual, call=call, calls=calls, agreement=agreement,
-        estimate=estimate, **FILTERS,
+        estimate=estimate, ends=ends, rates=rates, **FILTERS,
     )  # fmt: skip
     return environment
 
@@ -191,6 +201,19 @@ def agreement(panel: Fields) -> str:
 def estimate(found: Fields) -> str:
     """Return a number with its interval, such as `0.850 [0.640, 0.948]`, `–` for none."""
     return estimate_text(Estimate(found["value"], found["low"], found["high"]))
+
+
+def ends(found: Fields) -> str:
+    """Return a number, or the two between which it lies, such as `0.800 to 1.000`."""
+    return ends_text(Ends(found["low"], found["high"]))
+
+
+def rates(trials: Fields) -> str:
+    """Return pass@k and pass^k of trials, such as `pass@1 0.600, pass@5 1.000, pass^5 0.000`."""
+    last = trials["rates"][-1]
+    at, hat = (Ends(last[name]["low"], last[name]["high"]) for name in ("pass_at_k", "pass_hat_k"))
+    found = PassRates(last["k"], at, hat)
+    return pass_rates_text(trials["rate"], found, missing=trials["missing"], truncated=trials["truncated"])
 
 
 def calls(model_calls: Fields) -> str:

@@ -24,8 +24,9 @@ from holodeck_action.results.report_views import (
     ToolCallView,
     TurnView,
 )
-from holodeck_action.results.statistics import weighted_mean
-from holodeck_action.results.summaries import summarise_evaluations, summary_score
+from holodeck_action.results.statistics import MANY_ENOUGH, mean_lower_bound, mean_upper_bound, weighted_mean
+from holodeck_action.results.summaries import case_scores, summarise_evaluations, summary_score
+from holodeck_action.results.trials import trials_of_case, trials_of_suite
 from holodeck_action.results.verdict import (
     CaseVerdict,
     MetricSummary,
@@ -46,11 +47,13 @@ def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
     `folder` is the suite's as the reader would type it; empty for none.
     """
     cases = {case.id: case for case in record.cases}
-    gates, minimized = record.gates, minimized_in(record)
+    gates, minimized, stop_early = record.gates, minimized_in(record), record.stop_when_decided
     views = [
-        _case_view(position, cases[judged.id], judged, _summary(judged, gates.summary, minimized))
+        _case_view(position, cases[judged.id], judged, _summary(judged, gates.summary, minimized), stop_early)
         for position, judged in enumerate(verdict.cases)
     ]
+    gating = [(cases[judged.id], judged) for judged in verdict.cases if judged.outcome != "quarantined"]
+    scores = case_scores(gating)
     return Report(
         version=REPORT_VERSION,
         suite=record.suite.name,
@@ -64,7 +67,7 @@ def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
         pass_rate=verdict.pass_rate,
         completeness=verdict.completeness,
         gates=verdict.gates,
-        metrics=tuple(_metric_view(name, summary) for name, summary in verdict.metrics.items()),
+        metrics=tuple(_metric_view(name, summary, scores.get(name, ())) for name, summary in verdict.metrics.items()),
         attention=tuple(view for outcome in _WORST_FIRST for view in views if view.outcome == outcome),
         passing=tuple(view for view in views if view.outcome == "passed"),
         informational=tuple(view for view in views if view.outcome == "informational"),
@@ -84,6 +87,7 @@ def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
         evaluations=summarise_evaluations(record, verdict.cases, [_means(view.scores) for view in views]),
         comparison=verdict.comparison,
         base_missing=(record.baseline.missing or None) if record.baseline is not None else None,
+        trial_rates=trials_of_suite(gating, stop_when_decided=stop_early),
     )
 
 
@@ -102,7 +106,9 @@ def _summary(judged: CaseVerdict, gate: GateSummary | None, minimized: frozenset
     return CaseSummary(gate.method, gate.weights, score)
 
 
-def _case_view(position: int, case: CaseRecord, judged: CaseVerdict, summary: CaseSummary | None) -> CaseView:
+def _case_view(
+    position: int, case: CaseRecord, judged: CaseVerdict, summary: CaseSummary | None, stop_early: bool
+) -> CaseView:
     durations = [trial.timing.duration_ms for trial in case.trials if trial.timing is not None]
     repeats = None
     if case.repeat > 1:
@@ -118,6 +124,7 @@ def _case_view(position: int, case: CaseRecord, judged: CaseVerdict, summary: Ca
         reason=judged.reason,
         repeats=repeats,
         flaky=judged.flaky,
+        trial_rates=trials_of_case(case, judged, stop_when_decided=stop_early),
         tags=case.tags,
         duration_ms=math.fsum(durations) if durations else None,
         scores=_scores(judged),
@@ -128,13 +135,21 @@ def _case_view(position: int, case: CaseRecord, judged: CaseVerdict, summary: Ca
 
 
 def _scores(judged: CaseVerdict) -> tuple[CaseScore, ...]:
-    scores: dict[str, list[tuple[float, float]]] = {}
-    for metric in judged.metrics:
-        if metric.outcome not in ("skipped", "error"):
-            found = scores.setdefault(metric.name, [])
-            if metric.score is not None:
-                found.append((metric.score, 1.0))
-    return tuple(CaseScore(name, weighted_mean(scores[name])) for name in sorted(scores))
+    scores: dict[str, dict[int, list[tuple[float, float]]]] = {}
+    for trial in judged.trials:
+        for metric in (metric for turn in trial.turns for metric in turn.metrics):
+            if metric.outcome not in ("skipped", "error"):
+                found = scores.setdefault(metric.name, {})
+                if metric.score is not None:
+                    found.setdefault(trial.index, []).append((metric.score, 1.0))
+    return tuple(_case_score(name, list(scores[name].values())) for name in sorted(scores))
+
+
+def _case_score(name: str, trials: list[list[tuple[float, float]]]) -> CaseScore:
+    mean = weighted_mean([score for trial in trials for score in trial])
+    means = [each for trial in trials if (each := weighted_mean(trial)) is not None]
+    several = len(means) > 1
+    return CaseScore(name, mean, min(means) if several else None, max(means) if several else None)
 
 
 def _turns(case: CaseRecord, judged: CaseVerdict) -> tuple[TurnView, ...]:
@@ -190,10 +205,11 @@ def _notes(turn: TurnRecord) -> Iterator[str]:
         yield f"the fallback model {turn.fallback_model} answered"
 
 
-def _metric_view(name: str, summary: MetricSummary) -> MetricView:
+def _metric_view(name: str, summary: MetricSummary, scores: Sequence[tuple[float, float]]) -> MetricView:
     margin = None
     if summary.mean is not None and summary.threshold is not None:
         margin = summary.mean - summary.threshold
+    low, high = _interval(scores)
     return MetricView(
         name=name,
         mean=summary.mean,
@@ -206,7 +222,22 @@ def _metric_view(name: str, summary: MetricSummary) -> MetricView:
         errors=summary.errors,
         skipped=summary.skipped,
         informational=summary.informational,
+        low=low,
+        high=high,
+        within_noise=_within_noise(summary.threshold, margin, low, high),
     )
+
+
+def _interval(scores: Sequence[tuple[float, float]]) -> tuple[float | None, float | None]:
+    """Return the 95 % interval of the mean over cases; None where there are too few."""
+    return (mean_lower_bound(scores), mean_upper_bound(scores)) if len(scores) >= MANY_ENOUGH else (None, None)
+
+
+def _within_noise(threshold: float | None, margin: float | None, low: float | None, high: float | None) -> bool:
+    if threshold is None or margin is None or low is None or high is None:
+        return False
+    # Of 0 and 1 every mean is on one side.
+    return 0.0 < threshold < 1.0 and abs(margin) < (high - low) / 2
 
 
 def _skipped(verdict: Verdict) -> tuple[SkippedMetric, ...]:

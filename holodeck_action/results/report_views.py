@@ -15,6 +15,7 @@ from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.judge_card import CardSummary
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.summaries import EvaluationSummary
+from holodeck_action.results.trials import CaseTrials, SuiteTrials
 from holodeck_action.results.verdict import Counts, GateVerdict, Outcome, PanelSummary, TrialVerdict, VerdictOutcome
 from holodeck_action.suite.errors import SourceMark
 
@@ -54,10 +55,15 @@ class TurnView:
 
 @dataclass(frozen=True, slots=True)
 class CaseScore:
-    """One metric's mean over a case's counted trials and turns; None where it is not a number."""
+    """One metric's mean over a case's counted trials and turns; None where it is not a number.
+
+    `lowest` and `highest` are the scores of single trials, each a mean over turns; None with fewer than two.
+    """
 
     metric: str
     mean: float | None
+    lowest: float | None
+    highest: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,7 @@ class CaseView:
         reason: why it is what it is.
         repeats: how many trials passed and were needed, as a sentence; None for a single trial.
         flaky: whether it both passed and failed over its trials.
+        trial_rates: pass@k and pass^k; None for a single trial, and where none passed or failed.
         tags: the case's tags.
         duration_ms: the agent's working time over all trials; None where it is not known or left out.
         scores: mean per metric, in order of name.
@@ -108,6 +115,7 @@ class CaseView:
     reason: str
     repeats: str | None
     flaky: bool
+    trial_rates: CaseTrials | None
     tags: tuple[str, ...]
     duration_ms: float | None
     scores: tuple[CaseScore, ...]
@@ -118,7 +126,12 @@ class CaseView:
 
 @dataclass(frozen=True, slots=True)
 class MetricView:
-    """One metric over the suite, as `MetricSummary`; `margin` is mean − threshold (None without both)."""
+    """One metric over the suite, as `MetricSummary`.
+
+    `margin` is mean − threshold (None without both), `low` and `high` are the ends of the mean's 95 % interval over
+    cases (None with fewer than 10). `within_noise`: the mean is closer to the threshold than half of that interval. It
+    is never said of a threshold at an end of the scale, beyond which no mean can be.
+    """
 
     name: str
     mean: float | None
@@ -131,6 +144,9 @@ class MetricView:
     errors: int
     skipped: int
     informational: int
+    low: float | None
+    high: float | None
+    within_noise: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +205,7 @@ class Report:
     order), `passing` and `informational`. `folder` is the suite's folder as the reader would type it, put before source
     positions; empty for none. `run` is None in a canonical report. `comparison` is what changed since the base;
     `base_missing` is why there is none although one is asked for. Both are None where nothing is compared with.
+    `trial_rates` is None where no case has several trials.
     """
 
     version: int
@@ -217,6 +234,7 @@ class Report:
     evaluations: EvaluationSummary
     comparison: Comparison | None
     base_missing: str | None
+    trial_rates: SuiteTrials | None
 
 
 def canonical_report(report: Report) -> Report:

@@ -1,0 +1,175 @@
+"""How cases do over their trials: pass@k and pass^k.
+
+Trials that do not count, because the case was decided before them or because they are in error, could have passed or
+failed. A number that they could change is given as the two ends between which it lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from holodeck_action.results.record import CaseRecord
+from holodeck_action.results.statistics import weighted_mean
+from holodeck_action.results.verdict import CaseVerdict
+
+_EACH_UP_TO = 10
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Return 1 − C(n−c, k)/C(n, k): the unbiased estimate of the chance that at least one of k trials passes.
+
+    Source: Chen et al. 2021, "Evaluating Large Language Models Trained on Code", arXiv 2107.03374, equation 1.
+
+    Args:
+        n: trials.
+        c: how many of them passed, 0..n.
+        k: 1..n.
+    """
+    ways = math.comb(n, k)
+    return (ways - math.comb(n - c, k)) / ways
+
+
+def pass_hat_k(n: int, c: int, k: int) -> float:
+    """Return C(c, k)/C(n, k), pass^k: the unbiased estimate of the chance that all of k trials pass.
+
+    Source: Yao et al. 2024, "τ-bench", arXiv 2406.12045, where it is called pass^k. Arguments as of `pass_at_k`.
+    """
+    return math.comb(c, k) / math.comb(n, k)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The least and the most that a number can be; equal where it is known."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class PassRates:
+    """For k trials: `pass_at_k`, at least one of them passes; `pass_hat_k` (pass^k), all of them do."""
+
+    k: int
+    pass_at_k: Ends
+    pass_hat_k: Ends
+
+
+@dataclass(frozen=True, slots=True)
+class CaseTrials:
+    """How a case with several trials did.
+
+    Attributes:
+        repeat: trials that it should have.
+        passed: trials that passed.
+        failed: trials that failed.
+        rate: passed / (passed + failed); pass@1 and pass^1 where no trial is missing.
+        missing: trials that did neither: in error, or not run.
+        truncated: whether trials were left out because the case was decided: `rate` is that of fewer trials then.
+        rates: for each k up to 10, and for k = `repeat`.
+    """
+
+    repeat: int
+    passed: int
+    failed: int
+    missing: int
+    rate: float
+    truncated: bool
+    rates: tuple[PassRates, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteTrials:
+    """How the cases with several trials did together; quarantined cases, and those without a result, do not count.
+
+    Attributes:
+        cases: number of these cases.
+        repeat: the smallest `repeat` among them: the largest k that all of them have.
+        trials: trials that passed or failed.
+        missing: trials that did neither.
+        rate: mean over cases, by weight, of their `rate`.
+        flaky: cases with both passing and failing trials.
+        truncated: cases whose `rate` is truncated.
+        rates: means over cases, by weight.
+    """
+
+    cases: int
+    repeat: int
+    trials: int
+    missing: int
+    rate: float
+    flaky: int
+    truncated: int
+    rates: tuple[PassRates, ...]
+
+
+def trials_of_case(case: CaseRecord, verdict: CaseVerdict, *, stop_when_decided: bool) -> CaseTrials | None:
+    """Summarise the trials of a case; None for a case with one trial, or with none that passed or failed."""
+    passed, failed = verdict.passes, verdict.failures
+    if case.repeat == 1 or not passed + failed:
+        return None
+    left_out = stop_when_decided and len(verdict.trials) < case.repeat and verdict.judged in ("passed", "failed")
+    return CaseTrials(
+        repeat=case.repeat,
+        passed=passed,
+        failed=failed,
+        missing=case.repeat - passed - failed,
+        rate=passed / (passed + failed),
+        truncated=left_out,
+        rates=tuple(_rates(case.repeat, passed, failed, k) for k in _shown(case.repeat)),
+    )
+
+
+def trials_of_suite(cases: Iterable[tuple[CaseRecord, CaseVerdict]], *, stop_when_decided: bool) -> SuiteTrials | None:
+    """Summarise the trials of the cases that gate; None where none of them has several."""
+    found = [
+        (summary, case.weight, verdict.flaky)
+        for case, verdict in cases
+        if (summary := trials_of_case(case, verdict, stop_when_decided=stop_when_decided)) is not None
+    ]
+    if not found:
+        return None
+    repeat = min(each.repeat for each, _, _ in found)
+    return SuiteTrials(
+        cases=len(found),
+        repeat=repeat,
+        trials=sum(each.passed + each.failed for each, _, _ in found),
+        missing=sum(each.missing for each, _, _ in found),
+        rate=_mean([(each.rate, weight) for each, weight, _ in found]),
+        flaky=sum(flaky for _, _, flaky in found),
+        truncated=sum(each.truncated for each, _, _ in found),
+        rates=tuple(_mean_rates([(each, weight) for each, weight, _ in found], k) for k in _shown(repeat)),
+    )
+
+
+def _shown(repeat: int) -> Sequence[int]:
+    return (*range(1, min(repeat - 1, _EACH_UP_TO) + 1), repeat)
+
+
+def _rates(repeat: int, passed: int, failed: int, k: int) -> PassRates:
+    # Both grow with the number of passing trials.
+    fewest, most = passed, repeat - failed
+    return PassRates(
+        k,
+        Ends(pass_at_k(repeat, fewest, k), pass_at_k(repeat, most, k)),
+        Ends(pass_hat_k(repeat, fewest, k), pass_hat_k(repeat, most, k)),
+    )
+
+
+def _mean_rates(found: Sequence[tuple[CaseTrials, float]], k: int) -> PassRates:
+    rates = [(_rates(each.repeat, each.passed, each.failed, k), weight) for each, weight in found]
+    at = [(each.pass_at_k, weight) for each, weight in rates]
+    hat = [(each.pass_hat_k, weight) for each, weight in rates]
+    return PassRates(k, _mean_ends(at), _mean_ends(hat))
+
+
+def _mean_ends(found: Sequence[tuple[Ends, float]]) -> Ends:
+    low = _mean([(ends.low, weight) for ends, weight in found])
+    return Ends(low, _mean([(ends.high, weight) for ends, weight in found]))
+
+
+def _mean(values: Sequence[tuple[float, float]]) -> float:
+    mean = weighted_mean(values)
+    assert mean is not None
+    return mean

@@ -1,0 +1,124 @@
+"""What a run with several trials shows: the same numbers in every format."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holodeck_action.reports.console import console_report
+from holodeck_action.reports.formats import html_page, markdown
+from holodeck_action.results.result_files import read_record
+from tests.cli.project import Project
+from tests.fields.runs import lettered
+from tests.reports.parsing import parses, rows
+from tests.reports.shown import report_of
+from tests.reports.test_comment import comment
+from tests.results.records import case_of, evaluation, record, turn
+
+WHOLE = {"trials": {"repeat": 4, "min_pass": 3, "stop_when_decided": False}}
+
+
+@pytest.fixture
+def whole(project: Project) -> Project:
+    lettered(project, "PPFP PFFP PPPP", WHOLE)
+    assert project.run("run", "-o", "out").code == 1
+    return project
+
+
+def shown(project: Project, name: str) -> str:
+    finished = project.run("report", "out/results.json", "--format", name)
+    assert finished.code == 0
+    return finished.stdout
+
+
+def test_the_console(whole: Project) -> None:
+    text = shown(whole, "console")
+    assert (
+        "    trials: 2 of 4 trials passed, 3 of 4 needed; pass@1 0.500, pass@4 1.000, pass^4 0.000; flaky; "
+        "equality 0.00 to 1.00\n"
+    ) in text
+    assert (
+        "3 cases with several trials, 12 trials: pass@1 0.750, pass@4 1.000, pass^4 0.333; 2 flaky\n"
+        "passing and flaky: case 0\n"
+    ) in text
+
+
+def test_markdown(whole: Project) -> None:
+    text = shown(whole, "markdown")
+    assert (
+        "\n**3** cases with several trials, 12 trials: pass@1 0.750, pass@4 1.000, pass^4 0.333 · **2** flaky\n" in text
+    )
+    first, second, third = (line for line in text.splitlines() if line.startswith("|") and "pass^4" in line)
+    assert first == (
+        "| ❌ | `case 1` · flaky | 2 | 2 | 4 | pass@1 0.500, pass@4 1.000, pass^4 0.000 | "
+        "`equality` 0.50 (0.00 to 1.00), `length` 1.00 |"
+    )
+    assert second.startswith("| ✅ | `case 0` · flaky | 3 | 1 | 4 | ")
+    assert third.endswith(" | pass@1 1.000, pass@4 1.000, pass^4 1.000 | `equality` 1.00, `length` 1.00 |")
+    for tokens in parses(text):
+        # The cases with a head: no row is torn.
+        assert [len(row) for row in rows(tokens)].count(7) == 4
+
+
+def test_html(whole: Project) -> None:
+    text = shown(whole, "html")
+    curve = [(1, "0.750", "0.750"), (2, "0.944", "0.556"), (3, "1.000", "0.417"), (4, "1.000", "0.333")]
+    for k, some, every in curve:
+        assert f'<td class="n">{k}</td><td class="n">{some}</td><td class="n">{every}</td>' in text
+    assert "<p>2 of 4 trials passed, 3 of 4 needed · pass@1 0.500, pass@4 1.000, pass^4 0.000 · flaky</p>" in text
+    assert "<td>case 0 · flaky</td>" in text
+
+
+def test_json(whole: Project) -> None:
+    report = json.loads(shown(whole, "json"))
+    assert {name: report["trial_rates"][name] for name in ("cases", "trials", "missing", "flaky", "truncated")} == {
+        "cases": 3,
+        "trials": 12,
+        "missing": 0,
+        "flaky": 2,
+        "truncated": 0,
+    }
+    (case,) = report["attention"]
+    assert case["trial_rates"]["rates"][1] == {
+        "k": 2,
+        "pass_at_k": {"low": pytest.approx(5 / 6), "high": pytest.approx(5 / 6)},
+        "pass_hat_k": {"low": pytest.approx(1 / 6), "high": pytest.approx(1 / 6)},
+    }
+    assert case["scores"][0] == {"metric": "equality", "mean": 0.5, "lowest": 0.0, "highest": 1.0}
+
+
+def test_a_rate_of_fewer_trials_is_marked(project: Project) -> None:
+    lettered(project, "PFP FFP PPP", {"trials": {"repeat": 3}})
+    finished = project.run("run", "-o", "out")
+    assert (
+        "trials: 1 of 2 trials passed, 3 of 3 needed; 0.500 of the trials pass (truncated), pass@3 1.000, pass^3 0.000"
+    ) in finished.stdout
+    assert (
+        "trials: 0 of 1 trials passed, 3 of 3 needed; 0.000 of the trials pass (truncated), pass@3 0.000 to 1.000, "
+        "pass^3 0.000"
+    ) in finished.stdout
+    together = "0.500 of the trials pass (truncated), pass@3 0.667 to 1.000, pass^3 0.333"
+    assert f"{together}; 1 flaky; 2 decided before all of their trials" in finished.stdout
+    assert f"{together} · **1** flaky · **2** decided before all of their trials" in shown(project, "markdown")
+
+
+def test_a_run_without_trials_says_nothing_of_them(project: Project) -> None:
+    lettered(project, "P F")
+    project.run("run", "-o", "out")
+    for name in ("console", "markdown", "html"):
+        assert "pass@" not in shown(project, name)
+
+
+def test_noise_is_said_below_the_metrics() -> None:
+    report = report_of(record(*(case_of(turn(evaluation(0.6 + 0.2 * (n % 2), 0.72))) for n in range(10))))
+    said = "the mean 0.7000 is within noise of the threshold 0.72 (95 % interval 0.6246 to 0.7754)"
+    assert f"\nbleu: {said}\n" in console_report(report)
+    assert f"\n- `bleu`: {said}\n" in markdown(report)
+    assert f"<p>bleu: {said}</p>" in html_page(report)
+
+
+def test_a_comment_tells_of_the_trials_of_cases_that_it_shows(whole: Project) -> None:
+    text = comment(report_of(read_record(whole.out / "results.json")))
+    assert "`2 of 4 trials passed, 3 of 4 needed` · pass@1 0.500, pass@4 1.000, pass^4 0.000" in text
+    assert "| `case 0` · flaky | `equality` 0.75 (0.00 to 1.00), `length` 1.00 |" in text
