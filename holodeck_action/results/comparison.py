@@ -88,12 +88,14 @@ class MetricComparison:
         polarity: whether high or low scores are good.
         change: its mean, case by case; None where it cannot be compared.
         incomparable: why it cannot be compared; empty where it can.
+        gates: whether a loss gates; one of a metric that cannot fail a case is only shown.
     """
 
     name: str
     polarity: Polarity
     change: Difference | None
     incomparable: str = ""
+    gates: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ class CaseChange:
         steps: the metrics behind the change, the largest first.
         turn: index of the turn that explains the change.
         turns: how many turns the case has.
+        trial: index of the trial that explains it, on the side that fails; None where the case was asked once.
         question: what is asked in that turn.
         before: the base's answer; None where there is none.
         after: the head's answer; None where there is none.
@@ -143,6 +146,7 @@ class CaseChange:
     steps: tuple[MetricStep, ...]
     turn: int
     turns: int
+    trial: int | None
     question: str
     before: str | None
     after: str | None

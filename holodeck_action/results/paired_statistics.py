@@ -93,7 +93,7 @@ def interval(differences: Weighted) -> tuple[float, float]:
 
     Student's where at least 5 differences of graded scores are not zero, else the paired score interval.
     """
-    if len(differences) < 2 or _few_changes(differences):
+    if _few_changes(differences):
         return score_interval(*_changes(differences))
     return student_interval(differences)
 
@@ -104,8 +104,6 @@ def student_interval(differences: Weighted) -> tuple[float, float]:
     d̄ ± t·√(s²/n), n the effective sample size and n − 1 degrees of freedom. Source: Miller 2024, §4.2.
     """
     mean, error, freedom = _moments(differences)
-    if freedom < 1:
-        return -1.0, 1.0
     half = student_t_quantile(0.975, freedom) * error
     return max(-1.0, mean - half), min(1.0, mean + half)
 
@@ -168,12 +166,10 @@ def minimum_detectable_effect(differences: Weighted) -> float | None:
     z₀.₉₇₅·√ψ + z₀.₈·√(ψ − δ²) = δ·√n with ψ the share of cases that change: δ and those that change both ways
     (Connor 1987).
     """
-    if len(differences) < 2 or _few_changes(differences):
+    if _few_changes(differences):
         lost, gained, n = _changes(differences)
         return _detectable(2 * min(lost, gained) / n, n)
     _, error, freedom = _moments(differences)
-    if freedom < 1:
-        return None
     effect = (student_t_quantile(0.975, freedom) + student_t_quantile(0.8, freedom)) * error
     return effect if effect <= 1 else None
 
@@ -210,7 +206,12 @@ def _detectable(changing_both_ways: float, n: float) -> float | None:
 
 
 def _few_changes(differences: Weighted) -> bool:
-    return is_binary(differences) or sum(value != 0 for value, _ in differences) < ENOUGH_FOR_T
+    """Tell whether Student's interval does not apply: whole cases, few changes, or one case that outweighs all."""
+    return (
+        is_binary(differences)
+        or sum(value != 0 for value, _ in differences) < ENOUGH_FOR_T
+        or effective_sample_size([weight for _, weight in differences]) < 2
+    )
 
 
 def _changes(differences: Weighted) -> tuple[float, float, float]:
@@ -230,7 +231,7 @@ def _moments(differences: Weighted) -> tuple[float, float, float]:
     freedom = effective_sample_size([weight for _, weight in differences]) - 1
     squares = weighted_mean([((value - mean) ** 2, weight) for value, weight in differences])
     assert squares is not None
-    return mean, math.sqrt(squares / freedom) if freedom > 0 else math.inf, freedom
+    return mean, math.sqrt(squares / freedom), freedom
 
 
 def _first(holds: Callable[[float], bool], low: float, high: float) -> float:

@@ -91,7 +91,7 @@ def _measures(comparison: Comparison) -> Iterator[tuple[str, Difference]]:
     if comparison.pass_rate is not None:
         yield "pass rate", comparison.pass_rate
     for metric in comparison.metrics:
-        if metric.change is not None:
+        if metric.change is not None and metric.gates:
             yield metric.name, metric.change
 
 

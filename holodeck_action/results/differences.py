@@ -1,0 +1,234 @@
+"""Paired differences of pass rate and metrics, with what chance allows (docs/statistics.md)."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from holodeck_action.results import paired_statistics
+from holodeck_action.results.comparison import SIGNIFICANT, ChangeState, Difference
+from holodeck_action.results.pairing import CasePair, Place
+from holodeck_action.results.statistics import MANY_ENOUGH, weighted_mean
+from holodeck_action.results.verdict import CaseVerdict, MetricVerdict
+
+_MOST_TRIALS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A case's value on both sides, 0..1.
+
+    Attributes:
+        base: mean over turns of the means over trials.
+        head: the same of the head.
+        weight: of the case.
+        noise: variance of head − base that repeating the case explains; None where no trial was repeated.
+        trials: how many trials it comes from, on the side with fewer.
+    """
+
+    base: float
+    head: float
+    weight: float
+    noise: float | None
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetricValues:
+    """The values of a metric, and for how many cases and why one side has none."""
+
+    values: tuple[Values, ...]
+    missing: int = 0
+    example: str = ""
+
+
+def pass_values(pairs: Sequence[CasePair]) -> tuple[tuple[Values, ...], bool]:
+    """Return what passed, case by case, and whether it is counted in trials.
+
+    That is the share of passing trials where all trials of all cases were repeated and run; where trials ended when
+    their case was decided, shares would depend on when, and the case's own verdict counts, 1 or 0.
+    """
+    by_trial = any(pair.trials > 1 for pair in pairs) and all(
+        verdict.passes + verdict.failures + verdict.errors == pair.trials and verdict.passes + verdict.failures
+        for pair in pairs
+        for verdict in (pair.base, pair.head)
+    )
+    if by_trial:
+        return tuple(_shares(pair) for pair in pairs), True
+    return tuple(
+        Values(float(pair.base.judged == "passed"), float(pair.head.judged == "passed"), pair.weight, None, pair.trials)
+        for pair in pairs
+    ), False
+
+
+def _shares(pair: CasePair) -> Values:
+    counts = [(verdict.passes, verdict.passes + verdict.failures) for verdict in (pair.base, pair.head)]
+    shares = [passes / trials for passes, trials in counts]
+    trials = min(trials for _, trials in counts)
+    # s²/n of 0 and 1 is p(1 − p)/(n − 1).
+    noise = math.fsum(share * (1 - share) / (trials - 1) for share in shares) if trials > 1 else None
+    return Values(shares[0], shares[1], pair.weight, noise, trials)
+
+
+def metric_values(pairs: Iterable[CasePair]) -> dict[str, MetricValues]:
+    """Return the values of every metric over cases in which both sides have one for the same turns."""
+    found: dict[str, list[Values]] = defaultdict(list)
+    missing: dict[str, list[str]] = defaultdict(list)
+    for pair in pairs:
+        base, head = _scores(pair.base), _scores(pair.head)
+        names = {name for _, name in base.scores.keys() | head.scores.keys()}
+        for name in names:
+            places = sorted(place for place in base.scores.keys() | head.scores.keys() if place[1] == name)
+            lost = [place for place in places if place not in base.scores or place not in head.scores]
+            if lost:
+                where, side = ("on the base", base) if lost[0] not in base.scores else ("in this run", head)
+                missing[name].append(f"{pair.same.title}, {where}: {side.reasons.get(lost[0], 'not evaluated')}")
+            else:
+                found[name].append(_values(pair, [(base.scores[place], head.scores[place]) for place in places]))
+    return {
+        name: MetricValues(tuple(found[name]), len(missing[name]), min(missing[name], default=""))
+        for name in sorted(found.keys() | missing.keys())
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Scores:
+    scores: Mapping[Place, list[float]]
+    reasons: Mapping[Place, str]
+
+
+def _scores(verdict: CaseVerdict) -> _Scores:
+    """Return the scores of each metric on each turn, one for each trial, and why there is none."""
+    scores: dict[Place, list[float]] = {}
+    reasons: dict[Place, str] = {}
+    for turn in verdict.turns:
+        for metric in turn.metrics:
+            score = _score(metric)
+            if score is None:
+                reasons.setdefault((turn.index, metric.name), metric.reason)
+            else:
+                scores.setdefault((turn.index, metric.name), []).append(score)
+    return _Scores(scores, reasons)
+
+
+def _score(metric: MetricVerdict) -> float | None:
+    """Return a metric's number; of a category whether it passes."""
+    if metric.outcome in ("skipped", "error"):
+        return None
+    if metric.score is None and metric.outcome in ("passed", "failed"):
+        return float(metric.outcome == "passed")
+    return metric.score
+
+
+def _values(pair: CasePair, turns: Sequence[tuple[list[float], list[float]]]) -> Values:
+    sides = [[scores[side] for scores in turns] for side in (0, 1)]
+    means = [math.fsum(math.fsum(trials) / len(trials) for trials in side) / len(side) for side in sides]
+    counts = {len(trials) for side in sides for trials in side}
+    noise = None
+    if len(counts) == 1 and counts != {1}:
+        noise = math.fsum(
+            _variance_of_mean([math.fsum(trial) / len(side) for trial in zip(*side, strict=True)]) for side in sides
+        )
+    return Values(means[0], means[1], pair.weight, noise, min(counts))
+
+
+def _variance_of_mean(values: Sequence[float]) -> float:
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)
+
+
+def difference(values: Sequence[Values], margin: float, *, minimize: bool = False) -> Difference:
+    """Return the paired difference of some values, its p-values not yet adjusted.
+
+    Args:
+        values: of the cases, at least one.
+        margin: the largest loss that counts as none.
+        minimize: whether low values are good.
+    """
+    sign = -1 if minimize else 1
+    found = [(sign * paired_statistics.difference(each.base, each.head), each.weight) for each in values]
+    mean = _mean(found)
+    made = Difference(
+        pairs=len(values),
+        base=_mean([(each.base, each.weight) for each in values]),
+        head=_mean([(each.head, each.weight) for each in values]),
+        difference=mean,
+        low=None,
+        high=None,
+        p_value=None,
+        p_gating=None,
+        p_shown=None,
+        state="inconclusive",
+        detectable=None,
+        settles=_settling(values, found, mean, margin),
+    )
+    if len(values) < MANY_ENOUGH:
+        return made
+    low, high = paired_statistics.interval(found)
+    return replace(
+        made,
+        low=low,
+        high=high,
+        p_value=paired_statistics.p_value(found),
+        detectable=paired_statistics.minimum_detectable_effect(found),
+    )
+
+
+def _mean(values: paired_statistics.Weighted) -> float:
+    mean = weighted_mean(values)
+    assert mean is not None
+    return mean + 0.0
+
+
+def with_states(differences: Sequence[Difference], gating: Sequence[bool], margin: float) -> tuple[Difference, ...]:
+    """Return differences with adjusted p-values and with what they show.
+
+    Args:
+        differences: all that are shown.
+        gating: whether each of them gates.
+        margin: the largest loss that counts as none.
+    """
+    shown = _adjusted(differences, [True] * len(differences), paired_statistics.benjamini_hochberg)
+    gated = _adjusted(differences, gating, paired_statistics.holm)
+    complete = (
+        replace(each, p_shown=p_shown, p_gating=p_gating)
+        for each, p_shown, p_gating in zip(differences, shown, gated, strict=True)
+    )
+    judged = (replace(each, state=_state(each, margin)) for each in complete)
+    return tuple(each if each.state == "inconclusive" else replace(each, settles="") for each in judged)
+
+
+def _adjusted(
+    differences: Sequence[Difference],
+    chosen: Sequence[bool],
+    adjust: Callable[[Sequence[float]], tuple[float, ...]],
+) -> list[float | None]:
+    """Return the p-values of the chosen differences adjusted together, None for the others."""
+    tested = [each.p_value if wanted else None for each, wanted in zip(differences, chosen, strict=True)]
+    adjusted = iter(adjust([p for p in tested if p is not None]))
+    return [None if p is None else next(adjusted) for p in tested]
+
+
+def _state(found: Difference, margin: float) -> ChangeState:
+    if found.low is None or found.high is None:
+        return "inconclusive"
+    p = found.p_shown if found.p_gating is None else found.p_gating
+    if found.high < 0 and p is not None and p <= SIGNIFICANT:
+        return "regressed"
+    return "non_inferior" if found.low > -margin else "inconclusive"
+
+
+def _settling(values: Sequence[Values], found: paired_statistics.Weighted, mean: float, margin: float) -> str:
+    """Say how many cases and trials would see the margin, or tell a smaller loss from none and from the margin."""
+    effect = min(margin, max(-mean, margin + mean))
+    trials = min(each.trials for each in values)
+    noise = weighted_mean([(each.noise, each.weight) for each in values if each.noise is not None])
+    points = f"would see a change of {100 * effect:.2g} points"
+    needed = paired_statistics.cases_to_see(effect, found)
+    for more in range(trials + 1, _MOST_TRIALS + 1) if noise else ():
+        with_more = paired_statistics.cases_to_see(effect, found, noise or 0.0, trials / more)
+        if with_more <= len(values) and with_more < needed and len(values) >= MANY_ENOUGH:
+            return f"{len(values)} cases × {more} trials {points}"
+    return f"{max(MANY_ENOUGH, needed)} cases × {trials} trial{'s' * (trials > 1)} {points}"

@@ -1,0 +1,189 @@
+"""The cases of two runs side by side: which are the same, and both judged as the head judges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from holodeck_action.results.case_verdicts import judge_case
+from holodeck_action.results.comparison import UnpairedCase
+from holodeck_action.results.evaluation import Criteria, Evaluation
+from holodeck_action.results.record import CaseRecord, Record, TrialRecord, TurnRecord
+from holodeck_action.results.verdict import CaseVerdict
+
+Place = tuple[int, str]
+"""Index of a turn, and name of a metric on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SameCase:
+    """A case with the same questions and expectations in both runs.
+
+    Attributes:
+        base: the base's.
+        head: the head's.
+        judged: the head's verdict in its own run.
+        base_asked: an evaluation of each metric on each turn of the base; a completed one where there is one.
+        head_asked: those of the head.
+    """
+
+    base: CaseRecord
+    head: CaseRecord
+    judged: CaseVerdict
+    base_asked: Mapping[Place, Evaluation]
+    head_asked: Mapping[Place, Evaluation]
+
+    @property
+    def title(self) -> str:
+        """The case's name, or its id without one."""
+        return title(self.head)
+
+    @property
+    def common(self) -> Iterator[tuple[Place, Evaluation, Evaluation]]:
+        """What both sides were asked: where, by the base, by the head."""
+        for place, asked in self.head_asked.items():
+            before = self.base_asked.get(place)
+            if before is not None:
+                yield place, before, asked
+
+
+@dataclass(frozen=True, slots=True)
+class CasePair:
+    """A case judged alike in both runs: by the head's criteria, on what both were asked, over as many trials."""
+
+    same: SameCase
+    base: CaseVerdict
+    head: CaseVerdict
+    trials: int
+
+    @property
+    def quarantined(self) -> bool:
+        """Whether the head's run has it in quarantine."""
+        return self.same.judged.outcome == "quarantined"
+
+    @property
+    def weight(self) -> float:
+        """The head's weight of the case."""
+        return self.same.head.weight
+
+    @property
+    def decided(self) -> bool:
+        """Whether both sides passed or failed."""
+        return {self.base.judged, self.head.judged} <= {"passed", "failed"}
+
+    @property
+    def missing(self) -> str:
+        """Why one of the sides could not be judged; empty where both could."""
+        for where, verdict in (("on the base", self.base), ("in this run", self.head)):
+            if verdict.judged in ("error", "skipped"):
+                return f"{where}: {verdict.reason}"
+        return ""
+
+
+def title(case: CaseRecord) -> str:
+    """Return a case's name, or its id without one."""
+    return case.name or case.id
+
+
+def same_cases(
+    base: Record, head: Record, judged: Sequence[CaseVerdict]
+) -> tuple[list[SameCase], tuple[UnpairedCase, ...]]:
+    """Match the cases of two records by id and content.
+
+    Args:
+        base: the record of the base.
+        head: the record of the head.
+        judged: the verdicts on the head's cases, in their order.
+
+    Returns:
+        The cases that are the same, in the head's order, and all others.
+    """
+    before = {case.id: case for case in base.cases}
+    same, unpaired = [], []
+    for case, verdict in zip(head.cases, judged, strict=True):
+        known = before.pop(case.id, None)
+        if known is None:
+            unpaired.append(UnpairedCase(case.id, title(case), "added", "the base does not have it"))
+        elif known.content_hash != case.content_hash:
+            reason = "its questions or expectations are not those of the base"
+            unpaired.append(UnpairedCase(case.id, title(case), "changed", reason))
+        else:
+            same.append(SameCase(known, case, verdict, _asked(known), _asked(case)))
+    unpaired += (UnpairedCase(case.id, title(case), "removed", "only the base has it") for case in before.values())
+    return same, tuple(sorted(unpaired, key=lambda case: (case.why, case.id)))
+
+
+def _asked(case: CaseRecord) -> dict[Place, Evaluation]:
+    found: dict[Place, Evaluation] = {}
+    for turn in case.turns:
+        for evaluation in turn.evaluations:
+            place = (turn.index, evaluation.evaluator_name)
+            if place not in found or (found[place].status != "completed" and evaluation.status == "completed"):
+                found[place] = evaluation
+    return found
+
+
+def judged_alike(same: SameCase, silent: Set[str], *, base_stops: bool, head_stops: bool) -> CasePair:
+    """Judge both sides of a case by the same rules.
+
+    Metrics count where both sides have them, with the head's criteria. Of different numbers of trials the first ones
+    count, with the head's share of trials that must pass.
+
+    Args:
+        same: the case.
+        silent: metrics that decide nothing.
+        base_stops: whether the base's trials end with the one that decides.
+        head_stops: whether the head's do.
+    """
+    base, head = same.base, same.head
+    trials = min(base.repeat, head.repeat)
+    needed = math.ceil(head.min_pass * trials / head.repeat)
+    criteria = {
+        place: replace(asked.criteria, asserts=False, fail_on_error=False) if place[1] in silent else asked.criteria
+        for place, _, asked in same.common
+    }
+    stops = base_stops or head_stops
+    ours = _alike(head, criteria, same.head_asked, trials, needed)
+    theirs = _alike(base, criteria, same.base_asked, trials, needed)
+    as_run = ours is head and stops == head_stops
+    judged = same.judged if as_run else judge_case(ours, stop_when_decided=stops)
+    return CasePair(same, judge_case(theirs, stop_when_decided=stops), judged, trials)
+
+
+def decides_alike(one: Criteria, other: Criteria) -> bool:
+    """Tell whether two criteria make the same verdict of the same score."""
+    return (one.threshold, one.asserts, one.pass_values, one.polarity, one.fail_on_error) == (
+        other.threshold,
+        other.asserts,
+        other.pass_values,
+        other.polarity,
+        other.fail_on_error,
+    )
+
+
+def _alike(
+    case: CaseRecord, criteria: Mapping[Place, Criteria], own: Mapping[Place, Evaluation], trials: int, needed: int
+) -> CaseRecord:
+    """Return a case with its first trials, evaluated where there are criteria, and by them."""
+    as_asked = own.keys() == criteria.keys() and all(
+        decides_alike(evaluation.criteria, criteria[place]) for place, evaluation in own.items()
+    )
+    if as_asked and (case.repeat, case.min_pass) == (trials, needed):
+        return case
+
+    def turn_of(turn: TurnRecord) -> TurnRecord:
+        asked = ((each, criteria.get((turn.index, each.evaluator_name))) for each in turn.evaluations)
+        return replace(turn, evaluations=tuple(replace(each, criteria=by) for each, by in asked if by is not None))
+
+    def trial_of(trial: TrialRecord) -> TrialRecord:
+        return replace(trial, turns=tuple(map(turn_of, trial.turns)))
+
+    tools = any(turn.tool_assertions for turn in case.turns)
+    return replace(
+        case,
+        repeat=trials,
+        min_pass=needed,
+        asserting=case.asserting if as_asked else tools or any(each.asserts for each in criteria.values()),
+        trials=tuple(trial_of(trial) for trial in case.trials if trial.index < trials),
+    )
