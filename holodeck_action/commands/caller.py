@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
+    from holodeck_action.github.job import Job
     from holodeck_action.prepare.loading import Surroundings
     from holodeck_action.prepare.request import Allowed
     from holodeck_action.results.disk import Disk
@@ -47,3 +49,9 @@ class Caller:
 
         home = self.environ.get("HOME")
         return Surroundings(self.environ, Path(home) if home else None, self.cwd, env_file, allowed or NOTHING_MORE)
+
+    def job(self) -> Job:
+        """Return the job that a run of this caller is part of, to be closed when the run is done."""
+        from holodeck_action.github.job import Job
+
+        return Job(self.environ, self.pause, lambda: datetime.now(UTC))

@@ -51,7 +51,8 @@ def rejudge_record(results: GivenPath, suite: str, given: Mapping[str, Any], cal
             if not request.dry_run and not is_inside(results, request.output_dir):
                 claims.clear(request.output_dir)
             raise
-        done = evaluate(prepared, request, Output.of(caller, request, template), claims, caller.environ)
+        with caller.job() as job:
+            done = evaluate(prepared, request, Output.of(caller, request, template), claims, job)
     return request.process_exit_code(done.exit_code)
 
 

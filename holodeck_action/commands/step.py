@@ -290,7 +290,8 @@ class _Step:
         caller, request = asked.caller(self._caller), asked.request
         around = caller.surroundings(request.env_file, request.allowed)
         prepared = prepare(loaded, request.flags, around)
-        return evaluate(prepared, request, Output.of(caller, request, asked.template), self._claims, self._environ)
+        with caller.job() as job:
+            return evaluate(prepared, request, Output.of(caller, request, asked.template), self._claims, job)
 
     def _publish(
         self, asked: _Asked | Ended, ended: Ended, publisher: Publisher | None, folders: Sequence[Path]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from holodeck_action.commands.output import Done, Output, SuiteDone, report_suite, report_together
-from holodeck_action.github.annotations import placed
-from holodeck_action.prepare.baselines import compared, find_bases
+from holodeck_action.github.job import Job
+from holodeck_action.prepare.baselines import compared, evaluated_commit, find_bases, place_of
 from holodeck_action.prepare.loading import writable_folder
 from holodeck_action.prepare.open_suites import Opened, budget_of, close_all, open_all
 from holodeck_action.prepare.preflight import Prepared
@@ -32,7 +32,6 @@ from holodeck_action.runner.suite_run import RunPlan, resumable, run_suite
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.scoring.evaluations import with_custom_summary
 from holodeck_action.scoring.scoring import TurnScorer
-from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.targets.factory import describe
 from holodeck_action.tools.searching import PlannedCalls
@@ -48,9 +47,7 @@ class _Evaluated:
     interrupted: bool
 
 
-def evaluate(
-    prepared: Sequence[Prepared], request: Request, output: Output, claims: Claims, environ: Mapping[str, str]
-) -> Done:
+def evaluate(prepared: Sequence[Prepared], request: Request, output: Output, claims: Claims, job: Job) -> Done:
     """Run suites one after the other and report each, or only say what that would ask.
 
     With several suites each has its own folder below the output folder, beside one combined verdict. `--run-timeout`
@@ -62,7 +59,7 @@ def evaluate(
         request: what is asked for.
         output: where a run writes.
         claims: of the output folders.
-        environ: the job's environment, which says what results are compared with.
+        job: says what results are compared with, and gets them.
 
     Raises:
         ConfigurationError: a target or a base cannot be used, the output folder cannot be written, or a journal cannot
@@ -76,7 +73,7 @@ def evaluate(
         output.stdout.flush()
         return Done(ExitCode.PASSED, plan=plan)
     folders = suite_folders([(item.shown, item.suite.file) for item in prepared], output.folder)
-    bases = find_bases(prepared, environ)
+    bases = find_bases(prepared, job)
     for folder in (output.folder, *folders):
         if folder is not None:
             writable_folder(folder)
@@ -222,8 +219,8 @@ async def _evaluate(
         run_timeout_s=settings.run_timeout_s,
         stop_when_decided=settings.stop_when_decided,
         filters=filters_of(flags) if stored is None else stored.record.provenance.filters,
-        commit=head_commit(suite.folder) if stored is None else stored.record.provenance.commit,
-        folder=placed(suite.folder, item.environ).folder,
+        commit=evaluated_commit(item),
+        folder=place_of(item).folder,
     )
     if stored is not None:
         plan = replace(

@@ -108,6 +108,12 @@ def output_dir_of(environ: Mapping[str, str], start: Path, *, default: bool = Fa
     return GivenPath(item.kind.read(text), start) if text else None
 
 
+def given_token(environ: Mapping[str, str]) -> str:
+    """Return the token to ask GitHub with: the input's, else the one of the environment; empty for none."""
+    item = next(item for item in INPUTS if item.setting == "github_token")
+    return environ.get(item.variable, "").strip() or environ.get("GITHUB_TOKEN", "").strip()
+
+
 def read_action_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
     """Read the inputs of a step: as `read_inputs`, with the defaults of action.yml, and misspelt names refused.
 

@@ -203,12 +203,11 @@ class Api:
         """Write the files of a commit, a tar.gz of at most so many bytes, as `git archive` packs them."""
         self._client.download(f"{self._root}/tarball/{_part(sha)}", most, into)
 
-    def artifacts(self, name: str | None, page: int) -> Sequence[Artifact]:
-        """Return a page of 100 of the artifacts, of a name or all, the newest first; none after the last."""
+    def artifacts(self, name: str | None, page: int) -> Sequence[Artifact | None]:
+        """Return a page of 100 of the artifacts, of a name or all, the newest first; None for one of no run."""
         named = "" if name is None else f"&name={_part(name)}"
         path = f"/actions/artifacts?per_page={PER_PAGE}&page={page:d}{named}"
-        found = self._one("GET", path, lambda data: objects.listed(data, stored_objects.artifact, "artifacts"))
-        return tuple(item for item in found if item is not None)
+        return self._one("GET", path, lambda data: objects.listed(data, stored_objects.artifact, "artifacts"))
 
     def download_artifact(self, artifact_id: int, most: int, into: BinaryIO) -> None:
         """Write the zip file of an artifact, of at most so many bytes."""

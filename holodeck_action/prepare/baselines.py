@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from holodeck_action.github.annotations import placed
+from holodeck_action.github.api import Api
+from holodeck_action.github.artifacts import ArtifactResults
+from holodeck_action.github.data_branch import BranchResults
+from holodeck_action.github.job import Job
+from holodeck_action.github.merge_base import NoCommit
+from holodeck_action.github.objects import ApiError
+from holodeck_action.github.stored_results import NoResultsError, SuitePlace
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.results.record import BaseRun, Record, RecordedBaseline
 from holodeck_action.results.result_files import RESULTS_FILE, BaseResults, RecordError, parse_results
 from holodeck_action.suite.base_sources import parse_source
+from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, suite_problem
 
+_Store = ArtifactResults | BranchResults
 _MOST_BYTES = 256 * 1024 * 1024
 
 
@@ -34,21 +44,22 @@ Base = FoundBase | MissingBase | None
 """What a suite is compared with; None where nothing is asked for."""
 
 
-def find_bases(prepared: Sequence[Prepared], environ: Mapping[str, str]) -> tuple[Base, ...]:
+def find_bases(prepared: Sequence[Prepared], job: Job) -> tuple[Base, ...]:
     """Find what each suite is compared with.
 
     Args:
         prepared: the suites.
-        environ: the job's environment, which says what it is about.
+        job: GitHub, and what the event of the job is about.
 
     Raises:
         ConfigurationError: a file that is named cannot be used.
     """
     problems: list[str | Located] = []
     found: list[Base] = []
+    stores: dict[tuple[Api, str], _Store] = {}
     for item in prepared:
         try:
-            found.append(_find(item, environ))
+            found.append(_find(item, job, stores))
         except RecordError as error:
             problems.append(_problem(item, str(error)))
     if problems:
@@ -63,14 +74,49 @@ def _problem(item: Prepared, message: str) -> str | Located:
     return suite_problem(suite, item.shown, mark, "--baseline" if given else "baseline.source", message)
 
 
-def _find(item: Prepared, environ: Mapping[str, str]) -> Base:
+def _find(item: Prepared, job: Job, stores: dict[tuple[Api, str], _Store]) -> Base:
     source = item.settings.baseline.source
     if source is None:
         return None
     kind, name = parse_source(source)
     if kind == "file":
         return _from_file(item, name)
-    raise RecordError(f"{kind} cannot be compared with in this version")
+    if kind == "merge-base":
+        raise RecordError(f"{kind} cannot be compared with in this version")
+    try:
+        return _from_github(item, job, stores)
+    except (NoResultsError, ApiError) as error:
+        return MissingBase(str(error))
+
+
+def _from_github(item: Prepared, job: Job, stores: dict[tuple[Api, str], _Store]) -> Base:
+    """Return the results that an artifact or a branch has for the commit to compare with, or for one before it.
+
+    Raises:
+        NoResultsError: there are none.
+        ApiError: GitHub cannot be asked.
+    """
+    folder, source = item.suite.folder, item.settings.baseline.source or ""
+    api = job.api(folder)
+    wanted = job.wanted(evaluated_commit(item), folder)
+    if isinstance(wanted, NoCommit):
+        return MissingBase(wanted.sentence)
+    if (api, source) not in stores:
+        kind, name = parse_source(source)
+        stores[api, source] = (ArtifactResults if kind == "artifact" else BranchResults)(api, name, job.now)
+    found = stores[api, source].find(place_of(item), job.ancestry(api, wanted))
+    run = BaseRun(source, found.commit, wanted.commit, found.distance, found.notices)
+    return FoundBase(found.results, run)
+
+
+def evaluated_commit(item: Prepared) -> str | None:
+    """Return the commit that is evaluated, or that was when stored answers are judged again."""
+    return head_commit(item.suite.folder) if item.stored is None else item.stored.record.provenance.commit
+
+
+def place_of(item: Prepared) -> SuitePlace:
+    """Return what tells a suite from the others of its repository."""
+    return SuitePlace(placed(item.suite.folder, item.environ).folder, item.suite.file)
 
 
 def _from_file(item: Prepared, name: str) -> FoundBase:

@@ -116,6 +116,9 @@ def _set_aside(folder: Path, disk: Disk) -> None:
     for pattern in _CUT_SHORT:
         for file in folder.glob(pattern):
             disk.remove(file)
+    if not (folder / BASE_FOLDER).is_symlink() and (folder / BASE_FOLDER).is_dir():
+        # What an earlier run was compared with says nothing without its results.
+        disk.remove(folder / BASE_FOLDER / RESULTS_FILE)
     for name in _WRITTEN:
         if (folder / name).is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(folder / name))

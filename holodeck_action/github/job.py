@@ -1,0 +1,94 @@
+"""The job that a run is part of: what its event says about the base, and GitHub as far as it can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from holodeck_action.github.action_inputs import given_token
+from holodeck_action.github.api import Api, connect
+from holodeck_action.github.merge_base import NoCommit, Wanted, base_branch, first_parents, wanted_commit
+from holodeck_action.github.objects import ApiError
+from holodeck_action.github.payload import is_repository
+from holodeck_action.github.stored_results import Ancestry
+from holodeck_action.suite.checkout import origin, repository_root
+
+_PUBLIC = "https://api.github.com"
+_NO_TOKEN = "there is no token: leave the input github-token to its default, or set GITHUB_TOKEN"  # noqa: S105
+
+
+class Job:
+    """What a run knows of GitHub; nothing is asked before it is needed, and nothing twice. Close it when done.
+
+    Attributes:
+        environ: of the job, or of whoever runs the program.
+        pause: waits for seconds.
+        now: the time, with its zone.
+        base: what the event says about the base.
+    """
+
+    def __init__(self, environ: Mapping[str, str], pause: Callable[[float], None], now: Callable[[], datetime]) -> None:
+        self.environ, self.pause, self.now = environ, pause, now
+        self.base = base_branch(environ)
+        self._apis: dict[str, Api] = {}
+        self._wanted: dict[tuple[str | None, Path], Wanted | NoCommit] = {}
+        self._ancestries: dict[tuple[Api, Wanted], Ancestry] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for api in self._apis.values():
+            api.close()
+
+    def api(self, folder: Path) -> Api:
+        """Return the calls to the repository of a workflow; outside of one to that of a checkout.
+
+        Raises:
+            ApiError: there is no token, or no repository is known; the message says how to give one.
+        """
+        repository = self._repository(folder)
+        if repository not in self._apis:
+            token = given_token(self.environ)
+            if not token:
+                raise ApiError(_NO_TOKEN, "denied", None)
+            if not is_repository(repository):
+                raise ApiError("it is not known which repository to ask: set GITHUB_REPOSITORY", "invalid", None)
+            address = self.environ.get("GITHUB_API_URL") or _PUBLIC
+            self._apis[repository] = connect(token, address, repository, pause=self.pause)
+        return self._apis[repository]
+
+    def wanted(self, evaluated: str | None, folder: Path) -> Wanted | NoCommit:
+        """Return the commit to compare with; see `wanted_commit`.
+
+        Args:
+            evaluated: the commit that is checked out; None where it is not known.
+            folder: in the checkout.
+        """
+        root = repository_root(folder) or folder
+        if (evaluated, root) not in self._wanted:
+            try:
+                api = self.api(folder)
+            except ApiError:
+                # The checkout may know.
+                api = None
+            self._wanted[evaluated, root] = wanted_commit(evaluated, self.base, api, root, self.environ)
+        return self._wanted[evaluated, root]
+
+    def ancestry(self, api: Api, wanted: Wanted) -> Ancestry:
+        """Return the commits in which results are looked for.
+
+        Raises:
+            ApiError: GitHub did not tell.
+        """
+        if (api, wanted) not in self._ancestries:
+            self._ancestries[api, wanted] = Ancestry.of(wanted, first_parents(api, wanted.commit))
+        return self._ancestries[api, wanted]
+
+    def _repository(self, folder: Path) -> str:
+        given = self.environ.get("GITHUB_REPOSITORY", "").strip()
+        root = repository_root(folder)
+        return given or (origin(root) if root is not None else None) or ""

@@ -1,0 +1,265 @@
+"""Results to compare with from artifacts: whose are taken, and everything that an artifact must not do."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+import struct
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cli.project import Project
+from tests.github.baselines import OUTPUT, QUIET, Shop
+from tests.github.fake import FakeGitHub, Fault
+from tests.github.fake.actions import zipped
+from tests.github.life import suite
+
+
+@pytest.fixture
+def shop(hub: FakeGitHub, project: Project) -> Shop:
+    return Shop(hub, project, "artifact")
+
+
+def test_a_pull_request_is_compared_with_the_run_of_its_merge_base(shop: Shop) -> None:
+    shop.push()
+    first = shop.main
+    artifact = shop.upload()
+    shop.merge("refund")
+    shop.push(first)
+    shop.upload()
+    ended = shop.pull(shop.branch_off("refund", at=first))
+
+    assert ended.code == 1
+    assert (shop.base().commit, shop.base().wanted, shop.base().distance) == (first, first, 0)
+    assert shop.base().notices == ()
+    assert (shop.project.folder / OUTPUT / "base" / "results.json").read_bytes() == zipfile.ZipFile(
+        io.BytesIO(artifact.archive)
+    ).read("results.json")
+
+
+def test_a_push_is_compared_with_the_run_before(shop: Shop) -> None:
+    assert shop.push().code == 0
+    assert "let a workflow evaluate pushes to main and upload the output folder" in shop.missing()
+    first = shop.main
+    shop.upload()
+    shop.merge()
+    shop.push(first)
+    assert (shop.base().commit, shop.base().distance) == (first, 0)
+
+
+def test_the_nearest_commit_with_results_is_taken_and_its_distance_told(shop: Shop) -> None:
+    shop.push()
+    first = shop.main
+    shop.upload()
+    for _ in range(3):
+        shop.merge()
+    shop.pull(shop.branch_off())
+    assert (shop.base().commit, shop.base().wanted, shop.base().distance) == (first, shop.main, 3)
+    assert shop.base().notices == (
+        f"the base is commit {first[:12]}, 3 commits before {shop.main[:12]}, which has no results",
+    )
+
+
+def test_the_newest_run_of_a_commit_is_taken(shop: Shop) -> None:
+    shop.push()
+    shop.upload()
+    shop.branch_off("refund")
+    shop.push()
+    newer = shop.upload(event="schedule")
+    shop.pull(shop.branch_off())
+    assert (shop.project.folder / OUTPUT / "base" / "results.json").read_bytes() == zipfile.ZipFile(
+        io.BytesIO(newer.archive)
+    ).read("results.json")
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        {"branch": "topic"},
+        {"head_repository_id": 4711},
+        {"event": "pull_request_target"},
+        {"event": "issue_comment"},
+        {"event": "workflow_run"},
+        {"status": "in_progress"},
+    ],
+    ids=str,
+)
+def test_runs_that_vouch_for_nothing(shop: Shop, run: dict[str, Any]) -> None:
+    """A run of another branch, of a fork whose branch is called main, of anybody's comment, or one that goes on."""
+    shop.push()
+    shop.upload(**run)
+    shop.pull(shop.branch_off())
+    assert "has results of this suite for commit" in shop.missing()
+    assert not any("/zip" in call.path for call in shop.hub.requests)
+
+
+def test_results_of_another_commit_are_refused(shop: Shop) -> None:
+    shop.push()
+    forged = shop.upload(shop.merge())
+    shop.pull(shop.branch_off())
+    assert f"artifact {forged.id} (holodeck-results) results.json: says that it is of commit" in shop.missing()
+    assert "and belongs to" in shop.missing()
+
+
+def test_what_cannot_be_used_is_passed_over_and_told(shop: Shop) -> None:
+    shop.push()
+    good = shop.upload()
+    bad = shop.upload(files=b"no archive")
+    shop.pull(shop.branch_off())
+    assert shop.base().commit == good.run.head_sha
+    assert shop.base().notices == (f"passed over: artifact {bad.id} (holodeck-results) is no zip archive",)
+
+
+def linked() -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        link = zipfile.ZipInfo("results.json")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(link, "/etc/passwd")
+    return packed.getvalue()
+
+
+def twice() -> bytes:
+    return zipped({"results.jsoN": b"{}", "results.json": b"{}"}).replace(b"results.jsoN", b"results.json")
+
+
+def with_size(directory: int) -> bytes:
+    """An archive that claims a list of files of so many bytes."""
+    content = bytearray(zipped({"results.json": b"{}"}))
+    struct.pack_into("<L", content, len(content) - 10, directory)
+    return bytes(content)
+
+
+def large() -> bytes:
+    """An archive whose real list of files is where only the form for large archives looks."""
+    content = zipped({"results.json": b"{}"})
+    return content[:-22] + b"PK\x06\x07" + bytes(16) + content[-22:]
+
+
+HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
+    "slip": (lambda: zipped({"../results.json": b"{}"}), "a file whose name leads out of it"),
+    "absolute": (lambda: zipped({"/results.json": b"{}"}), "a file whose name leads out of it"),
+    "drive": (lambda: zipped({"C:/results.json": b"{}"}), "a file whose name leads out of it"),
+    "backslash": (lambda: zipped({"a\\results.json": b"{}"}), "a file whose name leads out of it"),
+    "link": (linked, "has a link"),
+    "twice": (twice, "has two files of the same name"),
+    "bomb": (lambda: zipped({"results.json": bytes(50_000_000)}), "unpacks to more than 200 times its size"),
+    "files": (lambda: zipped({f"{number}.txt": b"" for number in range(5001)}), "has more than 5,000 files"),
+    "list": (lambda: with_size(1 << 31), "has more than 5,000 files"),
+    "large": (large, "has more than 5,000 files"),
+    "cut": (lambda: zipped({"results.json": b"{}" * 1000})[:60], "is no zip archive"),
+    "nothing": (lambda: b"", "is no zip archive"),
+    "text": (lambda: zipped({"results.json": b"hello"}), "results.json: not a results file"),
+    "deep": (lambda: zipped({"results.json": b"[" * 100_000}), "results.json: not a results file"),
+    "other": (lambda: zipped({"results.json": b'{"schema_version": 2, "suite": {}}'}), "not a results file"),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_archives(shop: Shop, kind: str) -> None:
+    made, reason = HOSTILE[kind]
+    before = {path for path in shop.project.folder.parent.rglob("*") if path.name == "results.json"}
+    shop.upload(files=made())
+    shop.pull(shop.branch_off())
+    assert reason in shop.missing(), shop.missing()
+    after = {path for path in shop.project.folder.parent.rglob("*") if path.name == "results.json"}
+    assert after - before == {shop.project.folder / OUTPUT / "results.json"}
+
+
+def test_an_archive_that_is_not_what_was_uploaded(shop: Shop) -> None:
+    shop.push()
+    shop.upload()
+    shop.hub.fail(
+        Fault("GET", "^/storage/", status=200, body=zipped(shop.output(shop.project.folder / OUTPUT) | {"x": b""}))
+    )
+    shop.pull(shop.branch_off())
+    assert "is not what was uploaded" in shop.missing()
+
+
+def test_an_edited_record_is_refused(shop: Shop) -> None:
+    shop.push()
+    files = shop.output(shop.project.folder / OUTPUT)
+    record = json.loads(files["results.json"])
+    record["cases"][0]["trials"][0]["turns"][0]["response"] = "better"
+    shop.upload(files={"results.json": json.dumps(record).encode()})
+    shop.pull(shop.branch_off())
+    assert "results.json: is not whole" in shop.missing()
+
+
+def test_expired_artifacts(shop: Shop) -> None:
+    shop.push()
+    artifact = shop.upload()
+    artifact.expired = True
+    shop.pull(shop.branch_off())
+    assert f"artifact {artifact.id} (holodeck-results) has expired; evaluate that branch again" in shop.missing()
+
+
+def test_an_artifact_that_expires_while_it_is_downloaded(shop: Shop) -> None:
+    shop.push()
+    shop.upload()
+    shop.hub.fail(Fault("GET", "/zip$", status=410, body={"message": "Artifact has expired"}))
+    shop.pull(shop.branch_off())
+    assert "Artifact has expired" in shop.missing()
+
+
+def test_the_permission_that_is_missing(shop: Shop) -> None:
+    shop.pull(shop.branch_off(), permissions={"contents": "read"})
+    assert "add actions: read to the permissions: of the job" in shop.missing()
+    shop.pull(shop.branch_off(), permissions={"actions": "read"})
+    assert "add contents: read to the permissions: of the job" in shop.missing()
+    shop.pull(shop.branch_off(), inputs={"github-token": ""})
+    assert "there is no token: leave the input github-token to its default" in shop.missing()
+
+
+def test_trouble_of_github_is_no_base_and_no_traceback(shop: Shop) -> None:
+    shop.push()
+    shop.upload()
+    for path in ("/compare/", "/commits$", "/artifacts$", "/actions/runs/", "/zip$", "^/storage/"):
+        shop.hub.fail(Fault("GET", path, status=503, times=None))
+        ended = shop.pull(shop.branch_off())
+        assert (ended.code, ended.outputs["verdict"]) == (0, "passed")
+        assert "503" in shop.missing()
+        shop.hub.heal()
+
+
+def test_a_matrix_has_an_artifact_for_each_suite(shop: Shop) -> None:
+    """Names that begin with `holodeck-results-` are looked through; a source may also name one."""
+    for agent in ("one", "two"):
+        suite(Project(shop.project.folder / "agents" / agent), name=agent)
+        shop.push(inputs={"suite": f"agents/{agent}/agent.yaml"})
+        shop.upload(name=f"holodeck-results-{agent}")
+    shop.push(inputs={"suite": "agents/one/agent.yaml"})
+    head = shop.branch_off()
+    for agent in ("one", "two"):
+        shop.pull(head, inputs={"suite": f"agents/{agent}/agent.yaml"})
+        assert shop.base().commit == shop.main
+        shop.pull(
+            head, inputs={"suite": f"agents/{agent}/agent.yaml", "baseline": f"artifact:holodeck-results-{agent}"}
+        )
+        assert shop.base().source == f"artifact:holodeck-results-{agent}"
+    shop.pull(head, inputs={"suite": "agents/two/agent.yaml", "baseline": "artifact:holodeck-results-one"})
+    assert "has results of this suite for commit" in shop.missing()
+
+
+def test_several_suites_of_one_artifact(shop: Shop) -> None:
+    """Each is compared with its own, and the archive is downloaded once."""
+    suites = "agents/one/agent.yaml\nagents/two/agent.yaml"
+    for agent in ("one", "two"):
+        suite(Project(shop.project.folder / "agents" / agent), name=agent)
+    shop.push(inputs={"suite": suites})
+    shop.upload()
+    before = len(shop.hub.requests)
+    shop.pull(shop.branch_off(), inputs={"suite": suites})
+    assert shop.base(f"{OUTPUT}/agents-one").commit == shop.base(f"{OUTPUT}/agents-two").commit == shop.main
+    assert sum(call.path.endswith("/zip") for call in shop.hub.requests[before:]) == 1
+
+
+def test_nothing_is_asked_without_a_baseline(shop: Shop) -> None:
+    ended = shop.workflow.job("push", QUIET, checkout=shop.main)
+    assert ended.code == 0
+    assert shop.record().baseline is None
+    assert shop.hub.requests == []
