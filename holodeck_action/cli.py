@@ -18,6 +18,8 @@ import click
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.options import (
     CALLS,
+    CHANGES,
+    DOCUMENTS,
     EPILOG,
     GATES,
     JUDGES_ONLY,
@@ -90,13 +92,41 @@ def validate(caller: Caller, /, **given: Any) -> int:
 @cli.command(epilog=EPILOG)
 @click.argument("results", type=PATH)
 @click.option("--policy", type=PATH, help="Take the gates from this policy file.")
-@settings(*GATES, "output-dir", helps={"output-dir": "Write verdict.json here."})
+@settings(*GATES, *CHANGES, "output-dir", helps={"output-dir": "Write verdict.json here."})
 @click.pass_obj
 def decide(caller: Caller, /, **given: Any) -> int:
     """Judge RESULTS (a results.json) again, without running anything, by the gates it was run with or new ones."""
     from holodeck_action.commands.decide import Redecision, decide_again
 
     return decide_again(Redecision.of(given), caller)
+
+
+@cli.command(epilog=EPILOG)
+@click.argument("base", type=PATH)
+@click.argument("head", type=PATH)
+@click.option("--policy", type=PATH, help="Take the settings from this policy file.")
+@settings(*CHANGES)
+@click.option(
+    "--format",
+    type=click.Choice(["console", "markdown", "html", "json"]),
+    default="console",
+    show_default=True,
+)
+@click.option("-o", "--output", "file", type=PATH, metavar="FILE", help="Write the report here.")
+@click.pass_obj
+def compare(caller: Caller, /, **given: Any) -> int:
+    """Compare the run HEAD with the run BASE (each a results.json, or a folder with one), without running anything.
+
+    Cases are paired by id and content. Exit code 1 says that something got worse.
+
+    \b
+    Examples:
+      holodeck-action compare base/results.json holodeck-results/results.json
+      holodeck-action compare main-results pull-results --baseline-margin 0.05 --format markdown
+    """
+    from holodeck_action.commands.compare import Comparing, compare_runs
+
+    return compare_runs(Comparing.of(given), caller)
 
 
 @cli.command(epilog=EPILOG)
@@ -244,7 +274,7 @@ def init(caller: Caller, folder: GivenPath) -> int:
 
 
 @cli.command()
-@click.argument("document", type=click.Choice(["agent", "policy", "results", "verdict", "report", "judge-card"]))
+@click.argument("document", type=click.Choice(DOCUMENTS))
 @click.pass_obj
 def schema(caller: Caller, document: str) -> int:
     """Print the JSON Schema of a DOCUMENT: agent.yaml, the policy file, or a file that a command writes."""

@@ -47,6 +47,9 @@ Exit codes:
 
 PUBLISH_EPILOG = f"{EPILOG}  5  passed, but --require-publish, and something could not be published\n"
 
+DOCUMENTS = ("agent", "policy", "results", "verdict", "report", "comparison", "judge-card")
+"""Whose JSON Schema `schema` prints."""
+
 SUITES = click.argument("suites", nargs=-1, metavar="[SUITE]...")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TextIO
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.prepare.request import template_of
@@ -64,17 +65,26 @@ def show_record(showing: Showing, caller: Caller) -> int:
         show(report, stdout)
         return ExitCode.PASSED
     text = readable(report, template, note) if showing.format == "markdown" else render(report, showing.format)
-    if showing.file is None:
+    write_text(text, showing.file, stdout)
+    return ExitCode.PASSED
+
+
+def write_text(text: str, file: GivenPath | None, stdout: TextIO) -> None:
+    """Write a report to a file, replacing it in one step; to standard output without one.
+
+    Raises:
+        ConfigurationError: the file cannot be written.
+    """
+    if file is None:
         stdout.write(text)
-        return ExitCode.PASSED
+        return
     content = text.encode("utf-8", "replace")
     try:
-        path = showing.file.path
+        path = file.path
         if path.exists() and not path.is_file():
             # A device or a pipe: written to, not replaced.
             path.write_bytes(content)
         else:
             write_atomically(path, [content])
     except OSError as error:
-        raise ConfigurationError([f"{showing.file}: cannot be written: {error.strerror}"]) from error
-    return ExitCode.PASSED
+        raise ConfigurationError([f"{file}: cannot be written: {error.strerror}"]) from error

@@ -19,7 +19,8 @@ from holodeck_action.results.record import BaseRun, Record, RecordedBaseline
 from holodeck_action.results.result_files import RESULTS_FILE, BaseResults, RecordError, parse_results
 from holodeck_action.suite.base_sources import parse_source
 from holodeck_action.suite.checkout import head_commit
-from holodeck_action.suite.configuration_errors import ConfigurationError, Located, suite_problem
+from holodeck_action.suite.configuration_errors import ConfigurationError, Located, located, suite_problem
+from holodeck_action.suite.errors import Problem
 
 _Store = ArtifactResults | BranchResults
 _MOST_BYTES = 256 * 1024 * 1024
@@ -71,7 +72,9 @@ def _problem(item: Prepared, message: str) -> str | Located:
     """Say what is wrong at the line that names the source, or of the command line."""
     suite, given = item.suite, item.base_files is not item.suite.checkout
     mark = None if given else suite.gate_marks.get("baseline.source")
-    return suite_problem(suite, item.shown, mark, "--baseline" if given else "baseline.source", message)
+    if mark is None:
+        return suite_problem(suite, item.shown, None, "", f"--baseline: {message}")
+    return located(Problem(mark, "baseline.source", message), suite.folder, item.shown)
 
 
 def _find(item: Prepared, job: Job, stores: dict[tuple[Api, str], _Store]) -> Base:

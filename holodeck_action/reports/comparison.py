@@ -47,7 +47,7 @@ def age_text(comparison: Comparison) -> str:
         count = int(seconds // length)
         if count:
             return f"{count:,} {unit}{'' if count == 1 else 's'} older" if seconds > 0 else ""
-    return "of the same minute" if seconds >= 0 else ""
+    return ""
 
 
 def rate_text(change: Difference) -> str:

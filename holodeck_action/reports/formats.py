@@ -211,12 +211,16 @@ def html_page(report: Report) -> str:
 
     Its content security policy allows the one style sheet it holds, by hash, and nothing else.
     """
+    return shipped_template("report.html.j2").render(report=wrap(report), **style_of_pages())
+
+
+def style_of_pages() -> dict[str, str]:
+    """Return the style sheet of all pages, and the hash that their content security policy names, by variable."""
     from markupsafe import Markup
 
     style = (template_folder() / "report.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    page = shipped_template("report.html.j2")
-    return page.render(report=wrap(report), style=Markup(style), style_hash=digest)  # noqa: S704
+    return {"style": Markup(style), "style_hash": digest}  # noqa: S704
 
 
 def json_report(report: Report) -> str:

@@ -60,7 +60,7 @@ def compare(
         settings.margin,
     )
     return Comparison(
-        base=_run(base, against.source, against.distance),
+        base=replace(_run(base, against.source, against.distance), name=against.name),
         head=_run(head, "this run"),
         margin=settings.margin,
         paired=sum(_comparable(pair, metrics) for pair in pairs),

@@ -12,7 +12,7 @@ from holodeck_action.results.case_verdicts import judge_case
 from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.consumption import cost_of, latencies_of, tokens_of
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
-from holodeck_action.results.gates import GateInputs, figures, judge_gates
+from holodeck_action.results.gates import GateInputs, gate_sentence, judge_gates
 from holodeck_action.results.record import CaseRecord, Record
 from holodeck_action.results.regressions import BaselineVerdict, judge_comparison
 from holodeck_action.results.summaries import case_scores, summarise
@@ -124,6 +124,11 @@ def _compared(
         return None, BaselineVerdict((), ())
     settings = terms.baseline if terms.baseline is not None else recorded.settings
     comparison = None
+    if terms.base is not None and recorded.base is not None:
+        # numpy takes longer to import than most of a start-up.
+        from holodeck_action.results.comparing import compare
+
+        comparison = compare(terms.base, record, settings, against=recorded.base, judged=verdicts)
     return comparison, judge_comparison(comparison, recorded.missing, settings, gates.max_regressions)
 
 
@@ -195,7 +200,7 @@ def _conclude(record: Record, gates: tuple[GateVerdict, ...], *, decided: bool) 
     violated = [gate for gate in gates if gate.state == "failed"]
     open_gates = [gate for gate in gates if gate.state == "undetermined"]
     if violated:
-        reasons[ExitCode.VIOLATED] = "; ".join(_sentence(gate) for gate in violated)
+        reasons[ExitCode.VIOLATED] = "; ".join(gate_sentence(gate) for gate in violated)
     if record.stopped is not None:
         reasons[ExitCode.STOPPED] = f"the run stopped early: {record.stopped}"
     if record.cases and not decided:
@@ -203,13 +208,8 @@ def _conclude(record: Record, gates: tuple[GateVerdict, ...], *, decided: bool) 
     elif gates and all(gate.state == "skipped" for gate in gates):
         reasons[ExitCode.INCOMPLETE] = f"every gate is skipped: {gates[0].reason}"
     elif open_gates:
-        reasons[ExitCode.INCOMPLETE] = "; ".join(_sentence(gate) for gate in open_gates)
+        reasons[ExitCode.INCOMPLETE] = "; ".join(gate_sentence(gate) for gate in open_gates)
     elif not record.cases and (record.chosen is None or record.chosen.cases):
         reasons[ExitCode.INCOMPLETE] = "the record holds no case"
     code = worst_exit_code(reasons)
     return code, reasons[code]
-
-
-def _sentence(gate: GateVerdict) -> str:
-    actual, required = figures(gate)
-    return f"{gate.name} is {actual}, {required} required ({gate.reason})"

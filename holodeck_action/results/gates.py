@@ -283,6 +283,12 @@ def figures(gate: GateVerdict, *, places: int | None = None) -> tuple[str, str]:
     return actual, required
 
 
+def gate_sentence(gate: GateVerdict) -> str:
+    """Say what a gate found and required, and why."""
+    actual, required = figures(gate)
+    return f"{gate.name} is {actual}, {required} required ({gate.reason})"
+
+
 def _looks_violated(name: str, actual: str, required: str) -> bool:
     found, bound = (float(text.replace(",", "")) for text in (actual, required))
     return found > bound if at_most(name) else found < bound

@@ -18,6 +18,7 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from holodeck_action.results.canonical import adapter, chosen_cases, head_of
+from holodeck_action.results.comparison_report import ComparisonReport
 from holodeck_action.results.disk import DISK, Disk, staged, write_atomically
 from holodeck_action.results.judge_card import JudgeCard
 from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, CaseRecord, Record, TrialRecord, TurnRecord
@@ -272,8 +273,14 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def result_schema(document: str) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a file: `results`, `verdict`, `report` or `judge-card`."""
-    documents: dict[str, Any] = {"results": Record, "verdict": Verdict, "report": Report, "judge-card": JudgeCard}
+    """Return the JSON Schema (draft 2020-12) of a file that a command writes, such as `results`."""
+    documents: dict[str, Any] = {
+        "results": Record,
+        "verdict": Verdict,
+        "report": Report,
+        "comparison": ComparisonReport,
+        "judge-card": JudgeCard,
+    }
     made = TypeAdapter(documents[document]).json_schema(mode="serialization")
     if document == "results":
         made["properties"]["digest"] = {

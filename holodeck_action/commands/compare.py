@@ -1,0 +1,95 @@
+"""`compare`: two runs side by side, without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holodeck_action.commands.caller import Caller
+from holodeck_action.commands.report import write_text
+from holodeck_action.prepare.loading import policy_of
+from holodeck_action.prepare.settings import Flags, merge_baseline, merge_gates
+from holodeck_action.reports.comparison_page import render_comparison
+from holodeck_action.results.comparing import compare
+from holodeck_action.results.comparison_report import report_comparison
+from holodeck_action.results.decision import decide
+from holodeck_action.results.record import BaseRun
+from holodeck_action.results.result_files import RESULTS_FILE, read_record
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.policy import Baseline, Gates
+from holodeck_action.text.given_paths import GivenPath
+
+
+@dataclass(frozen=True, slots=True)
+class Comparing:
+    """What is asked for.
+
+    Attributes:
+        base: a results.json, or a folder with one.
+        head: likewise: the run that is judged.
+        policy: the policy file whose settings count; None for those that the head was run with.
+        flags: settings of the command line, which win.
+        format: one of `COMPARISON_FORMATS`.
+        file: where the report is written; None for standard output.
+    """
+
+    base: GivenPath
+    head: GivenPath
+    policy: GivenPath | None
+    flags: Flags
+    format: str
+    file: GivenPath | None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Comparing:
+        """Return what the command line asks for: value by setting."""
+        own = ("base", "head", "policy", "format", "file")
+        flags = {name: value for name, value in given.items() if name not in own}
+        return cls(flags=Flags(**flags), **{name: given[name] for name in own})
+
+
+def compare_runs(asked: Comparing, caller: Caller) -> int:
+    """Compare two runs.
+
+    Args:
+        asked: what is asked for.
+        caller: whose standard output takes the report.
+
+    Returns:
+        The exit code: 0, 1 where a loss fails, or 3 where nothing can be compared.
+
+    Raises:
+        ConfigurationError: a file is no record, settings contradict each other, or the report cannot be written.
+    """
+    base, head = (read_record(_results(path)) for path in (asked.base, asked.head))
+    before = None if head.baseline is None else head.baseline.settings
+    baseline, gates = before or Baseline(), head.gates
+    if asked.policy is not None:
+        policy = policy_of(asked.policy, caller.surroundings(None))
+        baseline, gates = policy.baseline, policy.gates
+    settings, gates = merge_baseline(baseline, asked.flags), merge_gates(gates, asked.flags)
+    _check(settings, gates)
+    against = BaseRun(str(asked.base), base.provenance.commit)
+    comparison = compare(base, head, settings, against=against, judged=decide(head).cases)
+    report = report_comparison(
+        comparison,
+        settings,
+        gates.max_regressions,
+        suite=head.suite.name,
+        folder=head.provenance.folder or "",
+    )
+    write_text(render_comparison(report, asked.format), asked.file, caller.stdout)
+    return report.exit_code
+
+
+def _check(settings: Baseline, gates: Gates) -> None:
+    reaction = settings.on_case_regression
+    if gates.max_regressions is not None and reaction != "fail":
+        raise ConfigurationError(
+            [f"max_regressions {gates.max_regressions} never fails with on_case_regression {reaction}"]
+        )
+
+
+def _results(path: GivenPath) -> GivenPath:
+    return path / RESULTS_FILE if path.path.is_dir() else path

@@ -1,0 +1,143 @@
+"""`compare`: two runs side by side, in every format."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from holodeck_action.results.result_files import result_schema
+from tests.cli.project import Project
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Thirty cases: all right in base/, two wrong in head/."""
+    project = Project(tmp_path_factory.mktemp("made"))
+    project.numbered(30)
+    assert project.run("run", "-o", "base").code == 0
+    project.numbered(30, frozenset({3, 7}))
+    assert project.run("run", "-o", "head").code == 1
+    return project
+
+
+@pytest.fixture
+def both(made: Project, tmp_path: Path) -> Project:
+    return made.copy_to(tmp_path)
+
+
+@pytest.mark.proves("compare: BASE HEAD")
+@pytest.mark.parametrize("base", ["base", "base/results.json"])
+def test_what_got_worse_is_named_first(both: Project, base: str) -> None:
+    finished = both.run("compare", base, "head")
+    assert finished.code == 1
+    lines = finished.stdout.splitlines()
+    assert lines[0].startswith(f"Compared with {base}")
+    assert "2 cases got worse; pass rate −6.7 points, within noise at 30 cases" in lines[0]
+    assert lines[1].startswith("  ✗ case 3  agent.yaml:")
+    assert "equality 1.00 → 0.00" in lines[2]
+    assert "now:    wrong" in finished.stdout
+    assert lines[-1].startswith("FAILED: max_regressions is 2, 0 required")
+
+
+def test_the_other_way_round_everything_is_fixed(both: Project) -> None:
+    finished = both.run("compare", "head", "base")
+    assert finished.code == 0
+    assert "2 cases got better, none worse" in finished.stdout
+
+
+@pytest.mark.proves(
+    "compare: --max-regressions --baseline-margin --on-regressed --on-inconclusive --on-case-regression --policy"
+)
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--max-regressions", "2"], 0),
+        (["--max-regressions", "1"], 1),
+        (["--on-case-regression", "ignore"], 0),
+        (["--on-case-regression", "ignore", "--on-inconclusive", "fail"], 1),
+        (["--on-case-regression", "ignore", "--on-inconclusive", "fail", "--baseline-margin", "0.9"], 0),
+        (["--policy", "lenient.yaml"], 0),
+        (["--policy", "lenient.yaml", "--max-regressions", "1"], 1),
+    ],
+)
+def test_settings_decide_what_fails(both: Project, arguments: list[str], code: int) -> None:
+    both.write("lenient.yaml", "gates: {max_regressions: 5}\nbaseline: {source: artifact}\n")
+    assert both.run("compare", "base", "head", *arguments).code == code
+
+
+@pytest.mark.proves("compare: --on-regressed")
+def test_a_loss_beyond_chance_fails_or_warns(both: Project) -> None:
+    both.numbered(30, frozenset(range(15)))
+    assert both.run("run", "-o", "worse").code == 1
+    arguments = ("compare", "base", "worse", "--on-case-regression", "ignore")
+    assert both.run(*arguments).code == 1
+    warned = both.run(*arguments, "--on-regressed", "warn")
+    assert warned.code == 0
+    assert "warning: worse beyond chance: pass rate 1 → 0.5" in warned.stdout
+
+
+@pytest.mark.proves("compare: --format")
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("console", "2 cases got worse"),
+        ("markdown", "**2 cases got worse** compared with `base`"),
+        ("html", "<strong>2 cases got worse</strong>"),
+        ("json", '"kind": "regressed"'),
+    ],
+)
+@pytest.mark.proves("compare: --output")
+def test_every_format_says_the_same(both: Project, name: str, part: str) -> None:
+    shown = both.run("compare", "base", "head", "--format", name)
+    assert shown.code == 1
+    assert part in shown.stdout
+    written = both.run("compare", "base", "head", "--format", name, "-o", "file")
+    assert written.stdout == ""
+    assert (both.folder / "file").read_text(encoding="utf-8") == shown.stdout
+
+
+def test_the_json_form_keeps_to_its_schema(both: Project) -> None:
+    data = json.loads(both.run("compare", "base", "head", "--format", "json").stdout)
+    schema = json.loads(both.run("schema", "comparison").stdout)
+    assert schema == result_schema("comparison")
+    jsonschema.validate(data, schema, jsonschema.Draft202012Validator)
+    assert [case["id"] for case in data["comparison"]["regressed"]] == ["case-3", "case-7"]
+
+
+def test_hostile_texts_are_shown_as_text(both: Project) -> None:
+    both.answers([{"case": f"case {n}", "response": "<script>@octocat</script>\x1b[31m"} for n in range(30)])
+    assert both.run("run", "-o", "hostile").code == 1
+    for name in ("markdown", "html", "console"):
+        shown = both.run("compare", "base", "hostile", "--format", name).stdout
+        assert "\x1b" not in shown
+        assert "<script>" not in shown or name == "console" or "`<script>" in shown
+
+
+def test_runs_without_a_common_case_are_no_pass(both: Project) -> None:
+    both.suite([{"name": "another", "input": "and now?", "ground_truth": "no"}])
+    both.answers([{"case": "another", "response": "no"}])
+    assert both.run("run", "-o", "other").code == 0
+    finished = both.run("compare", "base", "other")
+    assert finished.code == 3
+    assert "no case is the same in both runs" in finished.stdout
+    assert "30 cases removed: case 0, case 1" in finished.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nowhere", "head"], "nowhere: cannot be read"),
+        (["base", "agent.yaml"], "agent.yaml: not a results file"),
+        (
+            ["base", "head", "--max-regressions", "1", "--on-case-regression", "warn"],
+            "max_regressions 1 never fails with on_case_regression warn",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(both: Project, arguments: list[str], sentence: str) -> None:
+    finished = both.run("compare", *arguments)
+    assert finished.code == 2
+    assert sentence in finished.stderr
