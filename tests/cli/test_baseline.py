@@ -200,7 +200,10 @@ def test_a_run_whose_every_gate_is_skipped_does_not_pass(lose: Lose) -> None:
             },
             "gates.max_regressions never fails with baseline.on_case_regression: warn",
         ),
-        ({"baseline": {"source": "file:nowhere.json"}}, "holodeck-action.yaml:4:13: baseline.source: nowhere.json: cannot be read: No such file or directory"),
+        (
+            {"baseline": {"source": "file:nowhere.json"}},
+            "holodeck-action.yaml:4:13: baseline.source: nowhere.json: cannot be read: No such file or directory",
+        ),
         ({"baseline": {"source": "file:agent.yaml"}}, "agent.yaml: not a results file"),
         ({"baseline": {"source": "file:/etc/passwd"}}, "lies outside of the checkout"),
     ],
