@@ -19,6 +19,8 @@ def changed_text(comparison: Comparison) -> str:
     """Return how many cases got worse and better."""
     worse = sum(not case.quarantined for case in comparison.regressed)
     better = sum(not case.quarantined for case in comparison.fixed)
+    if not comparison.paired:
+        return "Nothing can be compared"
     if not worse and not better:
         return "No case changed"
     if not worse:

@@ -235,3 +235,37 @@ def test_records_without_a_base_have_the_same_bytes_as_ever(sound: Project) -> N
     written = json.loads((sound.folder / "base" / "results.json").read_bytes())
     assert "baseline" not in written
     assert "base_digest" not in written["run"]
+
+
+def test_one_regression_in_a_thousand_turns_is_named_on_the_first_screen(tmp_path: Path) -> None:
+    """One case, one turn, one metric of 200 cases of five turns: in the log, and in the comment's first lines."""
+    project = Project(tmp_path)
+    turns = [{"input": f"question {n}", "ground_truth": f"the answer to question {n} is quite long"} for n in range(5)]
+    project.suite(
+        [{"name": f"case {n}", "turns": turns} for n in range(200)],
+        [{"type": "standard", "metric": "rouge", "threshold": 0.5}, {"type": "length", "max_words": 99}],
+    )
+
+    def answer(wrong: tuple[int, int] | None, **policy: Any) -> None:
+        rows = [
+            {"case": f"case {case}", "turn": turn, "response": "no" if (case, turn) == wrong else asked["ground_truth"]}
+            for case in range(200)
+            for turn, asked in enumerate(turns)
+        ]
+        project.answers(rows)
+        project.policy(target="recorded:answers.jsonl", **policy)
+
+    answer(None)
+    assert project.run("run", "-o", "base").code == 0
+    answer((137, 2), baseline={"source": "file:base"})
+    finished = project.run("run", "-o", "out")
+    assert finished.code == 1
+    first = "\n".join(finished.stdout.splitlines()[:8])
+    assert "1 case got worse; pass rate −0.5 points, within noise at 200 cases" in first
+    assert "✗ case 137  agent.yaml:" in first
+    assert "turn 2: rouge 1.00 → 0.00, needs 0.50" in first
+    assert "before: the answer to question 2 is quite long" in first
+    assert "now:    no" in first
+    shown = project.run("report", "out/results.json", "--format", "markdown").stdout
+    assert shown.index("❌ **`case 137`**") < 600
+    assert shown.index("turn 2: rouge 1.00 → 0.00") < 800
