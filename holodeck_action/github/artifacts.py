@@ -21,7 +21,6 @@ from holodeck_action.github.stored_results import (
     StoredResults,
     SuitePlace,
     checked,
-    denied,
     found_results,
     shown,
 )
@@ -56,7 +55,8 @@ class ArtifactResults:
         try:
             return self._nearest(suite, ancestry)
         except ApiError as error:
-            raise denied(error, "actions: read", "the artifacts of earlier runs cannot be read") from error
+            sentence = f"the artifacts of earlier runs cannot be read: {error.needing('actions: read')}"
+            raise NoResultsError(sentence) from error
 
     def _nearest(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
         problems: list[str] = []

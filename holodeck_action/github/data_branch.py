@@ -24,7 +24,6 @@ from holodeck_action.github.stored_results import (
     StoredResults,
     SuitePlace,
     checked,
-    denied,
     found_results,
     shown,
 )
@@ -83,7 +82,8 @@ class BranchResults:
         try:
             return self._nearest(suite, ancestry)
         except ApiError as error:
-            raise denied(error, "contents: read", f"the branch {self._name} cannot be read") from error
+            sentence = f"the branch {self._name} cannot be read: {error.needing('contents: read')}"
+            raise NoResultsError(sentence) from error
 
     def _nearest(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
         problems: list[str] = []

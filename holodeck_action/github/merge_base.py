@@ -149,11 +149,9 @@ def _merge_base_here(evaluated: str, name: str, folder: Path, environ: Mapping[s
 
 
 def _way_out(error: ApiError) -> str:
-    if error.kind == "denied":
-        return f"{error}: add contents: read to the permissions: of the job"
     if error.kind == "not_found":
         return f"GitHub does not know the commit or the branch, or the token may not read them; {_FETCH}"
-    return str(error)
+    return error.needing("contents: read")
 
 
 def _branch(value: Any) -> str:

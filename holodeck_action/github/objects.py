@@ -38,6 +38,12 @@ class ApiError(Exception):
         """Return the error with more behind its sentence."""
         return ApiError(f"{self}{more}", self.kind, self.status, accepted=self.accepted)
 
+    def needing(self, permission: str) -> str:
+        """Return the sentence with the way out of a refusal, such as `contents: read` for the job."""
+        if self.status == 401:
+            return f"{self}; give github-token a token that is valid"
+        return f"{self}; add {permission} to the permissions: of the job" if self.kind == "denied" else str(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Pull:

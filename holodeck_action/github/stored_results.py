@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from holodeck_action.github.merge_base import Wanted
-from holodeck_action.github.objects import ApiError
 from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import BaseResults, RecordError, parse_results
 from holodeck_action.text.plain import one_line
@@ -98,13 +97,6 @@ def found_results(
         notices.append(f"the base was evaluated {age.days} days ago")
     notices += (f"passed over: {problem}" for problem in problems[:_TOLD])
     return StoredResults(results, commit, distance, tuple(notices))
-
-
-def denied(error: ApiError, permission: str, what: str) -> NoResultsError:
-    """Return why GitHub gave nothing, with the permission that it needs where that is the reason."""
-    if error.kind == "denied":
-        return NoResultsError(f"{what}: {error}: add {permission} to the permissions: of the job")
-    return NoResultsError(f"{what}: {error}")
 
 
 def shown(text: str) -> str:

@@ -108,12 +108,24 @@ def test_no_job_may_do_more_than_it_says(file: Path) -> None:
         ("evaluate-fork.yml", {"contents": "read"}),
         ("publish-fork.yml", {**EVALUATES, "actions": "read"}),
         ("matrix.yml", EVALUATES),
+        ("baseline-artifact.yml", {**EVALUATES, "actions": "read"}),
+        ("baseline-file.yml", EVALUATES),
         ("comment-command.yml", EVALUATES),
     ],
 )
 def test_an_example_asks_for_what_its_job_needs(name: str, permissions: dict[str, str]) -> None:
     [job] = jobs(ROOT / "examples" / "workflows" / name).values()
     assert job["permissions"] == permissions
+
+
+def test_only_runs_of_the_default_branch_may_write_results() -> None:
+    found = jobs(ROOT / "examples" / "workflows" / "baseline-branch.yml")
+    assert found["compare"]["permissions"] == EVALUATES
+    assert found["record"]["permissions"] == {"contents": "write", "checks": "write"}
+    assert {name: job["if"] for name, job in found.items()} == {
+        "compare": "github.event_name == 'pull_request'",
+        "record": "github.event_name == 'push'",
+    }
 
 
 @each
