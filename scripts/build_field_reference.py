@@ -66,7 +66,7 @@ def build() -> str:
         for model in models_below(root):
             parts.extend(_blocks(model, written))
     parts.append("## Commands\n\nA flag takes precedence over an input, an input over the policy file.\n")
-    parts.extend(_command(name, command) for name, command in cli.commands.items())
+    parts.extend(_command(name, command) for name, command in commands_below(cli))
     return "\n".join(parts)
 
 
@@ -187,6 +187,15 @@ def _one_type(part: Schema) -> str:
         return f"mapping to {_type(values)}"
     bounds = ", ".join(f"{sign} {part[key]:g}" for key, sign in BOUNDS if key in part)
     return f"{NAMES.get(str(kind), 'any value')}{', ' if bounds else ''}{bounds}"
+
+
+def commands_below(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Yield the commands of a group by their names, those of groups in it as `group command`."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands_below(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
 
 
 def _command(name: str, command: click.Command) -> str:

@@ -14,7 +14,7 @@ from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms, minimized_in
 from holodeck_action.results.folder import Claims
 from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import VERDICT_FILE, read_base, read_results, write_verdict
+from holodeck_action.results.result_files import VERDICT_FILE, read_base, read_earlier, read_results, write_verdict
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import Baseline, GatedCases, Gates, Policy, fails_on_loss, unable_to_fail
@@ -72,7 +72,7 @@ def decide_again(asked: Redecision, caller: Caller) -> int:
         if folder is not None:
             writable_folder(folder)
             claims.hold(folder)
-        concluded = conclude(record, terms, results_digest=stored.digest)
+        concluded = conclude(record, terms, results_digest=stored.digest, earlier=read_earlier(results))
         show(concluded.report, caller.stdout)
         if folder is not None:
             try:

@@ -23,6 +23,7 @@ from holodeck_action.github.action_inputs import (
     FOLDER,
     FOLDERS,
     GLOBS,
+    HISTORY,
     INPUTS,
     MARGIN,
     PUBLISH_INPUTS,
@@ -47,7 +48,7 @@ Exit codes:
 
 PUBLISH_EPILOG = f"{EPILOG}  5  passed, but --require-publish, and something could not be published\n"
 
-DOCUMENTS = ("agent", "policy", "results", "verdict", "report", "comparison", "judge-card")
+DOCUMENTS = ("agent", "policy", "results", "verdict", "report", "comparison", "judge-card", "history")
 """Whose JSON Schema `schema` prints."""
 
 SUITES = click.argument("suites", nargs=-1, metavar="[SUITE]...")
@@ -145,6 +146,7 @@ TYPES: Mapping[Kind, click.ParamType] = {
     SECONDS: Finite(min=0.0, min_open=True),
     DOLLARS: Finite(min=0.0),
     FOLDER: PATH,
+    HISTORY: PATH,
     FOLDERS: PATH,
     FILE: PATH,
     RESULTS: PATH,

@@ -22,7 +22,7 @@ from holodeck_action.results.report_views import Report
 from holodeck_action.results.result_files import (
     RESULTS_FILE,
     VERDICT_FILE,
-    BaseResults,
+    Beside,
     write_combined,
     write_results,
     write_verdict,
@@ -98,9 +98,9 @@ def report_suite(
     concluded: Conclusion,
     folder: GivenPath | None,
     output: Output,
+    beside: Beside,
     *,
     journaled: bool,
-    base: BaseResults | None,
 ) -> SuiteDone:
     """Show what came of a suite, and write it.
 
@@ -108,13 +108,13 @@ def report_suite(
         concluded: its record, verdict and report.
         folder: where its files go; None for nowhere.
         output: where a run writes.
+        beside: what stands beside its results.
         journaled: whether there is a journal to continue.
-        base: the results it is compared with; None for none.
     """
     record, verdict, report = concluded.record, concluded.verdict, concluded.report
     code = verdict.exit_code
     show(report, output.stdout)
-    written = folder is None or _write_results(folder, concluded, output, journaled=journaled, base=base)
+    written = folder is None or _write_results(folder, concluded, output, beside, journaled=journaled)
     if folder is not None and written:
         write_reports(folder, report, output.template, output.note, output.disk)
     if not written:
@@ -152,11 +152,11 @@ def report_together(verdicts: Sequence[SuiteVerdict], not_run: Sequence[str], ou
 
 
 def _write_results(
-    folder: GivenPath, concluded: Conclusion, output: Output, *, journaled: bool, base: BaseResults | None
+    folder: GivenPath, concluded: Conclusion, output: Output, beside: Beside, *, journaled: bool
 ) -> bool:
     verdict = concluded.verdict
     try:
-        write_results(folder.path, concluded.record, verdict, output.disk, base)
+        write_results(folder.path, concluded.record, verdict, output.disk, beside)
     except OSError as error:
         kept = " and the journal is kept for --resume" if journaled else ""
         output.stderr.write(

@@ -25,7 +25,14 @@ from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import PREVIOUS_FOLDER
-from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, RecordError, read_base, read_record
+from holodeck_action.results.result_files import (
+    BASE_FOLDER,
+    RESULTS_FILE,
+    RecordError,
+    read_base,
+    read_earlier,
+    read_record,
+)
 from holodeck_action.results.verdict import SuiteVerdict
 from holodeck_action.runner.journal import JOURNAL_FILE
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -158,7 +165,8 @@ def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
     try:
         stored = read_record(given)
         record, base = redactor.value(stored), redactor.value(read_base(given, stored))
-        concluded = conclude(record, Terms(base=base), folder=record.provenance.folder or "")
+        earlier = redactor.value(read_earlier(given))
+        concluded = conclude(record, Terms(base=base), folder=record.provenance.folder or "", earlier=earlier)
     except RecordError:
         raise
     except Exception as error:  # a record that fits the schema may still contradict itself

@@ -14,7 +14,7 @@ from holodeck_action.results.decision import Terms
 from holodeck_action.results.disk import write_atomically
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.report_views import canonical_report
-from holodeck_action.results.result_files import read_base, read_record
+from holodeck_action.results.result_files import read_base, read_earlier, read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
@@ -58,7 +58,8 @@ def show_record(showing: Showing, caller: Caller) -> int:
         raise ConfigurationError([f"--template makes Markdown: it does not go with --format {showing.format}"])
     template = template_of(showing.template)
     record = read_record(showing.results)
-    report = conclude(record, Terms(base=read_base(showing.results, record))).report
+    terms = Terms(base=read_base(showing.results, record))
+    report = conclude(record, terms, earlier=read_earlier(showing.results)).report
     if showing.canonical:
         report = canonical_report(report)
     if showing.format == "console" and showing.file is None:

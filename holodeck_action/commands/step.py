@@ -231,7 +231,8 @@ class _Step:
         _hide([inputs.get("github_token", "")], self._log)
         workspace = _workspace(self._caller)
         request = request_from(anchored(inputs, workspace))
-        _check_inside(request.output_dir, workspace)
+        _check_inside(request.output_dir, "output-dir", workspace)
+        _check_inside(request.history, "history", workspace)
         paths = inputs.get("publish", ())
         surfaces = surfaces_from(inputs, paths or request.suites, self._environ)
         if request.dry_run:
@@ -356,11 +357,11 @@ def _workspace(caller: Caller) -> Path:
     return Path(os.path.realpath(caller.cwd / given))
 
 
-def _check_inside(folder: GivenPath | None, workspace: Path) -> None:
+def _check_inside(folder: GivenPath | None, name: str, workspace: Path) -> None:
     """Refuse a folder that is gone when the container ends."""
     if folder is not None and not folder.path.resolve().is_relative_to(workspace):
         raise ConfigurationError(
-            [f"input output-dir: {str(folder)!r} is outside the workspace, where later steps cannot read it"]
+            [f"input {name}: {str(folder)!r} is outside the workspace, where later steps cannot read it"]
         )
 
 

@@ -13,17 +13,19 @@ from datetime import UTC, datetime
 from holodeck_action.commands.output import Done, Output, SuiteDone, report_suite, report_together
 from holodeck_action.github.job import Job
 from holodeck_action.prepare.baselines import compared, evaluated_commit, find_bases, place_of
+from holodeck_action.prepare.histories import open_history
 from holodeck_action.prepare.loading import writable_folder
 from holodeck_action.prepare.open_suites import Opened, budget_of, close_all, open_all
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.prepare.request import Request
 from holodeck_action.prepare.settings import Flags, filters_of
 from holodeck_action.reports.progress import progress
-from holodeck_action.results.conclusion import conclude
+from holodeck_action.results.conclusion import Conclusion, conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.folder import Claims, suite_folders
 from holodeck_action.results.record import Record
+from holodeck_action.results.result_files import Beside
 from holodeck_action.runner.journal import JOURNAL_FILE, Journal, set_aside
 from holodeck_action.runner.schedule import Stop, Trials
 from holodeck_action.runner.signals import stopping
@@ -74,6 +76,9 @@ def evaluate(prepared: Sequence[Prepared], request: Request, output: Output, cla
         return Done(ExitCode.PASSED, plan=plan)
     folders = suite_folders([(item.shown, item.suite.file) for item in prepared], output.folder)
     bases = find_bases(prepared, job)
+    history = open_history(request.history, job, output.disk)
+    for notice in () if history is None else history.lines.notices:
+        output.note(notice)
     for folder in (output.folder, *folders):
         if folder is not None:
             writable_folder(folder)
@@ -89,6 +94,7 @@ def evaluate(prepared: Sequence[Prepared], request: Request, output: Output, cla
     deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s
     flush = FlushTime()
     finished: list[SuiteDone] = []
+    kept: list[Conclusion] = []
     complete = True
     for ready, journal, base in zip(suites, journals, bases, strict=True):
         item = ready.item
@@ -104,9 +110,13 @@ def evaluate(prepared: Sequence[Prepared], request: Request, output: Output, cla
             output.stderr.write(f"note: {journal.error}\n")
         record, results = compared(done.record, item, base)
         terms = Terms(base=None if results is None else results.results.record)
-        concluded = conclude(record, terms, folder=item.shown)
-        reported = report_suite(concluded, ready.folder, output, journaled=journal is not None, base=results)
+        earlier = () if history is None else history.earlier(record)
+        concluded = conclude(record, terms, folder=item.shown, earlier=earlier)
+        beside = Beside(results, earlier)
+        reported = report_suite(concluded, ready.folder, output, beside, journaled=journal is not None)
         finished.append(reported)
+        if reported.written:
+            kept.append(concluded)
         complete = complete and reported.written and done.record.stopped is None
         if done.interrupted or (shared is not None and shared.refusal is not None):
             break
@@ -117,6 +127,8 @@ def evaluate(prepared: Sequence[Prepared], request: Request, output: Output, cla
             journal.close()
     not_run = tuple(item.place for item in prepared[left:])
     code = report_together([item.verdict for item in finished], not_run, output)
+    if history is not None:
+        history.add(kept, output.note)
     if complete and left == len(prepared):
         for ready, journal in zip(suites, journals, strict=True):
             # Trials of cases that this run did not choose are still to be continued.

@@ -199,6 +199,10 @@ def _base(text: str) -> str:
     return text if re.fullmatch(SOURCES, text) else _refuse()
 
 
+def _history(text: str) -> Path:
+    return Path(text) if not text.startswith("branch:") else _refuse()
+
+
 def _refuse() -> Any:
     raise ValueError
 
@@ -221,6 +225,7 @@ TEXT = Kind(str, "a text")
 TARGET = Kind(str, "recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model")
 GLOBS = Kind(_lines, "globs, one per line")
 BASE = Kind(_base, "file:PATH, artifact, artifact:NAME, branch:NAME, merge-base")
+HISTORY = Kind(_history, "a folder")
 MARGIN = Kind(_margin, "a number above 0 and up to 1")
 REACTION = _one_of("fail", "warn", "ignore")
 TAGS = Kind(_lines, "tags, one per line")
@@ -311,6 +316,13 @@ RUN_INPUTS: tuple[Input, ...] = (
         "on_case_regression",
         REACTION,
         "What happens when a case that passed on the base fails [default: fail].",
+    ),
+    Input(
+        "history",
+        "history",
+        HISTORY,
+        "Add the run to the history in this folder, and show what its runs tell together.",
+        metavar="DIR",
     ),
     Input("case", "case_globs", GLOBS, "Run only cases whose id or name matches.", metavar="GLOB"),
     Input("tag", "tags", TAGS, "Run only cases with this tag."),

@@ -46,6 +46,7 @@ class Request:
 
     Paths and suites are as they were given. `fail_on` says which verdicts the exit code of the process tells:
     `violation` every one, `never` none (configuration errors always fail). `dry_run` asks for the plan alone.
+    `history` is the folder of the history.
     """
 
     suites: tuple[str, ...]
@@ -58,6 +59,7 @@ class Request:
     template: GivenPath | None
     fail_on: FailOn
     dry_run: bool = False
+    history: GivenPath | None = None
 
     def process_exit_code(self, verdict_code: int) -> int:
         """Return the exit code of the process for the exit code of a verdict."""
@@ -102,6 +104,7 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
         template=given.get("template"),
         fail_on=given.get("fail_on", "violation"),
         dry_run=given.get("dry_run", False),
+        history=given.get("history"),
     )
 
 

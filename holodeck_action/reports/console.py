@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action.reports.comparison import comparison_lines
+from holodeck_action.reports.history import history_lines, runs_text
 from holodeck_action.reports.phrases import (
     VERDICTS,
     call_text,
@@ -85,6 +86,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield ""
         yield from _metrics(report.metrics)
         yield from _below_metrics(report)
+    yield from _history_lines(report)
     yield ""
     for gate in report.gates:
         yield _gate_text(gate)
@@ -105,6 +107,14 @@ def _below_metrics(report: Report) -> Iterator[str]:
         flaky = [one_line(case.title, 60) for case in report.passing if case.flaky]
         if flaky:
             yield f"passing and flaky: {', '.join(flaky[:20])}{' …' if len(flaky) > 20 else ''}"
+
+
+def _history_lines(report: Report) -> Iterator[str]:
+    """Yield what earlier runs and this one tell together."""
+    if report.history is not None:
+        yield ""
+        yield f"history of {runs_text(len(report.history.runs))}, newest last"
+        yield from history_lines(report.history)
 
 
 def _panel_lines(report: Report) -> Iterator[str]:
@@ -217,6 +227,7 @@ def _parts(report: Report) -> Iterator[RenderableType]:
         yield _metric_table(report)
         for line in _below_metrics(report):
             yield Text(line, style="dim")
+    yield Text("\n".join(_history_lines(report)), style="dim")
     yield Text("")
     for gate in report.gates:
         yield Text(_gate_text(gate), style=_COLOURS[gate.state])

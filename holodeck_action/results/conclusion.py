@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from holodeck_action.results.decision import OWN_TERMS, Terms, decide
+from holodeck_action.results.history import HistoryLine, history_line, in_order, suite_of
 from holodeck_action.results.record import Record
 from holodeck_action.results.report_building import build_report
 from holodeck_action.results.report_views import Report
+from holodeck_action.results.trends import History, history_of
 from holodeck_action.results.verdict import Verdict
 
 
@@ -21,7 +24,12 @@ class Conclusion:
 
 
 def conclude(
-    record: Record, terms: Terms = OWN_TERMS, *, folder: str = "", results_digest: str | None = None
+    record: Record,
+    terms: Terms = OWN_TERMS,
+    *,
+    folder: str = "",
+    results_digest: str | None = None,
+    earlier: Sequence[HistoryLine] = (),
 ) -> Conclusion:
     """Decide and report.
 
@@ -30,6 +38,21 @@ def conclude(
         terms: what it is judged by.
         folder: the suite's, as the reader would type it.
         results_digest: of the file that holds the record; None for none.
+        earlier: runs of a history, in any order.
     """
     verdict = replace(decide(record, terms), results_digest=results_digest)
-    return Conclusion(record, verdict, build_report(record, verdict, folder))
+    history = _history(record, verdict, terms.base, earlier)
+    return Conclusion(record, verdict, build_report(record, verdict, folder, history))
+
+
+def _history(record: Record, verdict: Verdict, base: Record | None, earlier: Sequence[HistoryLine]) -> History | None:
+    """Return what the earlier runs of the suite and this one tell together; None without earlier ones."""
+    suite = suite_of(record)
+    lines = [line for line in earlier if line.suite == suite]
+    if not lines:
+        return None
+    run = None if record.baseline is None else record.baseline.base
+    # Only that base has just been run; any other is itself a run of the past.
+    again = base is not None and run is not None and run.source == "merge-base"
+    rerun = history_line(base, decide(base)) if base is not None and again else None
+    return history_of(in_order([*lines, history_line(record, verdict)]), rerun)

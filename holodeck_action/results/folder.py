@@ -12,15 +12,15 @@ from pathlib import Path
 from types import TracebackType
 
 from holodeck_action.results.disk import DISK, Disk
-from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, VERDICT_FILE
+from holodeck_action.results.result_files import BASE_FOLDER, EARLIER_FILE, RESULTS_FILE, VERDICT_FILE
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
 PREVIOUS_FOLDER = "previous"
 LOCK_FILE = ".lock"
-_LEFT = (VERDICT_FILE, RESULTS_FILE, "junit.xml", "report.*")
+_LEFT = (VERDICT_FILE, RESULTS_FILE, EARLIER_FILE, "junit.xml", "report.*")
 """What runs and `report` leave, in the order in which it is moved: what claims most goes first."""
-_WRITTEN = (VERDICT_FILE, RESULTS_FILE, "junit.xml", "report.md")
+_WRITTEN = (VERDICT_FILE, RESULTS_FILE, EARLIER_FILE, "junit.xml", "report.md")
 _CUT_SHORT = tuple(f".{name}.*" for name in _LEFT)
 """Files that a killed run was writing."""
 

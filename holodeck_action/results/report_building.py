@@ -26,6 +26,7 @@ from holodeck_action.results.report_views import (
 )
 from holodeck_action.results.statistics import MANY_ENOUGH, mean_lower_bound, mean_upper_bound, weighted_mean
 from holodeck_action.results.summaries import case_scores, summarise_evaluations, summary_score
+from holodeck_action.results.trends import History
 from holodeck_action.results.trials import trials_of_case, trials_of_suite
 from holodeck_action.results.verdict import (
     CaseVerdict,
@@ -41,10 +42,14 @@ from holodeck_action.suite.policy import GateSummary
 _WORST_FIRST: tuple[Outcome, ...] = ("failed", "error", "skipped", "quarantined")
 
 
-def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
+def build_report(record: Record, verdict: Verdict, folder: str = "", history: History | None = None) -> Report:
     """Put a record and its verdict together for showing.
 
-    `folder` is the suite's as the reader would type it; empty for none.
+    Args:
+        record: what a run wrote.
+        verdict: what it was judged to be.
+        folder: the suite's as the reader would type it; empty for none.
+        history: what earlier runs tell; None where there are none.
     """
     cases = {case.id: case for case in record.cases}
     gates, minimized, stop_early = record.gates, minimized_in(record), record.stop_when_decided
@@ -87,6 +92,7 @@ def build_report(record: Record, verdict: Verdict, folder: str = "") -> Report:
         evaluations=summarise_evaluations(record, verdict.cases, [_means(view.scores) for view in views]),
         comparison=verdict.comparison,
         base_missing=(record.baseline.missing or None) if record.baseline is not None else None,
+        history=history,
         trial_rates=trials_of_suite(gating, stop_when_decided=stop_early),
     )
 

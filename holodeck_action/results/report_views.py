@@ -15,6 +15,7 @@ from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.judge_card import CardSummary
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.summaries import EvaluationSummary
+from holodeck_action.results.trends import History
 from holodeck_action.results.trials import CaseTrials, SuiteTrials
 from holodeck_action.results.verdict import Counts, GateVerdict, Outcome, PanelSummary, TrialVerdict, VerdictOutcome
 from holodeck_action.suite.errors import SourceMark
@@ -205,6 +206,7 @@ class Report:
     order), `passing` and `informational`. `folder` is the suite's folder as the reader would type it, put before source
     positions; empty for none. `run` is None in a canonical report. `comparison` is what changed since the base;
     `base_missing` is why there is none although one is asked for. Both are None where nothing is compared with.
+    `history` is what earlier runs and this one tell together; None without earlier runs, and in a canonical report.
     `trial_rates` is None where no case has several trials.
     """
 
@@ -234,6 +236,7 @@ class Report:
     evaluations: EvaluationSummary
     comparison: Comparison | None
     base_missing: str | None
+    history: History | None
     trial_rates: SuiteTrials | None
 
 
@@ -244,7 +247,7 @@ def canonical_report(report: Report) -> Report:
     `holodeck_action.results.canonical`): the same canonical record gives the same report.
     """
     comparison = None if report.comparison is None else report.comparison.without_times()
-    bare = replace(report, folder="", run=None, comparison=comparison)
+    bare = replace(report, folder="", run=None, comparison=comparison, history=None)
     values = adapter(Report)
     return values.validate_python(_canonical(values.dump_python(bare)))
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -20,10 +20,12 @@ from pydantic import TypeAdapter, ValidationError
 from holodeck_action.results.canonical import adapter, chosen_cases, head_of
 from holodeck_action.results.comparison_report import ComparisonReport
 from holodeck_action.results.disk import DISK, Disk, staged, write_atomically
+from holodeck_action.results.history import HistoryLine, dump_line, parse_lines
 from holodeck_action.results.judge_card import JudgeCard
 from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, CaseRecord, Record, TrialRecord, TurnRecord
 from holodeck_action.results.report_views import Report
 from holodeck_action.results.verdict import CaseVerdict, CombinedVerdict, Verdict
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 T = TypeVar("T")
@@ -32,6 +34,10 @@ RESULTS_FILE = "results.json"
 VERDICT_FILE = "verdict.json"
 BASE_FOLDER = "base"
 """Where the results of the base are, beside those of the run that is compared with it."""
+EARLIER_FILE = "earlier-runs.jsonl"
+"""The earlier runs of a history, beside the results of the run that was added to it or only read it."""
+EARLIER_RUNS = 50
+"""So many of them: more than a trend shows, as some take no part."""
 _DIGEST = re.compile(rb',\n "digest": "([0-9a-f]{64})"\n}\s*\Z')
 _END = b"\n}\n"
 _AGAIN = "use the file as the run wrote it"
@@ -62,27 +68,50 @@ class BaseResults:
     results: Results
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What stands beside a run's results: those of its base (None: none), and the runs that its report shows."""
+
+    base: BaseResults | None = None
+    earlier: Sequence[HistoryLine] = ()
+
+
+NOTHING_BESIDE = Beside()
+
+
 def write_results(
-    folder: Path, record: Record, verdict: Verdict, disk: Disk = DISK, base: BaseResults | None = None
+    folder: Path,
+    record: Record,
+    verdict: Verdict,
+    disk: Disk = DISK,
+    beside: Beside = NOTHING_BESIDE,
 ) -> None:
-    """Write a record and its verdict, which names the record's digest, into a folder, and the base's results below it.
+    """Write a record and its verdict, which names the record's digest, into a folder, and what a report needs besides.
 
     The verdict is put in place last: where it stands, so do the results that it is about.
 
     Raises:
         OSError: one of them cannot be written; nothing was replaced unless the verdict alone is missing.
     """
+    base, earlier = beside.base, beside.earlier
     if base is not None:
         below = folder / BASE_FOLDER
         below.mkdir(exist_ok=True)
         write_atomically(below / RESULTS_FILE, [base.content], disk=disk)
-    sealed = _Sealed(_lines(head_of(record), adapter(CaseRecord), record.cases))
+    if earlier:
+        write_atomically(folder / EARLIER_FILE, map(dump_line, earlier[-EARLIER_RUNS:]), disk=disk)
+    sealed = _sealed(record)
     results, judged = folder / RESULTS_FILE, folder / VERDICT_FILE
     with staged(results, sealed, disk) as new_results:
         bound = replace(verdict, results_digest=sealed.digest)
         with staged(judged, _verdict_lines(bound), disk) as new_verdict:
             disk.replace(new_results, results)
             disk.replace(new_verdict, judged)
+
+
+def results_content(record: Record) -> bytes:
+    """Return the content of a record's results file."""
+    return b"".join(_sealed(record))
 
 
 def write_verdict(path: Path, verdict: Verdict, disk: Disk = DISK) -> None:
@@ -114,11 +143,19 @@ def read_results(path: os.PathLike[str]) -> Results:
     Raises:
         RecordError: the file is missing, not JSON, of another schema version, not a record, or not whole.
     """
+    return parse_results(read_content(path), path)
+
+
+def read_content(path: os.PathLike[str]) -> bytes:
+    """Return the bytes of a results file.
+
+    Raises:
+        RecordError: it cannot be read.
+    """
     try:
-        content = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}; give the results.json of a run") from error
-    return parse_results(content, path)
 
 
 def read_base(path: os.PathLike[str], record: Record) -> Record | None:
@@ -141,6 +178,16 @@ def read_base(path: os.PathLike[str], record: Record) -> Record | None:
     if record.run.base_digest is None or base.digest != record.run.base_digest:
         raise RecordError(f"{name}: is not what {path} was compared with; keep the folder of the run whole")
     return base.record
+
+
+def read_earlier(path: os.PathLike[str]) -> tuple[HistoryLine, ...]:
+    """Return the earlier runs of which the report of a results file tells; what cannot be read is none."""
+    try:
+        # An artifact may hold a pipe or a device by that name.
+        content = Checkout.anywhere(Path(path).absolute().parent).read(EARLIER_FILE)
+    except OSError:
+        return ()
+    return parse_lines(content, EARLIER_FILE).lines
 
 
 def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:
@@ -242,6 +289,10 @@ class _Sealed:
         yield _END
 
 
+def _sealed(record: Record) -> _Sealed:
+    return _Sealed(_lines(head_of(record), adapter(CaseRecord), record.cases))
+
+
 def _verdict_lines(verdict: Verdict) -> Iterator[bytes]:
     head = adapter(Verdict).dump_python(replace(verdict, cases=()), mode="json")
     del head["cases"]
@@ -280,6 +331,7 @@ def result_schema(document: str) -> dict[str, Any]:
         "report": Report,
         "comparison": ComparisonReport,
         "judge-card": JudgeCard,
+        "history": HistoryLine,
     }
     made = TypeAdapter(documents[document]).json_schema(mode="serialization")
     if document == "results":
@@ -289,4 +341,5 @@ def result_schema(document: str) -> dict[str, Any]:
             "type": "string",
         }
         made["required"].append("digest")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"{document}.json", **made}
+    title = "a line of history.jsonl" if document == "history" else f"{document}.json"
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **made}

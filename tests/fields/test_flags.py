@@ -219,6 +219,7 @@ def test_template(project: Project) -> None:
         ("verdict", "pass_rate"),
         ("report", "attention"),
         ("judge-card", "disagreements"),
+        ("history", "suite_digest"),
     ],
 )
 def test_schema(project: Project, document: str, holds: str) -> None:

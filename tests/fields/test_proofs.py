@@ -22,7 +22,7 @@ from holodeck_action.cli import cli
 from holodeck_action.metrics.standard import AZURE_METRICS
 from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.policy import Policy
-from scripts.build_field_reference import models_below
+from scripts.build_field_reference import commands_below, models_below
 from tests.evaluators.documented import ARGUMENTS
 from tests.fields import test_cases, test_metrics
 
@@ -67,7 +67,7 @@ def _flag(parameter: click.Parameter) -> str:
     return max(parameter.opts, key=len)
 
 
-FLAGS = {f"{name}.{_flag(parameter)}" for name, command in cli.commands.items() for parameter in command.params}
+FLAGS = {f"{name}.{_flag(parameter)}" for name, command in commands_below(cli) for parameter in command.params}
 
 
 def _named(proved: str) -> Iterator[str]:

@@ -22,6 +22,7 @@ from holodeck_action.results.report_views import (
     Spend,
     TurnView,
 )
+from holodeck_action.results.trends import FlakyCase, History, Trend
 from holodeck_action.results.verdict import Counts, GateVerdict, PanelSummary
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reports.md").read_text(encoding="utf-8")
@@ -44,6 +45,9 @@ def test_every_field_is_documented() -> None:
         "A turn:": TurnView,
         "A panel:": PanelSummary,
         "A skipped metric:": SkippedMetric,
+        "`history`, of at most 20 runs, oldest first; incomplete and filtered runs are not counted:": History,
+        "A trend:": Trend,
+        "A flaky case:": FlakyCase,
         "`spend`:": Spend,
         "`provenance`:": ReportProvenance,
         "`run`:": RunView,

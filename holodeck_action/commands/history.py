@@ -1,0 +1,124 @@
+"""`history`: what earlier runs tell together, and results of earlier runs taken into a history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from holodeck_action.commands.caller import Caller
+from holodeck_action.reports.history import SuiteHistory, console_history, markdown_history
+from holodeck_action.results.canonical import adapter
+from holodeck_action.results.decision import Terms, decide
+from holodeck_action.results.disk import DISK
+from holodeck_action.results.exit_codes import ExitCode
+from holodeck_action.results.folder import PREVIOUS_FOLDER
+from holodeck_action.results.history import HistoryLines, history_line
+from holodeck_action.results.history_layout import HISTORY_FILE
+from holodeck_action.results.history_store import HistoryEntry, HistoryFolder
+from holodeck_action.results.result_files import (
+    BASE_FOLDER,
+    RESULTS_FILE,
+    RecordError,
+    parse_results,
+    read_base,
+    read_content,
+)
+from holodeck_action.results.trends import History, history_of
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.plain import one_line
+
+
+def show_history(folder: GivenPath, form: str, caller: Caller) -> int:
+    """Show the history in a folder.
+
+    Args:
+        folder: of the history.
+        form: `console`, `markdown` or `json`.
+        caller: whose standard output takes it, and standard error notes about lines that cannot be read.
+
+    Raises:
+        ConfigurationError: there is no history.
+    """
+    found = HistoryFolder(folder, caller.pause, caller.disk or DISK).read()
+    for notice in found.notices:
+        caller.stderr.write(f"note: {one_line(notice, 1000)}\n")
+    if not found.lines:
+        raise ConfigurationError(
+            [f"{folder / HISTORY_FILE}: holds no run; add runs with `run --history`, or with `history import`"]
+        )
+    suites = _by_suite(found)
+    if form == "json":
+        text = json.dumps({suite.suite: _values(suite) for suite in suites}, indent=1) + "\n"
+    else:
+        text = (markdown_history if form == "markdown" else console_history)(suites)
+    caller.stdout.write(text)
+    return ExitCode.PASSED
+
+
+def _by_suite(found: HistoryLines) -> Sequence[SuiteHistory]:
+    names = sorted({line.suite for line in found.lines})
+    return [SuiteHistory(name, found.of(name), history_of(found.of(name))) for name in names]
+
+
+def _values(suite: SuiteHistory) -> object:
+    return {
+        "runs": len(suite.lines),
+        "history": None if suite.history is None else adapter(History).dump_python(suite.history, mode="json"),
+    }
+
+
+def import_runs(given: Sequence[GivenPath], into: GivenPath, caller: Caller) -> int:
+    """Take the results of earlier runs into a history; each run once.
+
+    Args:
+        given: results files, or folders in and below which they are.
+        into: folder of the history, which is made where there is none.
+        caller: whose standard output says what was imported, and standard error what was skipped.
+
+    Raises:
+        ConfigurationError: there are no results, some cannot be used, or the history cannot be written.
+    """
+    entries: list[HistoryEntry] = []
+    problems: list[str] = []
+    for file in (file for path in given for file in _results(path)):
+        try:
+            entry = _entry(file)
+        except RecordError as error:
+            problems += error.lines
+            continue
+        if entry is None:
+            caller.stderr.write(f"note: {one_line(str(file), 500)}: skipped: its answers were graded again\n")
+        else:
+            entries.append(entry)
+    if problems:
+        raise ConfigurationError(problems)
+    added = HistoryFolder(into, caller.pause, caller.disk or DISK).append(entries)
+    known = len(entries) - added
+    caller.stdout.write(f"imported {added} {'run' if added == 1 else 'runs'}{f', {known} known' if known else ''}\n")
+    return ExitCode.PASSED
+
+
+def _entry(file: GivenPath) -> HistoryEntry | None:
+    """Return the run of a results file; None for stored answers that were graded again, which are no run.
+
+    Raises:
+        RecordError: the file, or the base's beside it, cannot be used.
+    """
+    content = read_content(file)
+    record = parse_results(content, str(file)).record
+    if record.provenance.rejudged is not None:
+        return None
+    line = history_line(record, decide(record, Terms(base=read_base(file, record))))
+    return HistoryEntry(line, content if line.counts else None)
+
+
+def _results(given: GivenPath) -> list[GivenPath]:
+    folder = given.path
+    if not folder.is_dir():
+        return [given]
+    found = sorted(file.relative_to(folder) for file in folder.rglob(RESULTS_FILE))
+    results = [given / file for file in found if not {PREVIOUS_FOLDER, BASE_FOLDER} & {*file.parts}]
+    if not results:
+        raise ConfigurationError([f"{given}: holds no {RESULTS_FILE}; give the output folder of a run"])
+    return results

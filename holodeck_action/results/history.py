@@ -1,0 +1,309 @@
+"""`HistoryLine`: what a history keeps of one run of one suite, as one line of JSON; and how lines are read.
+
+`holodeck_action.results.history_layout` says where lines and results are. Everything here is pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from holodeck_action.results.canonical import adapter
+from holodeck_action.results.consumption import Total, cost_of, latencies_of, tokens_of
+from holodeck_action.results.decision import active_quarantine
+from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.history_layout import record_path, suite_key
+from holodeck_action.results.judge_card import Configuration
+from holodeck_action.results.record import CaseRecord, Record
+from holodeck_action.results.statistics import (
+    MANY_ENOUGH,
+    effective_sample_size,
+    mean_lower_bound,
+    mean_upper_bound,
+    quantile,
+    wilson_lower_bound,
+)
+from holodeck_action.results.summaries import case_scores
+from holodeck_action.results.verdict import CaseVerdict, MetricSummary, Outcome, Verdict, VerdictOutcome
+from holodeck_action.text.plain import one_line
+
+MOST_IDS = 200
+"""Ids of cases of each kind that a line has room for."""
+MOST_METRICS = 200
+MOST_LINE_BYTES = 1024 * 1024
+_ID_LENGTH = 200
+_TEXT_LENGTH = 1000
+_FIRST_YEAR, _LAST_YEAR = 1970, 9998
+
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+_Share = Annotated[float, Field(ge=0.0, le=1.0)]
+_Amount = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+_Count = Annotated[int, Field(ge=0)]
+_Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_Commit = Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
+_Text = Annotated[str, Field(max_length=_TEXT_LENGTH)]
+_Id = Annotated[str, Field(max_length=_ID_LENGTH)]
+_Ids = Annotated[tuple[_Id, ...], Field(max_length=MOST_IDS)]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """A rate or a mean of one run, with the ends of its 95 % interval.
+
+    Attributes:
+        value: of the run.
+        low: lower end; None with fewer than 10 cases.
+        high: upper end; None likewise.
+        cases: number of cases behind it.
+    """
+
+    value: _Finite
+    low: _Finite | None
+    high: _Finite | None
+    cases: _Count
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPoint:
+    """One metric of one run.
+
+    Attributes:
+        mean: over cases, by weight.
+        polarity: whether high or low scores are good.
+        judges: the models that graded, as `provider/name`; empty where none did.
+        configuration: SHA-256 of what decided the judges' scores (`Configuration`); None without judges.
+    """
+
+    mean: HistoryPoint
+    polarity: Polarity = "maximize"
+    judges: tuple[_Text, ...] = ()
+    configuration: _Digest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLine:
+    """One run of one suite.
+
+    Attributes:
+        version: of this form.
+        suite: folder and file of the suite in its repository, such as `agents/shop/agent.yaml`.
+        commit: what was checked out; None where it is not known.
+        time: when the run started, ISO 8601 with an offset.
+        outcome: of the verdict; trends omit runs that are `incomplete` or `stopped`.
+        partial: whether filters chose some cases of the suite; trends omit such runs, too.
+        target: who answered.
+        pass_rate: by weight, with Wilson's interval; None when no case was decided.
+        metrics: by name.
+        flaky: ids of cases that both passed and failed over their trials, at most 200.
+        failing: ids of cases that failed, quarantined ones included, at most 200.
+        quarantined: what the quarantined cases would have been, by id, at most 200.
+        cost_usd: list price of all calls; None when one price is not known.
+        tokens: of all calls; None when those of one call are not known.
+        p95_latency_ms: the time within which 95 % of the turns were answered; None without an answer.
+        suite_digest: SHA-256 of the suite.
+        record_digest: SHA-256 of the canonical record.
+        tool_version: version of holodeck-action.
+    """
+
+    version: Literal[1]
+    suite: _Text
+    commit: _Commit | None
+    time: _Text
+    outcome: VerdictOutcome
+    partial: bool
+    target: _Text
+    pass_rate: HistoryPoint | None
+    metrics: Annotated[Mapping[_Text, MetricPoint], Field(max_length=MOST_METRICS)]
+    flaky: _Ids
+    failing: _Ids
+    quarantined: Annotated[Mapping[_Id, Outcome], Field(max_length=MOST_IDS)]
+    cost_usd: _Amount | None
+    tokens: _Count | None
+    p95_latency_ms: _Amount | None
+    suite_digest: _Text
+    record_digest: _Digest
+    tool_version: _Text
+
+    @property
+    def moment(self) -> datetime:
+        """When the run started."""
+        return datetime.fromisoformat(self.time)
+
+    @property
+    def counts(self) -> bool:
+        """Whether the run takes part in trends, and its results are kept: it is whole and of all cases."""
+        return self.outcome in ("passed", "failed") and not self.partial
+
+    @property
+    def place(self) -> str:
+        """The name of the folder of its results: the commit, or one made of the record where there is none."""
+        return self.commit or f"run-{self.record_digest[:16]}"
+
+    @property
+    def record_path(self) -> str:
+        """Where its results are in the history."""
+        return record_path(self.place, suite_key(None, self.suite))
+
+
+def history_line(record: Record, verdict: Verdict) -> HistoryLine:
+    """Return what a history keeps of a run.
+
+    Args:
+        record: the run.
+        verdict: what it was judged to be, by the gates that it was run with.
+    """
+    quarantined = active_quarantine(record)
+    judged = [
+        (case, found) for case, found in zip(record.cases, verdict.cases, strict=True) if case.id not in quarantined
+    ]
+    scores = case_scores(judged)
+    latencies = latencies_of(case for case, _ in judged).answered
+    cost, tokens = cost_of(record), tokens_of(record)
+    kept = _ids(quarantined)
+    return HistoryLine(
+        version=1,
+        suite=suite_of(record)[:_TEXT_LENGTH],
+        commit=record.provenance.commit,
+        time=record.run.started_at,
+        outcome=verdict.outcome,
+        partial=bool(record.provenance.filters),
+        target=record.provenance.target[:_TEXT_LENGTH],
+        pass_rate=_pass_rate(judged, verdict.pass_rate),
+        metrics={
+            name[:_TEXT_LENGTH]: _metric(summary, scores.get(name, ()), record.configurations.get(name))
+            for name, summary in list(verdict.metrics.items())[:MOST_METRICS]
+            if summary.mean is not None
+        },
+        flaky=_ids(case.id for case in verdict.cases if case.flaky),
+        failing=_ids(case.id for case in verdict.cases if case.judged == "failed"),
+        quarantined={case.id: case.judged for case in verdict.cases if case.id in kept},
+        cost_usd=_known(cost),
+        tokens=None if tokens.unknown else int(tokens.known),
+        p95_latency_ms=quantile([(took, 1.0) for took in latencies], 0.95),
+        suite_digest=record.suite.digest[:_TEXT_LENGTH],
+        record_digest=verdict.record_digest,
+        tool_version=record.provenance.tool_version[:_TEXT_LENGTH],
+    )
+
+
+def suite_of(record: Record) -> str:
+    """Return which suite a record is of: folder and file."""
+    folder = record.provenance.folder
+    return f"{folder}/{record.suite.file}" if folder else record.suite.file
+
+
+def _ids(ids: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(case for case in ids if len(case) <= _ID_LENGTH)[:MOST_IDS])
+
+
+def _known(total: Total) -> float | None:
+    return None if total.unknown else total.known
+
+
+def _pass_rate(judged: Sequence[tuple[CaseRecord, CaseVerdict]], rate: float | None) -> HistoryPoint | None:
+    weights = [case.weight for case, verdict in judged if verdict.outcome in ("passed", "failed")]
+    if rate is None or not weights:
+        return None
+    if len(weights) < MANY_ENOUGH:
+        return HistoryPoint(rate, None, None, len(weights))
+    size = effective_sample_size(weights)
+    return HistoryPoint(rate, wilson_lower_bound(rate, size), 1 - wilson_lower_bound(1 - rate, size), len(weights))
+
+
+def _metric(
+    summary: MetricSummary, scores: Sequence[tuple[float, float]], configuration: Configuration | None
+) -> MetricPoint:
+    assert summary.mean is not None
+    enough = len(scores) >= MANY_ENOUGH
+    low, high = (mean_lower_bound(scores), mean_upper_bound(scores)) if enough else (None, None)
+    mean = HistoryPoint(summary.mean, low, high, summary.cases)
+    if configuration is None:
+        return MetricPoint(mean, summary.polarity)
+    return MetricPoint(mean, summary.polarity, configuration.judges, configuration_digest(configuration))
+
+
+def configuration_digest(configuration: Configuration) -> str:
+    """Return the SHA-256 of what decided the scores of a metric."""
+    values = adapter(Configuration).dump_python(configuration, mode="json")
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLines:
+    """The lines of a history, oldest first and each once, and what is said of those that could not be read."""
+
+    lines: tuple[HistoryLine, ...]
+    notices: tuple[str, ...] = ()
+
+    def of(self, suite: str) -> tuple[HistoryLine, ...]:
+        """Return the lines of one suite."""
+        return tuple(line for line in self.lines if line.suite == suite)
+
+
+def dump_line(line: HistoryLine) -> bytes:
+    """Return a line as JSON with the line feed that ends it."""
+    values = adapter(HistoryLine).dump_python(line, mode="json")
+    return json.dumps(values, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+def parse_lines(content: bytes, place: str) -> HistoryLines:
+    """Read the lines of a history, in whatever order; a line that cannot be read is skipped.
+
+    Args:
+        content: what the file holds.
+        place: what to call it.
+
+    Returns:
+        The lines, and at most one notice.
+    """
+    found: list[HistoryLine] = []
+    broken: list[str] = []
+    for number, text in enumerate(content.split(b"\n"), start=1):
+        if text.strip():
+            try:
+                found.append(_parse(text))
+            except ValueError as error:
+                broken.append(f"line {number} {error}")
+    if not broken:
+        return HistoryLines(in_order(found))
+    skipped = "1 line is skipped" if len(broken) == 1 else f"{len(broken)} lines are skipped; the first"
+    return HistoryLines(in_order(found), (f"{one_line(place)}: {skipped}: {broken[0]}",))
+
+
+def in_order(lines: Iterable[HistoryLine]) -> tuple[HistoryLine, ...]:
+    """Return lines by time, each run once."""
+    unique = {(line.suite, line.moment, line.record_digest): line for line in lines}
+    return tuple(unique[key] for key in sorted(unique, key=lambda key: (key[1], key[0], key[2])))
+
+
+def _parse(text: bytes) -> HistoryLine:
+    """Read one line.
+
+    Raises:
+        ValueError: it is none; the message goes on from its number.
+    """
+    if len(text) > MOST_LINE_BYTES:
+        raise ValueError(f"has {len(text):,} bytes, more than {MOST_LINE_BYTES:,}")
+    try:
+        line = adapter(HistoryLine).validate_json(text, strict=True)
+        if line.moment.tzinfo is None or not _FIRST_YEAR <= line.moment.year <= _LAST_YEAR:
+            raise ValueError("no offset")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        raise ValueError(one_line(f"is not a run: {field}: {first['msg']}" if field else "is not JSON")) from None
+    except ValueError:
+        raise ValueError("is not a run: time: not a time with an offset") from None
+    return line
+
+
+def lines_after(lines: Sequence[HistoryLine], new: Iterable[HistoryLine]) -> Iterator[HistoryLine]:
+    """Yield those of the new lines that a history does not have."""
+    known = {(line.suite, line.moment, line.record_digest) for line in lines}
+    return (line for line in in_order(new) if (line.suite, line.moment, line.record_digest) not in known)

@@ -1,0 +1,243 @@
+"""`run --history`, `history show` and `history import`: runs that are added, shown, and read back."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from holodeck_action.results.history_store import HistoryError, HistoryFolder, record_at
+from holodeck_action.text.given_paths import GivenPath
+from tests.cli.project import Project
+from tests.fields.runs import lettered
+from tests.results.records import resealed
+
+
+def lines(project: Project, folder: str = "past") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (project.folder / folder / "history.jsonl").read_text().splitlines()]
+
+
+def at_commit(project: Project, letter: str) -> None:
+    project.write(".git/HEAD", f"{letter * 40}\n")
+
+
+def shown(project: Project, *arguments: str) -> str:
+    finished = project.run("history", "show", "past", *arguments)
+    assert finished.code == 0, finished.stderr
+    return finished.stdout
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Four runs at three commits, the last one worse."""
+    project = Project(tmp_path_factory.mktemp("made"))
+    for commit, wrong in (("a", ()), ("b", (1,)), ("b", ()), ("c", (0, 1, 2, 3, 4, 5))):
+        at_commit(project, commit)
+        project.numbered(12, frozenset(wrong))
+        assert project.run("run", "-o", "out", "--history", "past").code == (1 if wrong else 0)
+    return project
+
+
+@pytest.fixture
+def four(made: Project, tmp_path: Path) -> Project:
+    return made.copy_to(tmp_path)
+
+
+@pytest.mark.proves("run: --history")
+def test_each_run_is_a_line_and_the_newest_results_of_a_commit_are_kept(four: Project) -> None:
+    found = lines(four)
+    assert [line["commit"][0] for line in found] == ["a", "b", "b", "c"]
+    assert [line["pass_rate"]["value"] for line in found] == [1.0, 11 / 12, 1.0, 0.5]
+    assert [line["failing"] for line in found][1] == ["case-1"]
+    assert found[3]["metrics"]["equality"]["mean"]["cases"] == 12
+    assert found[3]["record_digest"] == four.verdict()["record_digest"]
+    records = sorted((four.folder / "past").glob("records/*/*.json.gz"))
+    assert [file.parent.name[0] for file in records] == ["a", "b", "c"]
+    assert gzip.decompress(records[2].read_bytes()) == (four.out / "results.json").read_bytes()
+    schema = json.loads(four.run("schema", "history").stdout)
+    for line in found:
+        jsonschema.validate(line, schema)
+
+
+def test_without_history_nothing_is_written(project: Project) -> None:
+    lettered(project, "P")
+    project.run("run", "-o", "out")
+    assert not list(project.folder.rglob("*.jsonl.gz"))
+    assert "history" not in (project.out / "report.md").read_text().lower()
+    assert json.loads(project.run("report", "out/results.json", "--format", "json").stdout)["history"] is None
+
+
+def test_the_report_shows_the_history_and_shows_it_again_without_the_folder(four: Project) -> None:
+    shutil.rmtree(four.folder / "past")
+    report = json.loads(four.run("report", "out/results.json", "--format", "json").stdout)["history"]
+    assert report["pass_rate"]["values"] == [1.0, 11 / 12, 1.0, 0.5]
+    assert report["pass_rate"]["spark"] == "█▇█▁"
+    assert [(case["id"], case["flaky"]) for case in report["flaky"]] == [("case-1", 2)]
+    assert "| `equality` | `█▇█▁` | 0.500 |" in (four.out / "report.md").read_text()
+    assert "pass rate  █▇█▁  0.500" in four.run("report", "out/results.json").stdout
+    assert "pass rate  █▇█▁  0.500" in four.run("decide", "out/results.json").stdout
+    page = four.run("report", "out/results.json", "--format", "html").stdout
+    assert len(re.findall(r"<svg [^>]*>.*?</svg>", page)) == 2
+    assert "<script" not in page
+    canonical = four.run("report", "out/results.json", "--format", "json", "--canonical").stdout
+    assert json.loads(canonical)["history"] is None
+
+
+def test_a_run_without_history_does_not_show_an_earlier_one(four: Project) -> None:
+    four.run("run", "-o", "out")
+    assert not (four.out / "earlier-runs.jsonl").exists()
+    assert "history" not in (four.out / "report.md").read_text().lower()
+
+
+@pytest.mark.proves("history show: FOLDER --format")
+def test_the_history_is_shown_in_every_format(four: Project) -> None:
+    text = shown(four)
+    assert text.startswith("agent.yaml: 4 runs\n")
+    assert len(re.findall(r"^20\d\d-.* (passed|failed) ", text, re.MULTILINE)) == 4
+    assert "equality   █▇█▁  0.500" in text
+    assert "| `equality` | `█▇█▁` | `0.500` |" in shown(four, "--format", "markdown")
+    data = json.loads(shown(four, "--format", "json"))
+    assert data["agent.yaml"]["history"]["metrics"][0]["latest"] == 0.5
+    missing = four.run("history", "show", "elsewhere")
+    assert missing.code == 2
+    assert "elsewhere/history.jsonl: holds no run" in missing.stderr
+
+
+def test_results_that_change_at_one_commit_are_a_drift(project: Project) -> None:
+    at_commit(project, "a")
+    for wrong in (frozenset[int](), frozenset(range(40))):
+        project.numbered(50, wrong)
+        project.run("run", "-o", "out", "--history", "past")
+    sentence = "equality moved at commit aaaaaaa with the same suite: 1.000 ["
+    assert sentence in shown(project)
+    assert sentence in (project.out / "report.md").read_text()
+
+
+def test_incomplete_filtered_and_stopped_runs_are_marked_and_in_no_trend(four: Project) -> None:
+    four.run("run", "--history", "past", "--case", "case 11")
+    (four.folder / "answers.jsonl").write_text('{"case": "case 0", "response": "0"}\n')
+    assert four.run("run", "--history", "past").code == 3
+    found = lines(four)
+    assert [(line["outcome"], line["partial"]) for line in found[4:]] == [("passed", True), ("incomplete", False)]
+    text = shown(four)
+    assert "passed, filtered" in text
+    assert "incomplete" in text
+    assert "equality   █▇█▁  0.500" in text
+    assert len(list((four.folder / "past").glob("records/*/*.json.gz"))) == 3
+
+
+def test_a_broken_line_is_noted_and_kept(four: Project) -> None:
+    file = four.folder / "past" / "history.jsonl"
+    file.write_bytes(b'{"version": 1, "suite": "\xe2\x80\xae::error::"}\n' + file.read_bytes()[:-30])
+    finished = four.run("run", "--history", "past", "-o", "out")
+    assert "note: past/history.jsonl: 2 lines are skipped; the first: line 1 is not a run" in finished.stderr
+    assert len(file.read_bytes().splitlines()) == 6
+    assert "agent.yaml: 4 runs" in shown(four)
+
+
+def test_a_folder_that_cannot_be_used_is_refused_before_the_run(four: Project) -> None:
+    four.write("file", "")
+    finished = four.run("run", "--history", "file", "-o", "again")
+    assert finished.code == 2
+    assert "file/history.jsonl: cannot be read: Not a directory" in finished.stderr
+    assert not (four.folder / "again").exists()
+
+
+def test_a_history_that_cannot_be_written_changes_no_verdict(project: Project) -> None:
+    lettered(project, "P")
+    project.write("past/records", "a file is in the way")
+    finished = project.run("run", "--history", "past")
+    assert finished.code == 0
+    assert "note: the run was not added to the history: past/records" in finished.stderr
+
+
+def test_runs_at_the_same_time_lose_no_line(project: Project) -> None:
+    lettered(project, "P F")
+    running = [project.start("run", "--history", "past") for _ in range(6)]
+    for process in running:
+        _, errors = process.communicate(timeout=100)
+        assert process.returncode == 1, errors
+        assert "history" not in errors
+    assert len(lines(project)) == 6
+    assert "agent.yaml: 6 runs" in shown(project)
+
+
+@pytest.mark.proves("history import: RESULTS --into")
+def test_results_of_earlier_runs_are_imported_once(four: Project) -> None:
+    four.run("run", "-o", "more/one")
+    shutil.copytree(four.out, four.folder / "more" / "two")
+    finished = four.run("history", "import", "more", "out/results.json", "--into", "new/past")
+    assert (finished.code, finished.stdout) == (0, "imported 2 runs, 1 known\n")
+    found = lines(four, "new/past")
+    assert [line["time"] for line in found] == sorted(line["time"] for line in found)
+    assert lines(four)[3] in found
+    assert four.run("history", "import", "more", "--into", "new/past").stdout == "imported 0 runs, 2 known\n"
+    four.write("more/three/results.json", "{")
+    finished = four.run("history", "import", "more", "--into", "other")
+    assert finished.code == 2
+    assert "more/three/results.json: not a results file" in finished.stderr
+    assert not (four.folder / "other").exists()
+
+
+def test_results_that_were_graded_again_are_no_run(four: Project) -> None:
+    four.run("rejudge", "out/results.json", "-o", "again")
+    finished = four.run("history", "import", "again", "--into", "new")
+    assert finished.stdout == "imported 0 runs\n"
+    assert "note: again/results.json: skipped: its answers were graded again" in finished.stderr
+
+
+def test_several_suites_share_a_history(project: Project) -> None:
+    for name in ("one", "two"):
+        lettered(Project(project.folder / name), "P P")
+    project.write(".git/HEAD", "a" * 40)
+    project.run("run", "one", "two", "-o", "out", "--history", "past")
+    assert [line["suite"] for line in lines(project)] == ["one/agent.yaml", "two/agent.yaml"]
+    assert len(list((project.folder / "past").glob("records/*/*.json.gz"))) == 2
+    assert shown(project).count("1 run\n") == 2
+
+
+def test_old_results_are_thinned_and_their_lines_stay(project: Project) -> None:
+    lettered(project, "P")
+    project.run("run", "-o", "out")
+    document = (project.out / "results.json").read_text()
+    for day in range(40):
+        at = f"2026-{1 + day // 28:02}-{1 + day % 28:02}T00:00:00+00:00"
+        changed = re.sub(r'"started_at": "[^"]*"', f'"started_at": "{at}"', document)
+        changed = changed.replace('"commit": null', f'"commit": "{day:040x}"')
+        assert changed.count(at) == 1
+        project.write(f"days/{day}/results.json", resealed(json.loads(changed)))
+    assert project.run("history", "import", "days", "--into", "past").stdout == "imported 40 runs\n"
+    assert len(lines(project)) == 40
+    kept = {file.name for file in (project.folder / "past" / "records").iterdir()}
+    newest = {f"{day:040x}" for day in range(10, 40)}
+    assert newest < kept
+    assert 30 < len(kept) < 34
+
+
+def test_results_are_found_by_commit_and_by_position(four: Project) -> None:
+    store = HistoryFolder(GivenPath(Path("past"), four.folder), lambda _: None)
+    newest = (four.out / "results.json").read_bytes()
+    assert record_at(store, "-1") == record_at(store, "cccc") == record_at(store, "c" * 40) == newest
+    assert json.loads(record_at(store, "-4"))["provenance"]["commit"] == "a" * 40
+    assert record_at(store, "-3") == record_at(store, "-2") == record_at(store, "bbbb", "agent.yaml")
+    for run, why in (
+        ("-5", "the history has no run '-5' among its 4"),
+        ("ccc", "has no run 'ccc'"),
+        ("dddd", "has no run 'dddd'"),
+        ("-0", "has no run '-0'"),
+    ):
+        with pytest.raises(HistoryError, match=re.escape(why)):
+            record_at(store, run)
+    [file] = (four.folder / "past" / "records" / ("c" * 40)).iterdir()
+    file.write_bytes(b"\x1f\x8b")
+    with pytest.raises(HistoryError, match="is damaged"):
+        record_at(store, "-1")
+    file.unlink()
+    with pytest.raises(HistoryError, match="are no longer kept"):
+        record_at(store, "-1")
