@@ -218,6 +218,29 @@ def report(caller: Caller, /, **given: Any) -> int:
 
 
 @cli.command()
+@click.argument("results", type=PATH)
+@click.option("--format", type=click.Choice(["honeyhive"]), required=True, help="The data model.")
+@click.option("-o", "--output", "file", type=PATH, metavar="FILE", help="Write the document here.")
+@click.option("--card", "cards", type=PATH, multiple=True, help="Add what this judge-card.json measured.")
+@click.option("--labels", type=PATH, metavar="LABELS.csv", help="Add each label of people beside the judge's score.")
+@click.option("--metric", help="Name of the metric that the labels are about [default: the only one with a judge].")
+@click.pass_obj
+def export(caller: Caller, /, format: str, **given: Any) -> int:
+    """Write RESULTS (a results.json) in the data model of an observability service, without running anything.
+
+    Exit code 0: written; 2: RESULTS or an option cannot be used.
+
+    \b
+    Examples:
+      holodeck-action export results/results.json --format honeyhive -o honeyhive.json
+      holodeck-action export results/results.json --format honeyhive --card card/judge-card.json
+    """
+    from holodeck_action.commands.export import Exporting, export_record
+
+    return export_record(Exporting(**given), caller)
+
+
+@cli.command()
 @click.argument("results", nargs=-1, required=True, type=PATH)
 @click.pass_obj
 def verify(caller: Caller, results: tuple[GivenPath, ...]) -> int:

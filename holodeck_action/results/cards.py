@@ -15,8 +15,10 @@ from holodeck_action.results.case_verdicts import judge_evaluation
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.judge_card import CARD_VERSION, NOTHING, CardSummary, Configuration, Estimate, JudgeCard
 from holodeck_action.suite.checkout import Checkout, ReachError
+from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.errors import Problem, SuiteError, quoted
 from holodeck_action.suite.values import Suite
+from holodeck_action.text.given_paths import GivenPath
 
 MOST_BYTES = 16 * 1024 * 1024
 """Of a file that is read as a card."""
@@ -71,6 +73,25 @@ def suite_cards(suite: Suite) -> Mapping[str, JudgeCard]:
 def card_json(card: JudgeCard) -> bytes:
     """Return the content of judge-card.json."""
     return adapter(JudgeCard).dump_json(card, indent=1) + b"\n"
+
+
+def read_card(path: GivenPath) -> JudgeCard:
+    """Read a judge card that the command line names.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or is no judge card.
+    """
+    try:
+        with path.path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise _CardError(f"has more than {MOST_BYTES:,} bytes, which no judge card has")
+        return _parsed(content)
+    except OSError as error:
+        problem = f"{path}: cannot be read: {error.strerror}; give the judge-card.json of a calibration"
+        raise ConfigurationError([problem]) from error
+    except _CardError as error:
+        raise ConfigurationError([f"{path}: {error}"]) from error
 
 
 class _CardError(Exception):

@@ -21,6 +21,7 @@ from holodeck_action.results.canonical import adapter, chosen_cases, head_of
 from holodeck_action.results.comparison_report import ComparisonReport
 from holodeck_action.results.disk import DISK, Disk, staged, write_atomically
 from holodeck_action.results.history import HistoryLine, dump_line, parse_lines
+from holodeck_action.results.honeyhive import EvaluationBatch, HoneyHiveExport, MultiEvaluationResult
 from holodeck_action.results.judge_card import JudgeCard
 from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, CaseRecord, Record, TrialRecord, TurnRecord
 from holodeck_action.results.report_views import Report
@@ -324,7 +325,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def result_schema(document: str) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a file that a command writes, such as `results`."""
+    """Return the JSON Schema (draft 2020-12) of a file that a command writes, such as `results`, or of its part."""
     documents: dict[str, Any] = {
         "results": Record,
         "verdict": Verdict,
@@ -332,6 +333,9 @@ def result_schema(document: str) -> dict[str, Any]:
         "comparison": ComparisonReport,
         "judge-card": JudgeCard,
         "history": HistoryLine,
+        "honeyhive": HoneyHiveExport,
+        "evaluation-batch": EvaluationBatch,
+        "multi-evaluation-result": MultiEvaluationResult,
     }
     made = TypeAdapter(documents[document]).json_schema(mode="serialization")
     if document == "results":

@@ -1,0 +1,179 @@
+"""A run in the shapes of HoneyHive's evaluation data models: every evaluation, by answer and together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from pydantic import ValidationError
+
+from holodeck_action.reports.honeyhive_patterns import ab_tests, derived_id, of_summary, temporal
+from holodeck_action.results.canonical import adapter
+from holodeck_action.results.conclusion import Conclusion
+from holodeck_action.results.decision import minimized_in
+from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.honeyhive import (
+    EXPORT_VERSION,
+    KINDS,
+    AnyEvaluation,
+    BatchMetadata,
+    ConfidenceShares,
+    EarlierRun,
+    EvaluatedAnswer,
+    EvaluationBatch,
+    EvaluationPerformance,
+    EvaluationQuality,
+    HoneyHiveExport,
+    HumanAIEvaluation,
+    MultiEvaluationResult,
+)
+from holodeck_action.results.record import Record, TurnRecord
+from holodeck_action.results.summaries import EvaluationSummary, summary_score
+from holodeck_action.suite.policy import GateSummary
+
+_COMMON = tuple(field.name for field in fields(Evaluation))
+
+
+def honeyhive_export(
+    concluded: Conclusion, earlier: Sequence[EarlierRun] = (), humans: Sequence[HumanAIEvaluation] = ()
+) -> HoneyHiveExport:
+    """Put a run into the shapes of HoneyHive.
+
+    Args:
+        concluded: the run, its verdict and its report.
+        earlier: runs of the suite before it, oldest first.
+        humans: comparisons of people and judges; of metrics without one the record's own judge cards are taken.
+    """
+    record, report = concluded.record, concluded.report
+    answers = tuple(_answers(record))
+    measured = {found.metric for found in humans}
+    cards = (of_summary(card, record, concluded.verdict.record_digest) for card in record.cards)
+    return HoneyHiveExport(
+        schema_version=EXPORT_VERSION,
+        evaluation_batch=EvaluationBatch(
+            batch_id=f"batch_{record.run.run_id}",
+            evaluations=tuple(each for answer in answers for each in answer.evaluations),
+            batch_metadata=_metadata(concluded),
+            status="completed" if record.stopped is None else "failed",
+        ),
+        multi_evaluation_results=answers,
+        evaluation_performance=_performance(report.evaluations),
+        evaluation_quality=_quality(report.evaluations),
+        ab_test_comparisons=tuple(ab_tests(report.comparison)) if report.comparison is not None else (),
+        human_ai_comparisons=(*humans, *(found for found in cards if found.metric not in measured)),
+        temporal_evaluations=tuple(temporal(report, record, earlier)),
+    )
+
+
+def honeyhive_json(export: HoneyHiveExport) -> str:
+    """Return the document as JSON; `##[` is escaped, as GitHub's runner would read a command there in a log."""
+    content = adapter(HoneyHiveExport).dump_json(export, indent=1).decode()
+    return content.replace("##[", "\\u0023\\u0023[") + "\n"
+
+
+def _answers(record: Record) -> Iterator[MultiEvaluationResult]:
+    gate, minimized = record.gates.summary, minimized_in(record)
+    for case in record.cases:
+        for trial in case.trials:
+            for turn in trial.turns:
+                if turn.evaluations or turn.tool_assertions:
+                    yield MultiEvaluationResult(
+                        target_event_id=_event(turn, record, case.id, trial.index),
+                        evaluations=tuple(map(with_facts, turn.evaluations)),
+                        summary_score=_summary(turn.evaluations, gate, minimized),
+                        summary_method=None if gate is None or gate.method == "custom" else gate.method,
+                        weights=None if gate is None else gate.weights,
+                        target=EvaluatedAnswer(case.id, case.name, trial.index, turn.index),
+                        tool_assertions=turn.tool_assertions,
+                    )
+
+
+def _event(turn: TurnRecord, record: Record, case_id: str, trial: int) -> str:
+    """Return the id of an answer; of one that no metric looked at, one that follows from its place."""
+    if turn.evaluations:
+        return turn.evaluations[0].target_event_id
+    return derived_id("evt", record.run.run_id, case_id, str(trial), str(turn.index))
+
+
+def with_facts(evaluation: Evaluation) -> AnyEvaluation:
+    """Return an evaluation with the fields that HoneyHive has for its kind, taken from its metadata.
+
+    One whose metadata does not hold all of them, because it failed or a panel gave it, stays as it is.
+    """
+    kind = KINDS.get(evaluation.criteria.kind)
+    if kind is None:
+        return evaluation
+    own = [field.name for field in fields(kind) if field.name not in _COMMON]
+    if not evaluation.metadata.keys() >= {*own}:
+        return evaluation
+    facts = {name: evaluation.metadata[name] for name in own}
+    metadata = {name: value for name, value in evaluation.metadata.items() if name not in facts}
+    common = {name: getattr(evaluation, name) for name in _COMMON}
+    made = adapter(kind)
+    try:
+        found = made.validate_python({**common, "metadata": metadata, **facts})
+    except ValidationError:
+        return evaluation
+    written = made.dump_python(found, mode="json", include={*own})
+    # Whoever wrote the record may have meant something else by these names: nothing of it may change.
+    return found if written == facts else evaluation
+
+
+def _summary(evaluations: Sequence[Evaluation], gate: GateSummary | None, minimized: frozenset[str]) -> float | None:
+    if gate is None or gate.method == "custom":
+        return None
+    lost = {each.evaluator_name for each in evaluations if each.status in ("failed", "pending")}
+    if lost & (gate.weights.keys() if gate.weights is not None else lost):
+        return None
+    scores = {
+        each.evaluator_name: float(each.score)
+        for each in evaluations
+        if each.status == "completed" and isinstance(each.score, int | float)
+    }
+    return summary_score(gate.method, gate.weights or {}, scores, minimized)
+
+
+def _metadata(concluded: Conclusion) -> BatchMetadata:
+    record, verdict = concluded.record, concluded.verdict
+    versions: dict[str, set[str]] = defaultdict(set)
+    for each in record.evaluations:
+        if each.evaluator_version is not None:
+            versions[each.evaluator_name].add(each.evaluator_version)
+    return BatchMetadata(
+        batch_size=sum(1 for _ in record.evaluations),
+        created_at=record.run.started_at,
+        evaluator_versions={name: ", ".join(sorted(found)) for name, found in sorted(versions.items())},
+        processing_time_ms=record.run.duration_ms,
+        suite=record.suite,
+        target=record.provenance.target,
+        commit=record.provenance.commit,
+        record_digest=verdict.record_digest,
+        verdict=verdict.outcome,
+        reason=verdict.reason,
+        tool_version=record.provenance.tool_version,
+    )
+
+
+def _performance(found: EvaluationSummary) -> EvaluationPerformance:
+    performance = found.performance
+    return EvaluationPerformance(
+        total_evaluations=performance.total,
+        successful_evaluations=performance.successful,
+        failed_evaluations=performance.failed,
+        success_rate=performance.success_rate,
+        average_duration_ms=performance.average_duration_ms,
+        p95_duration_ms=performance.p95_duration_ms,
+        total_cost_usd=performance.total_cost_usd,
+    )
+
+
+def _quality(found: EvaluationSummary) -> EvaluationQuality:
+    confidence = found.quality.confidence
+    correlations: Mapping[str, Any] = {"_vs_".join(each.metrics): each.r for each in found.quality.correlations}
+    return EvaluationQuality(
+        evaluator_agreement=found.quality.agreement,
+        inter_evaluator_correlation=correlations,
+        confidence_distribution=ConfidenceShares(confidence.high, confidence.medium, confidence.low),
+    )
