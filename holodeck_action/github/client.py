@@ -1,25 +1,35 @@
 """Requests to GitHub over HTTP: one policy of repeats, bounds on what comes back, one error for all that goes wrong.
 
-This module imports httpx2: import it only to publish.
+This module imports httpx2: import it only where GitHub is asked.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import Any, BinaryIO, Generic, TypeVar
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import httpx2
 
 from holodeck_action import __version__
-from holodeck_action.github.objects import ApiError, ErrorKind, ShapeError
+from holodeck_action.github.answers import (
+    GraphqlRefusal,
+    TooLargeError,
+    TooSlowError,
+    body_of,
+    graphql_refusal,
+    is_untrusted,
+    json_of,
+    kind_of,
+    loss,
+    message_of,
+)
+from holodeck_action.github.objects import ApiError, ShapeError
 from holodeck_action.github.retry import (
     LONGEST_WAITS_S,
     MOST_REPEATS,
@@ -43,20 +53,10 @@ WRITE_INTERVAL_S = 1.0
 MOST_BYTES = 64 * 1024 * 1024
 """Of one answer, decompressed: a page of 100 comments of 65,536 characters of 4 bytes takes 26 MB."""
 
-_ERROR_BYTES = 64 * 1024
-_ERROR_S = 15.0
 _BODY_TIMEOUTS = 4
 _MOST_REDIRECTS = 3
 _MESSAGE = 300
-_REASONS = 5
 _NEXT = re.compile(r"""rel=["']?next\b""")
-_GRAPHQL_KINDS: Mapping[str, ErrorKind] = {
-    "FORBIDDEN": "denied",
-    "INSUFFICIENT_SCOPES": "denied",
-    "RATE_LIMITED": "rate_limited",
-    "RATE_LIMIT": "rate_limited",
-    "NOT_FOUND": "not_found",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +66,6 @@ class _Answer(Generic[T]):
     status: int
     value: T
     more: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    """Why GraphQL did not answer; the message is hostile."""
-
-    kind: ErrorKind
-    message: str
-
-
-class _TooLargeError(Exception):
-    """The body is longer than it may be."""
-
-
-class _TooSlowError(Exception):
-    """The body comes in drops."""
 
 
 class _RedirectedError(Exception):
@@ -213,11 +197,11 @@ class Client:
         """
         url = self._base.removesuffix("/v3") + "/graphql"
 
-        def checked(answer: Any) -> _Refusal | T:
-            return _graphql_refusal(answer) or read(answer.get("data"))
+        def checked(answer: Any) -> GraphqlRefusal | T:
+            return graphql_refusal(answer) or read(answer.get("data"))
 
         answer = self._request("POST", urlsplit(url).path, url, {"query": text, "variables": variables}, checked)
-        if isinstance(answer.value, _Refusal):
+        if isinstance(answer.value, GraphqlRefusal):
             sentence = f"GitHub refused {self._named('POST', '/graphql')}: {self._safe(answer.value.message)}"
             raise ApiError(sentence, answer.value.kind, answer.status)
         return answer.value
@@ -294,7 +278,7 @@ class Client:
                     raise failed.error from None
                 if failed.wait > self._waits_left:
                     left = "none" if self._waits_left < 1 else f"only {self._waits_left:.0f}"
-                    total = f"of the {LONGEST_WAITS_S:.0f} seconds that publishing may wait, {left} are left"
+                    total = f"of the {LONGEST_WAITS_S:.0f} seconds that calls to GitHub may wait, {left} are left"
                     raise failed.error.going_on(f"; {total}") from None
                 wait = failed.wait
             self._waits_left -= wait
@@ -319,16 +303,16 @@ class Client:
                 # With 202 GitHub says that it is still computing the answer.
                 if status >= 400 or (status == 202 and method == "GET"):
                     raise self._refused(method, path, response, attempts)
-                data = _body(response, MOST_BYTES, _BODY_TIMEOUTS * self._timeout_s)
+                data = body_of(response, MOST_BYTES, _BODY_TIMEOUTS * self._timeout_s)
                 if status >= 300:
                     raise _RedirectedError(status, response.headers.get("location", ""))
-                return _Answer(status, read(_json(data)), bool(_NEXT.search(response.headers.get("link", ""))))
+                return _Answer(status, read(json_of(data)), bool(_NEXT.search(response.headers.get("link", ""))))
         except ShapeError as error:
             wait = attempts.backoff if reads(method, path) else None
             raise _FailedError(self._unusable(method, path, status, str(error)), wait) from None
-        except _TooLargeError:
+        except TooLargeError:
             raise self._unusable(method, path, None, f"it is larger than {MOST_BYTES:,} bytes") from None
-        except (httpx2.RequestError, _TooSlowError) as error:
+        except (httpx2.RequestError, TooSlowError) as error:
             raise self._lost(method, path, error, attempts) from None
         except (httpx2.InvalidURL, httpx2.StreamError) as error:
             # Their texts may hold what was sent: only the name is shown.
@@ -339,7 +323,7 @@ class Client:
 
     def _refused(self, method: str, path: str, response: httpx2.Response, attempts: _Attempts) -> _FailedError:
         status = response.status_code
-        message = _message_of(status, _error_content(response))
+        message = message_of(response)
         wait = None
         if status in (403, 429):
             wait = rate_limit_wait(status, response.headers, message, self._clock(), attempts.limited)
@@ -349,15 +333,17 @@ class Client:
                 return _FailedError(ApiError(sentence, "rate_limited", status), wait)
         elif (status >= 500 or status == 202) and repeatable(method, path):
             wait = max(attempts.backoff, retry_after(response.headers.get("retry-after"), self._clock()) or 0.0)
-        kind = _kind(status)
+        kind = kind_of(status)
         sentence = f"GitHub answered {status} to {self._named(method, path)}: {self._safe(message)}"
         accepted = kind == "unavailable" and not reads(method, path)
         return _FailedError(ApiError(sentence, kind, status, accepted=accepted), wait)
 
     def _lost(self, method: str, path: str, error: Exception, attempts: _Attempts) -> _FailedError:
-        reason, sent = _loss(error)
-        attempts.timeouts += isinstance(error, httpx2.TimeoutException | _TooSlowError)
-        again = attempts.timeouts <= MOST_TIMEOUTS and not _untrusted(error) and (not sent or repeatable(method, path))
+        reason, sent = loss(error)
+        attempts.timeouts += isinstance(error, httpx2.TimeoutException | TooSlowError)
+        again = (
+            attempts.timeouts <= MOST_TIMEOUTS and not is_untrusted(error) and (not sent or repeatable(method, path))
+        )
         sentence = f"GitHub could not be asked {self._named(method, path)}: {reason}"
         lost = ApiError(sentence, "unavailable", None, accepted=sent and not reads(method, path))
         return _FailedError(lost, attempts.backoff if again else None)
@@ -385,22 +371,6 @@ class Client:
         return one_line(self._redactor.text(text), _MESSAGE)
 
 
-def _body(response: httpx2.Response, most: int, within_s: float) -> bytes:
-    """Return a body, decompressed, of at most so many bytes.
-
-    The seconds are for all of it: a limit for each piece alone would let drops go on for ever.
-    """
-    data = bytearray()
-    end = time.monotonic() + within_s
-    for piece in response.iter_bytes():
-        data += piece
-        if len(data) > most:
-            raise _TooLargeError
-        if time.monotonic() > end:
-            raise _TooSlowError
-    return bytes(data)
-
-
 def _absolute(base: str, location: str) -> str:
     """Return the address that a redirect leads to; empty for none."""
     try:
@@ -411,85 +381,6 @@ def _absolute(base: str, location: str) -> str:
 
 def _no_file(answer: Any) -> None:
     raise ShapeError("it is no redirect to a file")
-
-
-def _error_content(response: httpx2.Response) -> bytes:
-    try:
-        return _body(response, _ERROR_BYTES, _ERROR_S)
-    except (httpx2.RequestError, _TooLargeError, _TooSlowError):
-        return b""
-
-
-def _json(content: bytes) -> Any:
-    try:
-        # Half a character in a text costs that character, not the answer.
-        return json.loads(content.decode(errors="replace"))
-    except (ValueError, RecursionError):
-        raise ShapeError("it is no JSON") from None
-
-
-def _message_of(status: int, content: bytes) -> str:
-    """Return what an answer says about why not: hostile text, or the name of the status when it says nothing."""
-    try:
-        data = _json(content)
-    except ShapeError:
-        data = None
-    parts: list[str] = []
-    if isinstance(data, Mapping):
-        errors = data.get("errors")
-        reasons = errors[:_REASONS] if isinstance(errors, list) else []
-        reasons = [reason.get("message") if isinstance(reason, Mapping) else reason for reason in reasons]
-        parts = [text for text in (data.get("message"), *reasons) if isinstance(text, str) and text.strip()]
-    if parts:
-        return "; ".join(parts)
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "no reason given"
-
-
-def _graphql_refusal(answer: Any) -> _Refusal | None:
-    if not isinstance(answer, dict):
-        raise ShapeError("it is no object")
-    errors = answer.get("errors")
-    for error in errors if isinstance(errors, list) else []:
-        kind = error.get("type") if isinstance(error, dict) else None
-        # An id that is gone is told of as an error, and as a null among the nodes.
-        if kind == "NOT_FOUND" and answer.get("data"):
-            continue
-        message = error.get("message") if isinstance(error, dict) else None
-        text = message if isinstance(message, str) else "no reason given"
-        return _Refusal(_GRAPHQL_KINDS.get(kind, "invalid") if isinstance(kind, str) else "invalid", text)
-    return None
-
-
-def _loss(error: Exception) -> tuple[str, bool]:
-    """Return what happened to a request without an answer, and whether GitHub may have got it."""
-    if isinstance(error, httpx2.ProxyError):
-        return "the proxy cannot be used", False
-    if _untrusted(error):
-        return "its certificate is not trusted here", False
-    if isinstance(error, httpx2.ConnectTimeout):
-        return "no connection could be made in time", False
-    if isinstance(error, httpx2.ConnectError):
-        return "no connection could be made", False
-    if isinstance(error, httpx2.TimeoutException | _TooSlowError):
-        return "the answer did not come in time", True
-    return "the connection broke off before the answer", True
-
-
-def _untrusted(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
-        error = error.__cause__ or error.__context__
-    return error is not None
-
-
-def _kind(status: int) -> ErrorKind:
-    if status in (401, 403):
-        return "denied"
-    if status in (404, 410):
-        return "not_found"
-    return "invalid" if 400 <= status < 500 and status != 408 else "unavailable"
 
 
 def _plain(value: Any) -> Any:

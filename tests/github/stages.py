@@ -30,13 +30,22 @@ class Runner:
         self.workspace = workspace
         self.artifacts = artifacts
 
-    def run(self, file: str, event: str, checkout: str, overrides: Mapping[str, Any] | None = None) -> list[Ended]:
-        """Run the only job of a workflow; `checkout` is what actions/checkout takes without a `ref:`."""
+    def run(
+        self, file: str, event: str, checkout: str, overrides: Mapping[str, Any] | None = None, **variables: str
+    ) -> list[Ended]:
+        """Run the job of a workflow that is for an event.
+
+        Args:
+            file: of the workflow.
+            event: its payload's name.
+            checkout: what actions/checkout takes without a `ref:`.
+            overrides: fields of the payload to change, by dotted path.
+            variables: of the runner, to change.
+        """
         document = yaml.safe_load((WORKFLOWS / file).read_text(encoding="utf-8"))
         # YAML 1.1 reads `on` as true.
         assert event_of(event) in document[True], f"{file} does not start on {event}"
-        (name, job), *others = document["jobs"].items()
-        assert others == []
+        [(name, job)] = [(name, job) for name, job in document["jobs"].items() if self._starts(job, event)]
         given = payload(event, overrides)
         ended: list[Ended] = []
         for step in job["steps"]:
@@ -46,7 +55,10 @@ class Runner:
             elif action == "actions/upload-artifact":
                 # Without files it warns and makes no artifact.
                 if (self.workspace.folder / inputs["path"]).is_dir():
-                    shutil.copytree(self.workspace.folder / inputs["path"], self.artifacts / inputs["name"])
+                    self._keep(self.workspace.folder / inputs["path"], inputs["name"], event)
+                    shutil.copytree(
+                        self.workspace.folder / inputs["path"], self.artifacts / inputs["name"], dirs_exist_ok=True
+                    )
             elif action == "actions/download-artifact":
                 assert inputs["run-id"] == str(given["workflow_run"]["id"])
                 if (self.artifacts / inputs["name"]).is_dir():
@@ -64,9 +76,24 @@ class Runner:
                         permissions=self._permissions(job["permissions"], event, given),
                         GITHUB_WORKFLOW=document["name"],
                         GITHUB_JOB=name,
+                        **variables,
                     )
                 )
         return ended
+
+    def _keep(self, folder: Path, name: str, event: str) -> None:
+        """Let GitHub know of an artifact; the run is over before another one looks for it."""
+        sha = self.workspace.folder.joinpath(".git", "HEAD").read_text(encoding="utf-8").strip()
+        branch = "main" if event == "push" else "topic"
+        actions = self.workflow.hub.repository(REPOSITORY).actions
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        actions.upload(actions.add_run(sha, branch=branch, event=event_of(event)), files, name)
+
+    @staticmethod
+    def _starts(job: Mapping[str, Any], event: str) -> bool:
+        """Tell whether a job is for an event, where its condition says no more than that."""
+        condition = re.fullmatch(r"github\.event_name == '(\w+)'", str(job.get("if", "")))
+        return condition is None or condition[1] == event_of(event)
 
     @staticmethod
     def _inputs(given: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, str]:

@@ -13,7 +13,8 @@ from tests.cli.project import Project
 from tests.github.baselines import OUTPUT, Shop
 from tests.github.fake import FakeGitHub
 from tests.github.life import FILES, only_comment, suite
-from tests.github.workflow import READS, REPOSITORY, WRITES
+from tests.github.stages import Runner
+from tests.github.workflow import READS, REPOSITORY, WRITES, InProcess
 
 SOURCES = ["artifact", "file:accepted/results.json"]
 LENIENT = {"min-pass-rate": "0.5"}
@@ -130,6 +131,27 @@ def test_the_comment_shows_what_changed(hub: FakeGitHub, project: Project, sourc
     body = only_comment(shop.repository)
     assert "refund" in body
     assert shop.main[:7] in body
+
+
+@pytest.mark.parametrize("source", ["artifact"])
+def test_the_workflow_of_the_documentation(hub: FakeGitHub, project: Project, source: str) -> None:
+    """It runs for a push to main, then for a pull request that breaks a case; permissions are those it gives."""
+    workspace = Project(project.folder / "workspace")
+    shop = Shop(hub, workspace, source)
+    runner = Runner(hub, workspace, InProcess(), project.folder / "artifacts")
+    file = f"baseline-{source}.yml"
+    pushed = {"before": "0" * 40, "after": shop.main}
+    main = {"GITHUB_REF": "refs/heads/main", "GITHUB_SHA": shop.main}
+    (ended,) = runner.run(file, "push", shop.main, pushed, **main)
+    assert (ended.code, ended.outputs["verdict"]) == (0, "passed")
+
+    test_merge = shop.git.commit({}, shop.main, shop.branch_off("refund"))
+    head = shop.git.commits[test_merge].parents[1]
+    shop.repository.add_pull(7, head_sha=head, head_repository=REPOSITORY, branch="topic", files=FILES)
+    (ended,) = runner.run(file, "pull_request", test_merge, {"pull_request.head.sha": head}, GITHUB_SHA=test_merge)
+    assert (ended.code, ended.outputs["verdict"]) == (1, "failed")
+    assert (shop.base().commit, shop.base().wanted, shop.base().notices) == (shop.main, shop.main, ())
+    assert shop.main[:7] in only_comment(shop.repository)
 
 
 def test_results_that_are_no_results_are_a_configuration_error(hub: FakeGitHub, project: Project) -> None:

@@ -218,7 +218,9 @@ def test_waits_of_all_calls_together(stage: Stage) -> None:
     stage.hub.fail(limited)
     stage.api.create_comment(7, "new")
     stage.hub.fail(limited)
-    with pytest.raises(ApiError, match="in 100 seconds; of the 180 seconds that publishing may wait, only 80 are left"):
+    with pytest.raises(
+        ApiError, match="in 100 seconds; of the 180 seconds that calls to GitHub may wait, only 80 are left"
+    ):
         stage.api.create_comment(7, "another")
     assert stage.waits == [100.0]
     stage.hub.fail(Fault("POST", r"/comments$", status=429, headers={"Retry-After": "80"}))
@@ -226,7 +228,7 @@ def test_waits_of_all_calls_together(stage: Stage) -> None:
     assert stage.waits == [100.0, 80.0]
     for operation in REPEATABLE.values():
         stage.hub.fail(Fault(operation.method, operation.path, status=502))
-        with pytest.raises(ApiError, match="of the 180 seconds that publishing may wait, none are left"):
+        with pytest.raises(ApiError, match="of the 180 seconds that calls to GitHub may wait, none are left"):
             operation.run(stage)
     stage.hub.fail(Fault("GET", r"/pulls/7$", drop="before"))
     with pytest.raises(ApiError, match="broke off before the answer; of the 180 seconds"):

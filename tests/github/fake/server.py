@@ -96,6 +96,11 @@ class FakeGitHub:
             self._repositories[name] = repository
             return repository
 
+    def repository(self, name: str) -> Repository:
+        """Return a repository that was made."""
+        with self._lock:
+            return self._repositories[name]
+
     def fail(self, fault: Fault) -> None:
         """Order a fault: it waits behind those ordered before, and the first that is about a request is used."""
         with self._lock:
