@@ -94,7 +94,8 @@ def _baseline(record: Record, given: Policy | None, asked: Redecision) -> Baseli
         settings = settings.model_copy(update={"source": None})
     elif settings.source is None:
         settings = settings.model_copy(update={"source": before.source})
-    problem = baseline_problem(settings, merge_gates(given.gates if given is not None else Gates(), asked.flags))
+    gates = merge_gates(given.gates if given is not None else Gates(), asked.flags)
+    problem = baseline_problem(settings, gates, compared=before is not None)
     if problem is not None:
         reason = problem[1] if before is not None else "needs results that are compared with a base; use `compare`"
         raise ConfigurationError([f"{asked.results}: {problem[0]} {reason}"])

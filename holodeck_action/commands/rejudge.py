@@ -10,7 +10,7 @@ from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.output import Output
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.prepare.loading import Loaded, Surroundings, load_one, shown_folder, suite_place
-from holodeck_action.prepare.open_suites import redactor_of
+from holodeck_action.prepare.open_suites import secrets_of
 from holodeck_action.prepare.preflight import Prepared, gate_problems, judge_problems
 from holodeck_action.prepare.request import request_from, template_of
 from holodeck_action.prepare.settings import Flags, SettingsError, check_reachable, merge
@@ -23,6 +23,7 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import gates_scores
 from holodeck_action.suite.targets import RecordedTarget
 from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.redaction import Redactor
 
 
 def rejudge_record(results: GivenPath, suite: str, given: Mapping[str, Any], caller: Caller) -> int:
@@ -52,7 +53,7 @@ def rejudge_record(results: GivenPath, suite: str, given: Mapping[str, Any], cal
                 claims.clear(request.output_dir)
             raise
         with caller.job() as job:
-            done = evaluate(prepared, request, Output.of(caller, request, template), claims, job)
+            done = evaluate(prepared, request, Output.of(caller, request, template), claims, around, job)
     return request.process_exit_code(done.exit_code)
 
 
@@ -78,7 +79,7 @@ def prepare_stored(
         raise ConfigurationError(
             [f"--output-dir {output_dir}: the new record would replace {results}; give another folder"]
         )
-    redactor = redactor_of(suite, loaded.environ)
+    redactor = Redactor(secrets_of(suite, loaded.environ))
     try:
         stored = stored_run(read_record(results), suite, redactor)
         settings = merge(suite, flags, loaded.environ)

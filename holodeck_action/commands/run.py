@@ -43,7 +43,7 @@ def run_suites(given: Mapping[str, Any], caller: Caller) -> int:
         loaded = load_suites(request.suites, around, allow_empty=request.allow_empty, found=found)
         prepared = prepare(loaded, request.flags, around)
         with caller.job() as job:
-            done = evaluate(prepared, request, Output.of(caller, request, template), claims, job)
+            done = evaluate(prepared, request, Output.of(caller, request, template), claims, around, job)
     return request.process_exit_code(done.exit_code)
 
 

@@ -292,7 +292,7 @@ class _Step:
         around = caller.surroundings(request.env_file, request.allowed)
         prepared = prepare(loaded, request.flags, around)
         with caller.job() as job:
-            return evaluate(prepared, request, Output.of(caller, request, asked.template), self._claims, job)
+            return evaluate(prepared, request, Output.of(caller, request, asked.template), self._claims, around, job)
 
     def _publish(
         self, asked: _Asked | Ended, ended: Ended, publisher: Publisher | None, folders: Sequence[Path]

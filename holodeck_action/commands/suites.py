@@ -3,53 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import time
-import uuid
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from holodeck_action.commands.output import Done, Output, SuiteDone, report_suite, report_together
+from holodeck_action.commands.running import SYSTEM_CLOCK, Side, run_sides
 from holodeck_action.github.job import Job
-from holodeck_action.prepare.baselines import compared, evaluated_commit, find_bases, place_of
+from holodeck_action.prepare.base_suites import suites_against
+from holodeck_action.prepare.baselines import Base, FoundBase, compared, find_bases
 from holodeck_action.prepare.histories import open_history
-from holodeck_action.prepare.loading import writable_folder
-from holodeck_action.prepare.open_suites import Opened, budget_of, close_all, open_all
+from holodeck_action.prepare.loading import Surroundings, writable_folder
+from holodeck_action.prepare.open_suites import BaseToRun, Opened, budget_of, close_all, open_all
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.prepare.request import Request
-from holodeck_action.prepare.settings import Flags, filters_of
-from holodeck_action.reports.progress import progress
+from holodeck_action.prepare.settings import Flags
 from holodeck_action.results.conclusion import Conclusion, conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.folder import Claims, suite_folders
 from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import Beside
+from holodeck_action.results.result_files import BASE_FOLDER, Beside, results_of
 from holodeck_action.runner.journal import JOURNAL_FILE, Journal, set_aside
-from holodeck_action.runner.schedule import Stop, Trials
-from holodeck_action.runner.signals import stopping
-from holodeck_action.runner.stored import StoredTrials
-from holodeck_action.runner.suite_run import RunPlan, resumable, run_suite
-from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
-from holodeck_action.scoring.evaluations import with_custom_summary
-from holodeck_action.scoring.scoring import TurnScorer
+from holodeck_action.runner.suite_run import resumable
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.targets.factory import describe
 from holodeck_action.tools.searching import PlannedCalls
 from holodeck_action.tracing.traces import FlushTime, traced_run
-from holodeck_action.workers.pool import WorkerPool
-
-SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
 
 
-@dataclass(frozen=True, slots=True)
-class _Evaluated:
-    record: Record
-    interrupted: bool
-
-
-def evaluate(prepared: Sequence[Prepared], request: Request, output: Output, claims: Claims, job: Job) -> Done:
+def evaluate(
+    prepared: Sequence[Prepared], request: Request, output: Output, claims: Claims, around: Surroundings, job: Job
+) -> Done:
     """Run suites one after the other and report each, or only say what that would ask.
 
     With several suites each has its own folder below the output folder, beside one combined verdict. `--run-timeout`
@@ -61,6 +44,7 @@ def evaluate(prepared: Sequence[Prepared], request: Request, output: Output, cla
         request: what is asked for.
         output: where a run writes.
         claims: of the output folders.
+        around: the outside world.
         job: says what results are compared with, and gets them.
 
     Raises:
@@ -69,8 +53,9 @@ def evaluate(prepared: Sequence[Prepared], request: Request, output: Output, cla
         FolderError: another run writes into the folder.
     """
     flags, resume = request.flags, request.resume
+    besides = suites_against(prepared, flags, around)
     if request.dry_run:
-        plan = _planned(prepared, flags)
+        plan = _planned(prepared, besides, flags)
         output.stdout.write(plan)
         output.stdout.flush()
         return Done(ExitCode.PASSED, plan=plan)
@@ -83,10 +68,13 @@ def evaluate(prepared: Sequence[Prepared], request: Request, output: Output, cla
         if folder is not None:
             writable_folder(folder)
             claims.clear(folder)
+    for folder, other in zip(folders, besides, strict=True):
+        if folder is not None and other is not None:
+            writable_folder(folder / BASE_FOLDER)
     shared = budget_of(flags.max_cost_usd, flags.max_tokens)
-    suites = open_all(prepared, folders, shared, resume=resume)
+    suites = open_all(prepared, folders, shared, resume=resume, besides=besides)
     try:
-        journals = [_start_journal(ready, output) for ready in suites]
+        started = [[Side(ready, _start_journal(ready, output)) for ready in suite.sides] for suite in suites]
     except ConfigurationError:
         asyncio.run(close_all(suites))
         raise
@@ -96,24 +84,25 @@ def evaluate(prepared: Sequence[Prepared], request: Request, output: Output, cla
     finished: list[SuiteDone] = []
     kept: list[Conclusion] = []
     complete = True
-    for ready, journal, base in zip(suites, journals, bases, strict=True):
+    for sides, base in zip(started, bases, strict=True):
+        ready = sides[0].ready
         item = ready.item
         try:
             with traced_run(item.suite, item.environ, ready.redactor, output.stderr, flush, output.note):
-                done = asyncio.run(_evaluate(ready, journal, flags, output, deadline))
+                done = asyncio.run(run_sides(sides, flags, output, deadline))
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
         finally:
-            if journal is not None:
-                journal.close()
-        if journal is not None and journal.error is not None:
-            output.stderr.write(f"note: {journal.error}\n")
-        record, results = compared(done.record, item, base)
+            _close_journals(sides)
+        for side in sides:
+            if side.journal is not None and side.journal.error is not None:
+                output.stderr.write(f"note: {side.journal.error}\n")
+        record, results = compared(done.record, item, _ran_beside(ready, done.base) or base)
         terms = Terms(base=None if results is None else results.results.record)
         earlier = () if history is None else history.earlier(record)
         concluded = conclude(record, terms, folder=item.shown, earlier=earlier)
         beside = Beside(results, earlier)
-        reported = report_suite(concluded, ready.folder, output, beside, journaled=journal is not None)
+        reported = report_suite(concluded, ready.folder, output, beside, journaled=sides[0].journal is not None)
         finished.append(reported)
         if reported.written:
             kept.append(concluded)
@@ -122,30 +111,48 @@ def evaluate(prepared: Sequence[Prepared], request: Request, output: Output, cla
             break
     left = len(finished)
     asyncio.run(close_all(suites[left:]))
-    for journal in journals[left:]:
-        if journal is not None:
-            journal.close()
+    for sides in started[left:]:
+        _close_journals(sides)
     not_run = tuple(item.place for item in prepared[left:])
     code = report_together([item.verdict for item in finished], not_run, output)
     if history is not None:
         history.add(kept, output.note)
     if complete and left == len(prepared):
-        for ready, journal in zip(suites, journals, strict=True):
-            # Trials of cases that this run did not choose are still to be continued.
-            journaled = ready.resumed.trials
-            if journal is not None and len(resumable(ready.item.cases, journaled, ready.redactor)) == len(journaled):
-                journal.remove()
+        for side in (side for sides in started for side in sides):
+            _remove_journal(side)
     return Done(code, tuple(finished), not_run)
 
 
-def _planned(prepared: Sequence[Prepared], flags: Flags) -> str:
+def _ran_beside(ready: Opened, record: Record | None) -> Base:
+    """Return the results of what ran beside a suite, or why nothing did; None where nothing was to."""
+    if not isinstance(ready.base, Opened):
+        return ready.base
+    assert record is not None
+    assert ready.base.beside is not None
+    return FoundBase(results_of(record), ready.base.beside.run)
+
+
+def _close_journals(sides: Sequence[Side]) -> None:
+    for side in sides:
+        if side.journal is not None:
+            side.journal.close()
+
+
+def _remove_journal(side: Side) -> None:
+    """Delete the journal of a run that is complete; trials that it did not choose are still to be continued."""
+    ready, journaled = side.ready, side.ready.resumed.trials
+    if side.journal is not None and len(resumable(ready.item.cases, journaled, ready.redactor)) == len(journaled):
+        side.journal.remove()
+
+
+def _planned(prepared: Sequence[Prepared], besides: Sequence[BaseToRun], flags: Flags) -> str:
     """Return what a run would ask and what it may cost; nothing is asked and nothing else is written.
 
     Raises:
         ConfigurationError: a target cannot be used.
     """
     shared = budget_of(flags.max_cost_usd, flags.max_tokens)
-    suites = open_all(prepared, [None] * len(prepared), shared, resume=False)
+    suites = open_all(prepared, [None] * len(prepared), shared, resume=False, besides=besides)
     try:
         return _plan(suites, flags)
     finally:
@@ -157,7 +164,7 @@ def _announce(suites: Sequence[Opened], flags: Flags, output: Output) -> None:
     if any(ready.wire is not None and ready.item.settings.calls.mode != "replay" for ready in suites):
         output.stderr.write(_plan(suites, flags))
         output.stderr.flush()
-    for ready in suites:
+    for ready in (side for suite in suites for side in suite.sides):
         if ready.budgets and ready.own is None and ready.item.stored is None:
             target = ready.redactor.text(describe(ready.item.target))
             limited = "calls of a suite's own model" if ready.wire is None else "the calls of judges"
@@ -167,11 +174,13 @@ def _announce(suites: Sequence[Opened], flags: Flags, output: Output) -> None:
 def _plan(suites: Sequence[Opened], flags: Flags) -> str:
     from holodeck_action.prepare.plan import plan_lines
 
+    sides = [side for suite in suites for side in suite.sides]
+
     def searching(at: int) -> Sequence[PlannedCalls]:
-        own = suites[at].own
+        own = sides[at].own
         return () if own is None or not own.searches else asyncio.run(own.planned())
 
-    return "".join(f"{line}\n" for line in plan_lines([ready.item for ready in suites], flags, searching))
+    return "".join(f"{line}\n" for line in plan_lines([side.item for side in sides], flags, searching))
 
 
 def _start_journal(ready: Opened, output: Output) -> Journal | None:
@@ -193,93 +202,3 @@ def _start_journal(ready: Opened, output: Output) -> Journal | None:
         raise ConfigurationError(
             [f"{place}: cannot be replaced: {error.strerror}; remove it or give another --output-dir"]
         ) from error
-
-
-async def _evaluate(
-    ready: Opened, journal: Journal | None, flags: Flags, output: Output, deadline: float | None
-) -> _Evaluated:
-    item, suite, settings = ready.item, ready.item.suite, ready.item.settings
-    pool = WorkerPool(
-        suite.folder,
-        environ=item.environ,
-        cwd=suite.checkout.cwd,
-        size=settings.workers,
-        imported=ready.imported,
-    )
-    if journal is not None:
-        ready.imported.tell(journal.append_code)
-    stop = Stop()
-    notices = ready.notices
-    for notice in notices:
-        output.note(ready.redactor.text(notice))
-    scorer = TurnScorer(
-        suite,
-        pool=pool,
-        clock=SYSTEM_CLOCK.now,
-        new_id=lambda: str(uuid.uuid4()),
-        judges=ready.judges,
-        reuse=ready.reuse,
-    )
-    trials = _trials(ready, scorer)
-    stored = item.stored
-    resumed = resumable(item.cases, ready.resumed.trials, ready.redactor)
-    plan = RunPlan(
-        cases=item.cases,
-        target=describe(item.target) if stored is None else stored.record.provenance.target,
-        gates=settings.gates,
-        concurrency=settings.concurrency,
-        run_timeout_s=settings.run_timeout_s,
-        stop_when_decided=settings.stop_when_decided,
-        filters=filters_of(flags) if stored is None else stored.record.provenance.filters,
-        commit=evaluated_commit(item),
-        folder=place_of(item).folder,
-    )
-    if stored is not None:
-        plan = replace(
-            plan,
-            available=stored.trials.keys(),
-            rejudged=stored.digest,
-            stopped=stored.stopped,
-            notices=stored.notices,
-        )
-    showing = progress(output.stderr, len(item.cases), stop_when_decided=settings.stop_when_decided)
-    with ExitStack() as scope:
-        left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
-        scope.enter_context(
-            stopping(stop, left, f"the run deadline of {flags.run_timeout_s or 0:g} s was reached", output.signals)
-        )
-        for budget in ready.budgets:
-            scope.enter_context(budget.telling(stop.drain))
-        try:
-            with showing as on_case:
-                record = await run_suite(
-                    suite, plan, trials, stop=stop, journal=journal, resumed=resumed, on_case=on_case
-                )
-            record = await with_custom_summary(record, pool, ready.redactor)
-        finally:
-            await ready.close()
-            await pool.close()
-    for notice in ready.notices:
-        if notice not in notices:
-            output.note(ready.redactor.text(notice))
-    return _Evaluated(ready.completed(record), stop.requested)
-
-
-def _trials(ready: Opened, scorer: TurnScorer) -> Trials:
-    """Return what runs the trials of a suite, or grades those of an earlier run."""
-    item = ready.item
-    if item.stored is not None:
-        return StoredTrials(item.stored, scorer, SYSTEM_CLOCK, ready.redactor)
-    assert ready.agent is not None
-    return TrialRunner(
-        ready.agent,
-        scorer,
-        Deadlines(item.settings.turn_timeout_s, item.settings.case_timeout_s),
-        SYSTEM_CLOCK,
-        ready.redactor,
-        item.suite.name,
-        ready.files,
-        gives_files=ready.own is not None,
-        # With kept verdicts there may be nothing to judge.
-        on_turn=(lambda: None) if ready.judges is None or ready.reuse is not None else ready.judges.prepare,
-    )

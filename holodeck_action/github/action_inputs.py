@@ -229,6 +229,7 @@ HISTORY = Kind(_history, "a folder")
 MARGIN = Kind(_margin, "a number above 0 and up to 1")
 REACTION = _one_of("fail", "warn", "ignore")
 TAGS = Kind(_lines, "tags, one per line")
+SUITE = Kind(str, "a file or folder of a suite")
 SUITES = Kind(_lines, "files, folders or globs, one per line")
 PUBLISHED = Kind(_lines, "results.json files or folders of them, one per line")
 TOKEN = Kind(str, "a token")
@@ -323,6 +324,34 @@ RUN_INPUTS: tuple[Input, ...] = (
         HISTORY,
         "Add the run to the history in this folder, and show what its runs tell together.",
         metavar="DIR",
+    ),
+    Input(
+        "against",
+        "against",
+        SUITE,
+        "Also run this suite, and compare with it.",
+        metavar="SUITE",
+    ),
+    Input(
+        "against-target",
+        "against_target",
+        TARGET,
+        "Also ask this target, and compare with its answers.",
+        metavar="TARGET",
+    ),
+    Input(
+        "against-model",
+        "against_model",
+        TEXT,
+        "Also ask the suite's own model under this name, and compare with its answers.",
+        metavar="NAME",
+    ),
+    Input(
+        "against-prompt",
+        "against_prompt",
+        FILE,
+        "Also ask the suite's own model with these instructions, and compare with its answers.",
+        metavar="FILE",
     ),
     Input("case", "case_globs", GLOBS, "Run only cases whose id or name matches.", metavar="GLOB"),
     Input("tag", "tags", TAGS, "Run only cases with this tag."),

@@ -11,6 +11,7 @@ off. Streams are read whole before the client sees their first event.
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import random
 import ssl
@@ -195,6 +196,13 @@ class Wire:
         self._live: Live | None = None
         self._chain = Keys(self._store(), self._redactor)
         self.counts = Counts()
+
+    def beside(self) -> Wire:
+        """Return a wire for a run beside this one's: it shares all but clients and counts. Close both."""
+        other = copy.copy(self)
+        other._clients, other._transports, other._limits = {}, [], {}
+        other.counts = Counts()
+        return other
 
     @property
     def notices(self) -> tuple[str, ...]:

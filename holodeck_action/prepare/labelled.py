@@ -139,7 +139,7 @@ def judge_labelled(
     Raises:
         ConfigurationError: the wire cannot be set up.
     """
-    (opened,) = open_all([prepared], [None], budget, resume=False)
+    (opened,) = open_all([prepared], [None], budget, resume=False, besides=[None])
 
     def tell(sentence: str) -> None:
         stderr.write(f"note: {one_line(sentence, 1000)}\n")

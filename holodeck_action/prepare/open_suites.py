@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from holodeck_action.prepare.base_suites import BaseSuite
+from holodeck_action.prepare.baselines import MissingBase
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.results.consumption import reused_of
 from holodeck_action.results.record import Record
+from holodeck_action.results.result_files import BASE_FOLDER
 from holodeck_action.runner.conditions import silence_on_tools
 from holodeck_action.runner.identity import ImportedFiles, named_modules, run_identity
 from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
@@ -37,6 +40,10 @@ if TYPE_CHECKING:
     from holodeck_action.targets.own import OwnAgent
 
 
+BaseToRun = BaseSuite | MissingBase | None
+"""What runs beside a suite, or why nothing does; None where nothing is to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """A suite that can run: its agent is built, and what an interrupted run finished is read.
@@ -44,7 +51,9 @@ class Opened:
     `folder` is where its files go, None for nowhere. `agent` is None where stored answers are graded; `own` is the
     agent where it is the suite's own model. `budgets` limit its calls. `wire` carries the calls of models, None where
     none is asked; `judges` are those that grade, `reuse` has the verdicts of earlier runs (None: all are asked for).
-    `files` reads the files of its cases, None where there are none. `imported` are the files of its code.
+    `files` reads the files of its cases, None where there are none. `imported` are the files of its code. `base` runs
+    beside it, or is why nothing does; None where nothing is to. `beside` says what it is itself, where it runs beside
+    another one.
     """
 
     item: Prepared
@@ -61,6 +70,13 @@ class Opened:
     redactor: Redactor
     identity: Mapping[str, Any]
     resumed: Resumed
+    base: Opened | MissingBase | None = None
+    beside: BaseSuite | None = None
+
+    @property
+    def sides(self) -> tuple[Opened, ...]:
+        """The suite, and the one that runs beside it, if there is one."""
+        return (self, self.base) if isinstance(self.base, Opened) else (self,)
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -73,7 +89,9 @@ class Opened:
         )
 
     async def close(self) -> None:
-        """Release what it holds."""
+        """Release what it holds, and what runs beside it."""
+        if isinstance(self.base, Opened):
+            await self.base.close()
         for held in (self.agent, self.wire, self.files, self.target_pool):
             if held is not None:
                 await held.close()
@@ -87,7 +105,8 @@ class Opened:
             return record
         from holodeck_action.scoring.configurations import with_cards
 
-        return with_cards(record, self.item.suite, self.item.cards, model_environment(self.item), self.redactor)
+        grading = self.item.grading
+        return with_cards(record, grading.suite, grading.cards, judging_environment(self.item), self.redactor)
 
 
 def budget_of(max_cost_usd: float | None, max_tokens: int | None) -> Budget | None:
@@ -100,7 +119,12 @@ def budget_of(max_cost_usd: float | None, max_tokens: int | None) -> Budget | No
 
 
 def open_all(
-    prepared: Sequence[Prepared], folders: Sequence[GivenPath | None], shared: Budget | None, *, resume: bool
+    prepared: Sequence[Prepared],
+    folders: Sequence[GivenPath | None],
+    shared: Budget | None,
+    *,
+    resume: bool,
+    besides: Sequence[BaseToRun],
 ) -> list[Opened]:
     """Open what every suite needs before anything runs.
 
@@ -109,18 +133,21 @@ def open_all(
         folders: where the files of each go, None for nowhere.
         shared: limits the calls of all of them together.
         resume: whether to read what an interrupted run finished.
+        besides: what runs beside each suite.
 
     Raises:
         ConfigurationError: the problems of all suites.
     """
     suites: list[Opened] = []
     problems: list[str | Located] = []
-    for item, folder in zip(prepared, folders, strict=True):
-        redactor = redactor_of(item.suite, item.environ, item.target)
+    for item, folder, base in zip(prepared, folders, besides, strict=True):
+        # What one side must not show, the other must not either.
+        redactor = redactor_of(item, base.item) if isinstance(base, BaseSuite) else redactor_of(item)
         try:
             suites.append(_open(item, redactor, shared))
             if folder is not None:
-                suites[-1] = _in_folder(suites[-1], folder, resume=resume)
+                suites[-1] = _in_folder(suites[-1], folder, {}, resume=resume)
+            suites[-1] = replace(suites[-1], base=_open_base(suites[-1], base, resume=resume))
         except TargetError as error:
             problem = target_problem(item.suite, item.shown, str(error), written=item.written)
             problems.append(through(problem, redactor.text))
@@ -132,15 +159,47 @@ def open_all(
     return suites
 
 
-def redactor_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | None = None) -> Redactor:
-    """Return what takes the secrets of a suite out of everything that is kept or shown of its run."""
+def redactor_of(*prepared: Prepared) -> Redactor:
+    """Return what takes the secrets of suites out of everything that is kept or shown of their run."""
+    return Redactor({secret for item in prepared for secret in secrets_of(item.suite, item.environ, item.target)})
+
+
+def secrets_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | None = None) -> Set[str]:
+    """Return the secrets of a suite; `target` is None where it answers nothing."""
     found = suite.secrets | environment_secrets(environ) | header_secrets(suite.agent.observability, environ)
     if isinstance(target, HttpTarget):
         found |= set(credentials_in(target.url))
-    return Redactor(found | server_secrets(suite.agent.tools or (), suite.checkout))
+    return found | server_secrets(suite.agent.tools or (), suite.checkout)
 
 
-def _open(item: Prepared, redactor: Redactor, shared: Budget | None) -> Opened:
+def _open_base(opened: Opened, base: BaseToRun, *, resume: bool) -> Opened | MissingBase | None:
+    """Open what runs beside a suite.
+
+    Raises:
+        ConfigurationError, JournalError: it must run, or has run in part, and cannot.
+    """
+    if not isinstance(base, BaseSuite):
+        return base
+    item = base.item
+    try:
+        beside = replace(_open(item, opened.redactor, None, opened), beside=base)
+        if opened.folder is None:
+            return beside
+        # Its answers are graded as those of the suite it runs beside.
+        grading = {f"beside_{name}": opened.identity[name] for name in ("cases", "code")}
+        more = {"commit": base.run.commit, **grading}
+        return _in_folder(beside, opened.folder / BASE_FOLDER, more, resume=resume)
+    except TargetError as error:
+        problem = through(
+            target_problem(item.suite, item.shown, str(error), written=item.written), opened.redactor.text
+        )
+        if base.required:
+            raise ConfigurationError([problem]) from error
+        return MissingBase(f"the base cannot be run: {problem}")
+
+
+def _open(item: Prepared, redactor: Redactor, shared: Budget | None, head: Opened | None = None) -> Opened:
+    """Open a suite; one that runs beside another, `head`, shares its wire and what reads files with it."""
     # A turn's deadline runs while it waits for a process: there is one for every conversation.
     imported = ImportedFiles(item.suite.checkout, named_modules(item.suite, item.target))
     pool = WorkerPool(
@@ -154,17 +213,21 @@ def _open(item: Prepared, redactor: Redactor, shared: Budget | None) -> Opened:
     budgets = tuple(
         budget for budget in (budget_of(settings.max_cost_usd, settings.max_tokens), shared) if budget is not None
     )
-    files = None if item.stored is not None else _files(item)
+    if head is not None:
+        budgets, files = head.budgets, head.files
+    else:
+        files = None if item.stored is not None else _files(item)
     wire: Wire | None = None
     judges: Judges | None = None
     reuse: Reuse | None = None
     judged = bool(judged_metrics(item.cases))
     if judged or isinstance(item.target, ModelTarget):
-        wire = _wire(item, redactor, budgets)
+        shared_wire = None if head is None else head.wire
+        wire = _wire(item, redactor, budgets) if shared_wire is None else shared_wire.beside()
     if judged and wire is not None:
         judges = _judges(item, wire)
         reuse = _reuse(item, redactor, judges)
-        if reuse is None:
+        if reuse is None and head is None:
             # With kept verdicts there may be nothing to judge.
             judges.begin()
     own: OwnAgent | None = None
@@ -185,8 +248,14 @@ def _open(item: Prepared, redactor: Redactor, shared: Budget | None) -> Opened:
     return Opened(item, None, agent, own, budgets, wire, judges, reuse, files, pool, imported, redactor, {}, nothing)
 
 
-def _in_folder(opened: Opened, folder: GivenPath, *, resume: bool) -> Opened:
+def _in_folder(opened: Opened, folder: GivenPath, more: Mapping[str, Any], *, resume: bool) -> Opened:
     """Return a suite with the folder of its files, and with what an interrupted run left there.
+
+    Args:
+        opened: the suite.
+        folder: where its files go.
+        more: what its trials depend on besides.
+        resume: whether to read what is there.
 
     Raises:
         TargetError: a file of the target cannot be read.
@@ -194,7 +263,7 @@ def _in_folder(opened: Opened, folder: GivenPath, *, resume: bool) -> Opened:
     """
     item = opened.item
     try:
-        identity = opened.redactor.value(run_identity(item.suite, item.target, item.target_files))
+        identity = opened.redactor.value({**run_identity(item.suite, item.target, item.target_files), **more})
     except OSError as error:
         raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
     resumed = read_for_resume(folder / JOURNAL_FILE, identity, opened.imported.changed) if resume else opened.resumed
@@ -245,6 +314,11 @@ def model_environment(item: Prepared) -> Mapping[str, str]:
     return environment_of(item.environ, replayed=item.settings.calls.mode == "replay")
 
 
+def judging_environment(item: Prepared) -> Mapping[str, str]:
+    """Return the same for judges."""
+    return model_environment(replace(item, environ=item.grading.environ))
+
+
 def _own_agent(
     item: Prepared, redactor: Redactor, wire: Wire, files: CaseFiles | None, imported: ImportedFiles
 ) -> OwnAgent:
@@ -273,12 +347,12 @@ def _judges(item: Prepared, wire: Wire) -> Judges:
     from holodeck_action.scoring.judges import Judges, plans_of
     from holodeck_action.targets.own import check_price
 
-    environ = model_environment(item)
+    environ = judging_environment(item)
     if wire.limits_cost:
         for config in judged_metrics(item.cases).values():
-            for plan in plans_of(item.suite, config, environ):
+            for plan in plans_of(item.grading.suite, config, environ):
                 check_price(plan)
-    return Judges(item.suite, environ, wire)
+    return Judges(item.grading.suite, environ, wire)
 
 
 def _reuse(item: Prepared, redactor: Redactor, judges: Judges) -> Reuse | None:
@@ -290,7 +364,7 @@ def _reuse(item: Prepared, redactor: Redactor, judges: Judges) -> Reuse | None:
     from holodeck_action.scoring.verdict_cache import VerdictCache
 
     cache = VerdictCache(calls.cache / "verdicts", redactor, calls.ttl_s, lambda: datetime.now(UTC))
-    return Reuse(item.suite, model_environment(item), cache, redactor, judges.prepare)
+    return Reuse(item.grading.suite, judging_environment(item), cache, redactor, judges.prepare)
 
 
 async def close_all(suites: Sequence[Opened]) -> None:

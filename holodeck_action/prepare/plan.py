@@ -174,7 +174,7 @@ def estimate_judges(item: Prepared) -> JudgingEstimate | None:
                     continue
                 evaluations = [count + more for count, more in zip(evaluations, times, strict=True)]
                 for at, asked in enumerate(spec.config.judge_calls()):
-                    models, others = _asked(suite, asked)
+                    models, others = _asked(item.grading.suite, asked)
                     fallbacks |= others
                     for model in models:
                         key = _label(model), _longest(model)
@@ -253,7 +253,10 @@ def plan_lines(prepared: Sequence[Prepared], flags: Flags, searching: Searching 
 
 def _plan_lines(prepared: Sequence[Prepared], flags: Flags, searching: Searching) -> Iterator[str]:
     needed: list[_Least] = []
+    together: list[_Least] = []
     for at, item in enumerate(prepared):
+        if item.graded_by is None:
+            head, together = item, []
         online = item.settings.calls.mode != "replay"
         found = estimate_own(item) if online and isinstance(item.target, ModelTarget) else None
         judging = estimate_judges(item) if online else None
@@ -269,9 +272,12 @@ def _plan_lines(prepared: Sequence[Prepared], flags: Flags, searching: Searching
         if found is not None or judging is not None:
             least = _least(found, judging, calls)
             needed.append(least)
-            settings = item.settings
+            together.append(least)
+        # What runs beside a suite spends the same budget, and comes after it.
+        if together and (at + 1 == len(prepared) or prepared[at + 1].graded_by is None):
+            settings = head.settings
             yield from _budget_lines(
-                f"of {one_line(item.place, 200)}", settings.max_cost_usd, settings.max_tokens, [least]
+                f"of {one_line(head.place, 200)}", settings.max_cost_usd, settings.max_tokens, together
             )
     yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed)
 

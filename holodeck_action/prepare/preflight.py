@@ -55,7 +55,8 @@ class Prepared(Loaded):
     `shown` is its folder as the reader would type it, empty for the current one. `target_files` is where a path in the
     target starts and what it may reach, `base_files` the same of a file to compare with. `stored` holds answers of an
     earlier run, which are graded in the place of new ones. `written` is the target of the command line, None where it
-    names none.
+    names none. `graded_by` is the suite whose cases, metrics and judges count, None for its own; `variant` says what
+    tells it from the suite that the file is, empty for nothing.
     """
 
     shown: str
@@ -66,11 +67,19 @@ class Prepared(Loaded):
     base_files: Checkout
     stored: StoredRun | None = None
     written: str | None = None
+    graded_by: Loaded | None = None
+    variant: str = ""
 
     @property
     def place(self) -> str:
-        """The suite's file as the reader would type it."""
-        return f"{self.shown}/{self.suite.file}" if self.shown else self.suite.file
+        """The suite's file as the reader would type it, and what tells this one from others of that file."""
+        place = f"{self.shown}/{self.suite.file}" if self.shown else self.suite.file
+        return f"{place} ({self.variant})" if self.variant else place
+
+    @property
+    def grading(self) -> Loaded:
+        """The suite by whose metrics and judges answers are graded."""
+        return self.graded_by or self
 
 
 def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tuple[Prepared, ...]:
@@ -88,8 +97,8 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
             cases = choose_cases(suite, flags)
             settings = merge(suite, flags, loaded.environ)
             check_reachable(settings, suite, cases)
-            target, files = _target(suite, flags, around)
-            _check_python_target(suite, target, loaded.environ)
+            target, files = target_of(suite, flags, around)
+            check_python_target(suite, target, loaded.environ)
             _check_spending_gates(settings.gates, target)
         except SettingsError as error:
             mark = suite.gate_marks.get(error.setting or "")
@@ -143,14 +152,15 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
                 reasons = _check_own(suite, loaded.environ)
             else:
                 silence = asyncio.run(_try_target(suite, target, loaded.environ))
-                _check_python_target(suite, target, loaded.environ)
+                check_python_target(suite, target, loaded.environ)
         except TargetError as error:
             lines.append(through(target_problem(suite, shown, str(error), written=None), redactor.text))
         lines += gate_problems(suite.policy.gates, suite.policy.baseline, Flags(), suite, suite.cases, shown)
         wrong, lacking = _check_judges(suite, loaded.environ, shown)
         lines += (through(each, redactor.text) for each in wrong)
         # A judge that is the suite's own model misses what that does.
-        without_base = baseline_problem(suite.policy.baseline, suite.policy.gates)
+        baseline = suite.policy.baseline
+        without_base = baseline_problem(baseline, suite.policy.gates, compared=baseline.source is not None)
         reasons += () if without_base is None else (" ".join(without_base),)
         reasons += tuple(each for each in lacking if not any(reason in each for reason in reasons))
         refused = (f"a run would be refused here: {reason}" for reason in reasons)
@@ -172,7 +182,12 @@ def gate_problems(
     return [located(problem, suite.folder, shown)]
 
 
-def _target(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarget, Checkout]:
+def target_of(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarget, Checkout]:
+    """Return what answers for a suite, and where a path in it starts.
+
+    Raises:
+        TargetError: it cannot be used.
+    """
     written = flags.target
     if written == OWN_MODEL or (written is None and suite.policy.target is None):
         from holodeck_action.targets.own import own_target
@@ -214,8 +229,12 @@ def _check_spending_gates(gates: Gates, target: AnyTarget) -> None:
             )
 
 
-def _check_python_target(suite: Suite, target: AnyTarget, environ: Mapping[str, str]) -> None:
-    """Import a Python target in a worker process: what cannot be called at all is no case's fault."""
+def check_python_target(suite: Suite, target: AnyTarget, environ: Mapping[str, str]) -> None:
+    """Import a Python target in a worker process: what cannot be called at all is no case's fault.
+
+    Raises:
+        TargetError: it cannot be called.
+    """
     if not isinstance(target, PythonTarget):
         return
     problem = asyncio.run(check_callables(suite, [target.reference], environ)).get(target.reference)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from holodeck_action.prepare.settings import Flags
+from holodeck_action.prepare.settings import AGAINST, Flags
 from holodeck_action.reports.custom import CustomTemplate, read_template
 from holodeck_action.results.decision import decide
 from holodeck_action.results.exit_codes import TOLERABLE, ExitCode
@@ -87,6 +87,10 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
     repeat, min_pass = given.get("repeat"), given.get("min_pass")
     if repeat is not None and min_pass is not None and min_pass > repeat:
         raise ConfigurationError([f"min-pass {min_pass} is more than repeat {repeat}: no case could pass"])
+    against = [name for name in AGAINST if given.get(name) is not None]
+    if len(against) + (given.get("baseline") is not None) > 1:
+        named = " and ".join(f"--{name.replace('_', '-')}" for name in (*against, "baseline") if name in given)
+        raise ConfigurationError([f"a run is compared with one other: give one of {named}"])
     for name in ("turn_timeout", "case_timeout", "run_timeout"):
         given[f"{name}_s"] = given.get(name)
     failed_from = given.pop("failed_from", None)

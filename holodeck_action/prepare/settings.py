@@ -68,7 +68,8 @@ class Flags:
 
     `case_globs` and `tags` choose cases (a case is chosen when any glob matches its id or name, and when it has any of
     the tags), `failed_from` are the ids of an earlier run's cases that did not pass, `limit` keeps the first n.
-    `record`, `replay` and `cache` are folders of model calls.
+    `against` is another suite to compare with; `against_target`, `against_model` and `against_prompt` are what differs
+    in the same suite when that is compared with itself. `record`, `replay` and `cache` are folders of model calls.
     """
 
     target: str | None = None
@@ -93,6 +94,10 @@ class Flags:
     on_regressed: Reaction | None = None
     on_inconclusive: Reaction | None = None
     on_case_regression: Reaction | None = None
+    against: str | None = None
+    against_target: str | None = None
+    against_model: str | None = None
+    against_prompt: GivenPath | None = None
     case_globs: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     failed_from: frozenset[str] | None = None
@@ -100,6 +105,16 @@ class Flags:
     record: GivenPath | None = None
     replay: GivenPath | None = None
     cache: GivenPath | None = None
+
+    @property
+    def compared_with(self) -> tuple[str, str | GivenPath] | None:
+        """What runs beside the suites, to compare them with: the name of its flag and its value; None for nothing."""
+        given = ((name, getattr(self, name)) for name in AGAINST)
+        return next(((name, value) for name, value in given if value is not None), None)
+
+
+AGAINST = ("against", "against_target", "against_model", "against_prompt")
+"""Flags that name what runs beside the suites."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +152,8 @@ class Settings:
 
     Seconds, bytes and counts; `run_timeout_s` is the suite's own limit, None without one (the command line's, which
     takes its place, holds for all suites together), and so are `max_cost_usd` (US dollars) and `max_tokens`, its
-    budget; `workers` is the most processes that run the suite's own Python at a time.
+    budget; `workers` is the most processes that run the suite's own Python at a time; `compared` tells whether the run
+    is to be compared with a base.
     """
 
     concurrency: int
@@ -152,6 +168,7 @@ class Settings:
     stop_when_decided: bool
     gates: Gates
     baseline: Baseline
+    compared: bool
     calls: ModelCalls
     files: FileSettings
 
@@ -178,6 +195,7 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         shared.parallel_test_cases if shared else None,
         limits.concurrency,
     )
+    baseline = merge_baseline(suite.policy.baseline, flags)
     return Settings(
         concurrency=concurrency,
         # More processes than processors only help callables that wait.
@@ -198,7 +216,8 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         max_response_bytes=_first(flags.max_response_bytes, limits.max_response_bytes),
         stop_when_decided=suite.policy.trials.stop_when_decided,
         gates=merge_gates(suite.policy.gates, flags),
-        baseline=merge_baseline(suite.policy.baseline, flags),
+        baseline=baseline,
+        compared=baseline.source is not None or flags.compared_with is not None,
         calls=merge_calls(suite, flags),
         files=merge_files(suite, environ),
     )
@@ -255,12 +274,20 @@ def merge_gates(gates: Gates, flags: Flags) -> Gates:
 def merge_baseline(baseline: Baseline, flags: Flags) -> Baseline:
     """Return how the run is compared with a base, with what the command line sets."""
     given = {field: value for flag, field in _BASELINE_FLAGS.items() if (value := getattr(flags, flag)) is not None}
+    if flags.compared_with is not None:
+        given["source"] = None
     return baseline.model_copy(update=given)
 
 
-def baseline_problem(baseline: Baseline, gates: Gates) -> tuple[str, str] | None:
-    """Return the first setting that has no effect as given, such as `baseline.margin`, and why; None for none."""
-    if baseline.source is None:
+def baseline_problem(baseline: Baseline, gates: Gates, *, compared: bool) -> tuple[str, str] | None:
+    """Return the first setting that has no effect as given, such as `baseline.margin`, and why; None for none.
+
+    Args:
+        baseline: how results are compared.
+        gates: the gates.
+        compared: whether there are results to compare with, or are to be.
+    """
+    if not compared:
         way_out = "has no effect without a base; give baseline.source, or the input or flag baseline"
         if gates.max_regressions is not None:
             return "gates.max_regressions", way_out
@@ -281,7 +308,7 @@ def gates_problem(
         len(cases),
         sum(map(case_asserts, cases)),
         sum(case.repeat > 1 for case in cases),
-        compared=baseline.source is not None and fails_on_loss(baseline),
+        compared=(baseline.source is not None or flags.compared_with is not None) and fails_on_loss(baseline),
     )
     reason = unable_to_fail(gates, found)
     if reason is None:
@@ -343,7 +370,7 @@ def check_reachable(settings: Settings, suite: Suite, cases: Sequence[Case]) -> 
         SettingsError: one cannot be reached.
     """
     _check_enough_cases(settings, suite, cases)
-    problem = baseline_problem(settings.baseline, settings.gates)
+    problem = baseline_problem(settings.baseline, settings.gates, compared=settings.compared)
     if problem is not None:
         raise SettingsError(" ".join(problem), problem[0])
     bound = settings.gates.min_pass_rate_lower_bound

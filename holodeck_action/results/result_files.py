@@ -80,6 +80,13 @@ class Beside:
 NOTHING_BESIDE = Beside()
 
 
+def results_of(record: Record) -> BaseResults:
+    """Return the results of a base that has just run, with its file as `write_results` would write it."""
+    sealed = _sealed(record)
+    content = b"".join(sealed)
+    return BaseResults(content, Results(record, sealed.digest))
+
+
 def write_results(
     folder: Path,
     record: Record,
@@ -273,6 +280,10 @@ def _missing(record: Record, content: bytes) -> str | None:
     return None
 
 
+def _sealed(record: Record) -> _Sealed:
+    return _Sealed(_lines(head_of(record), adapter(CaseRecord), record.cases))
+
+
 class _Sealed:
     """The chunks of a file whose last line is the digest of what comes before; `digest` is known at their end."""
 
@@ -288,10 +299,6 @@ class _Sealed:
         self.digest = hashed.hexdigest()
         yield f',\n "digest": "{self.digest}"'.encode()
         yield _END
-
-
-def _sealed(record: Record) -> _Sealed:
-    return _Sealed(_lines(head_of(record), adapter(CaseRecord), record.cases))
 
 
 def _verdict_lines(verdict: Verdict) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -79,22 +80,37 @@ class _NotStartedError(Exception):
 
 
 class Slots:
-    """So many sessions at a time; those that wait for a rate limit lend their places, at most as many as there are."""
+    """So many sessions at a time; those that wait for a rate limit lend their places, at most as many as there are.
+
+    Runs side by side have a lane each. Lanes in which sessions wait take turns, so that what changes during a run, such
+    as the load of a service, meets all of them alike.
+    """
 
     def __init__(self, count: int) -> None:
-        self._free = asyncio.Semaphore(count)
+        self.count = count
+        self._free = count
         self._lendable = count
         self._owed = 0
+        self._lanes: list[deque[asyncio.Future[None]]] = []
+        self._next = 0
+        self._granting = False
 
-    @asynccontextmanager
-    async def one(self) -> AsyncIterator[Slot]:
-        """Hold a place for the block."""
-        await self._free.acquire()
-        slot = Slot(self)
+    def lane(self) -> Lane:
+        """Add a lane."""
+        self._lanes.append(deque())
+        return Lane(self, len(self._lanes) - 1)
+
+    async def acquire(self, lane: int) -> None:
+        """Wait in a lane until a place is free, and take it."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lanes[lane].append(turn)
+        self._grant_soon()
         try:
-            yield slot
-        finally:
-            slot.end()
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back()
+            raise
 
     def lend(self) -> bool:
         """Let one more work; tell whether that was possible."""
@@ -114,7 +130,49 @@ class Slots:
         if self._owed:
             self._owed -= 1
         else:
-            self._free.release()
+            self._free += 1
+            self._grant_soon()
+
+    def _grant_soon(self) -> None:
+        """Give places away once all who come at this moment have come: the first to come is not before its turn."""
+        if not self._granting and self._free:
+            self._granting = True
+            asyncio.get_running_loop().call_soon(self._grant)
+
+    def _grant(self) -> None:
+        self._granting = False
+        while self._free and (turn := self._waiting()) is not None:
+            self._free -= 1
+            turn.set_result(None)
+
+    def _waiting(self) -> asyncio.Future[None] | None:
+        """Take who has waited longest out of the lane whose turn it is; None where nobody waits."""
+        for step in range(len(self._lanes)):
+            at = (self._next + step) % len(self._lanes)
+            while self._lanes[at]:
+                turn = self._lanes[at].popleft()
+                if not turn.done():
+                    self._next = (at + 1) % len(self._lanes)
+                    return turn
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The places of one of the runs that share them."""
+
+    slots: Slots
+    index: int
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[Slot]:
+        """Hold a place for the block."""
+        await self.slots.acquire(self.index)
+        slot = Slot(self.slots)
+        try:
+            yield slot
+        finally:
+            slot.end()
 
 
 class Slot:
@@ -147,7 +205,7 @@ class Slot:
 class _Work:
     trials: Trials
     pending: Iterator[Case]
-    slots: Slots
+    lane: Lane
     stop_when_decided: bool
     stop: Stop
     on_trial: Callable[[Case, TrialRecord], None]
@@ -198,7 +256,7 @@ class _Work:
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
-        async with self.slots.one() as place:
+        async with self.lane.one() as place:
             if self.stop.draining:
                 raise _NotStartedError
             with working_at(place):
@@ -209,7 +267,7 @@ async def run_cases(
     cases: Sequence[Case],
     trials: Trials,
     *,
-    concurrency: int,
+    lane: Lane,
     run_timeout_s: float | None,
     stop_when_decided: bool,
     stop: Stop,
@@ -223,7 +281,7 @@ async def run_cases(
     Args:
         cases: what to run, in order.
         trials: runs one trial.
-        concurrency: sessions at a time.
+        lane: gives each session its place.
         run_timeout_s: seconds until the run is stopped; None for no limit.
         stop_when_decided: run no trial beyond the one that decides its case.
         stop: ends the run early; trials in flight are dropped, or finished when it drains.
@@ -238,10 +296,9 @@ async def run_cases(
     finished: dict[str, dict[int, TrialRecord]] = {}
     for (case_id, index), trial in resumed.items():
         finished.setdefault(case_id, {})[index] = trial
-    slots = Slots(concurrency)
-    work = _Work(trials, iter(cases), slots, stop_when_decided, stop, on_trial, on_case, available, finished)
+    work = _Work(trials, iter(cases), lane, stop_when_decided, stop, on_trial, on_case, available, finished)
     # Twice as many cases under way as sessions: answers are scored while the next sessions run.
-    serving = asyncio.create_task(_serve(work, min(2 * concurrency, max(1, len(cases)))))
+    serving = asyncio.create_task(_serve(work, min(2 * lane.slots.count, max(1, len(cases)))))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, timeout=run_timeout_s, return_when=asyncio.FIRST_COMPLETED)
     stopped = stop.reason if stop.draining else None
@@ -264,7 +321,12 @@ async def _serve(work: _Work, servers: int) -> None:
 
 def _disturbed(trial: TrialRecord) -> bool:
     """Tell whether something in a trial could not be done."""
-    return trial.error is not None or any(turn.error is not None or turn.skipped is not None for turn in trial.turns)
+    return trial.error is not None or any(
+        turn.error is not None
+        or turn.skipped is not None
+        or any(evaluation.status == "failed" for evaluation in turn.evaluations)
+        for turn in trial.turns
+    )
 
 
 def _in_order(done: Mapping[int, TrialRecord], case: Case, stop_when_decided: bool) -> tuple[TrialRecord, ...]:

@@ -20,7 +20,7 @@ from holodeck_action.results.record import (
 )
 from holodeck_action.runner.conditions import about_answers, conditions
 from holodeck_action.runner.journal import Journal
-from holodeck_action.runner.schedule import Stop, TrialKey, Trials, run_cases
+from holodeck_action.runner.schedule import Lane, Stop, TrialKey, Trials, run_cases
 from holodeck_action.suite.applicability import skip_reason
 from holodeck_action.suite.policy import Gates, QuarantineEntry
 from holodeck_action.suite.values import Case, Suite
@@ -35,7 +35,6 @@ class RunPlan:
         cases: the chosen cases with their trials settled, in suite order.
         target: who answers, described without secrets.
         gates: recorded with the run, so that `decide` can repeat its verdict.
-        concurrency: sessions at a time.
         run_timeout_s: seconds until the run is stopped; None for no limit.
         stop_when_decided: run no trial beyond the deciding one.
         filters: the case filters in force, for provenance.
@@ -50,7 +49,6 @@ class RunPlan:
     cases: Sequence[Case]
     target: str
     gates: Gates
-    concurrency: int
     run_timeout_s: float | None
     stop_when_decided: bool
     filters: Mapping[str, object]
@@ -67,6 +65,7 @@ async def run_suite(
     plan: RunPlan,
     trials: Trials,
     *,
+    lane: Lane,
     stop: Stop,
     journal: Journal | None,
     resumed: Mapping[TrialKey, TrialRecord],
@@ -78,6 +77,7 @@ async def run_suite(
         suite: the suite.
         plan: what to run of it and how.
         trials: runs one trial.
+        lane: gives each session its place.
         stop: ends the run early.
         journal: receives every trial that finishes now; None keeps none.
         resumed: finished trials of an interrupted run.
@@ -99,7 +99,7 @@ async def run_suite(
     outcome = await run_cases(
         plan.cases,
         trials,
-        concurrency=plan.concurrency,
+        lane=lane,
         run_timeout_s=plan.run_timeout_s,
         stop_when_decided=plan.stop_when_decided,
         stop=stop,

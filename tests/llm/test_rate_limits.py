@@ -20,7 +20,7 @@ from holodeck_action.metrics.registry import built_in
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import ToolAssertion, ToolInvocation, TrialRecord
-from holodeck_action.runner.schedule import Outcome, Stop, run_cases
+from holodeck_action.runner.schedule import Outcome, Slots, Stop, run_cases
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.loader import load_suite
@@ -164,7 +164,7 @@ async def outcome(
     found = await run_cases(
         loaded,
         trials,
-        concurrency=at_once,
+        lane=Slots(at_once).lane(),
         run_timeout_s=run_s,
         stop_when_decided=False,
         stop=Stop(),

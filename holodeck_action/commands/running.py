@@ -1,0 +1,181 @@
+"""One suite run, and what it is compared with beside it, in one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+
+from holodeck_action.commands.output import Output
+from holodeck_action.prepare.baselines import evaluated_commit, place_of
+from holodeck_action.prepare.open_suites import Opened
+from holodeck_action.prepare.settings import Flags, filters_of
+from holodeck_action.reports.progress import CaseDone, progress
+from holodeck_action.results.record import CaseRecord, Record
+from holodeck_action.runner.journal import Journal
+from holodeck_action.runner.schedule import Lane, Slots, Stop, Trials
+from holodeck_action.runner.signals import stopping
+from holodeck_action.runner.stored import StoredTrials
+from holodeck_action.runner.suite_run import RunPlan, resumable, run_suite
+from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
+from holodeck_action.scoring.evaluations import with_custom_summary
+from holodeck_action.scoring.scoring import TurnScorer
+from holodeck_action.targets.factory import describe
+from holodeck_action.workers.pool import WorkerPool
+
+SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A suite that is to run, with the journal of its trials; None where it has no folder."""
+
+    ready: Opened
+    journal: Journal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a suite: its record, that of what ran beside it (None: nothing), and whether it was interrupted."""
+
+    record: Record
+    base: Record | None
+    interrupted: bool
+
+
+async def run_sides(sides: Sequence[Side], flags: Flags, output: Output, deadline: float | None) -> Ran:
+    """Run a suite and what it is compared with at the same time, under one limit, deadline and stop, and close them.
+
+    Args:
+        sides: the suite, and what runs beside it, if anything does.
+        flags: the command line.
+        output: where the run writes.
+        deadline: by the system's clock, in seconds; None for none.
+    """
+    head = sides[0].ready
+    item, suite, settings = head.item, head.item.suite, head.item.settings
+    pool = WorkerPool(
+        suite.folder,
+        environ=item.environ,
+        cwd=suite.checkout.cwd,
+        size=settings.workers,
+        imported=head.imported,
+    )
+    for side in sides:
+        if side.journal is not None:
+            side.ready.imported.tell(side.journal.append_code)
+    told = _tell(sides, frozenset(), output)
+    stop, slots = Stop(), Slots(settings.concurrency)
+    total = sum(len(side.ready.item.cases) for side in sides)
+    with ExitStack() as scope:
+        left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
+        scope.enter_context(
+            stopping(stop, left, f"the run deadline of {flags.run_timeout_s or 0:g} s was reached", output.signals)
+        )
+        for budget in head.budgets:
+            scope.enter_context(budget.telling(stop.drain))
+        try:
+            with progress(output.stderr, total, stop_when_decided=settings.stop_when_decided) as show:
+                runs = (_run(side, flags, pool, slots.lane(), stop, show) for side in sides)
+                records = await asyncio.gather(*runs)
+            records = [
+                await with_custom_summary(record, pool, side.ready.redactor)
+                for side, record in zip(sides, records, strict=True)
+            ]
+        finally:
+            await head.close()
+            await pool.close()
+    _tell(sides, told, output)
+    done = [side.ready.completed(record) for side, record in zip(sides, records, strict=True)]
+    return Ran(done[0], done[1] if len(done) > 1 else None, stop.requested)
+
+
+def _tell(sides: Sequence[Side], told: frozenset[str], output: Output) -> frozenset[str]:
+    """Write the notices that were not told before; return all that are told now."""
+    for side in sides:
+        for notice in side.ready.notices:
+            if notice not in told:
+                told |= {notice}
+                place = "" if side.ready.beside is None else f"{side.ready.item.place}: "
+                output.note(side.ready.redactor.text(place + notice))
+    return told
+
+
+async def _run(side: Side, flags: Flags, pool: WorkerPool, lane: Lane, stop: Stop, show: CaseDone) -> Record:
+    ready = side.ready
+    scorer = TurnScorer(
+        ready.item.grading.suite,
+        pool=pool,
+        clock=SYSTEM_CLOCK.now,
+        new_id=lambda: str(uuid.uuid4()),
+        judges=ready.judges,
+        reuse=ready.reuse,
+    )
+    return await run_suite(
+        ready.item.suite,
+        _plan(ready, flags),
+        _trials(ready, scorer),
+        lane=lane,
+        stop=stop,
+        journal=side.journal,
+        resumed=resumable(ready.item.cases, ready.resumed.trials, ready.redactor),
+        on_case=show if ready.beside is None else partial(_show_base, show),
+    )
+
+
+def _show_base(show: CaseDone, case: CaseRecord) -> None:
+    # Of cases that only the base has, nothing is run.
+    if case.trials:
+        show(case, beside=True)
+
+
+def _plan(ready: Opened, flags: Flags) -> RunPlan:
+    item, settings, stored = ready.item, ready.item.settings, ready.item.stored
+    plan = RunPlan(
+        cases=item.cases,
+        target=describe(item.target) if stored is None else stored.record.provenance.target,
+        gates=settings.gates,
+        run_timeout_s=settings.run_timeout_s,
+        stop_when_decided=settings.stop_when_decided,
+        filters=filters_of(flags) if stored is None else stored.record.provenance.filters,
+        commit=evaluated_commit(item),
+        folder=place_of(item).folder,
+    )
+    if ready.beside is not None:
+        beside = ready.beside
+        cases = (*item.cases, *beside.unpaired)
+        return replace(plan, cases=cases, commit=beside.run.commit, folder=beside.folder, available=beside.trials)
+    if stored is not None:
+        return replace(
+            plan,
+            available=stored.trials.keys(),
+            rejudged=stored.digest,
+            stopped=stored.stopped,
+            notices=stored.notices,
+        )
+    return plan
+
+
+def _trials(ready: Opened, scorer: TurnScorer) -> Trials:
+    """Return what runs the trials of a suite, or grades those of an earlier run."""
+    item = ready.item
+    if item.stored is not None:
+        return StoredTrials(item.stored, scorer, SYSTEM_CLOCK, ready.redactor)
+    assert ready.agent is not None
+    return TrialRunner(
+        ready.agent,
+        scorer,
+        Deadlines(item.settings.turn_timeout_s, item.settings.case_timeout_s),
+        SYSTEM_CLOCK,
+        ready.redactor,
+        item.suite.name,
+        ready.files,
+        gives_files=ready.own is not None,
+        # With kept verdicts there may be nothing to judge.
+        on_turn=(lambda: None) if ready.judges is None or ready.reuse is not None else ready.judges.prepare,
+    )

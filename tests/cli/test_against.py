@@ -1,0 +1,239 @@
+"""Two agents run side by side: the suite that is given, and what it is compared with."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from holodeck_action.results.record import Record
+from holodeck_action.results.result_files import read_record, read_results
+from tests.cli.project import Finished, Project
+from tests.llm.models import Answer, FakeModels, Request
+
+KEY = "sk-planted-4711-secret"
+OLD, NEW = "Answer briefly.", "Answer at length."
+
+
+@pytest.fixture
+def models() -> Iterator[FakeModels]:
+    """A server whose judge likes all that the new instructions bring."""
+    with FakeModels(keys=[KEY], latency=0.02) as models:
+        models.answer(answered)
+        yield models
+        assert models.violations == []
+
+
+def answered(request: Request) -> Answer:
+    if asks_judge(request):
+        return Answer(json.dumps({"score": 2 if "briefly" in request.text else 9, "reason": "so it is"}))
+    return Answer(f"{'briefly' if request.system == OLD else 'at length'}: {request.text}")
+
+
+def asks_judge(request: Request) -> bool:
+    return request.model == "gpt-4o-mini"
+
+
+def agent(request: Request) -> str:
+    """Which of the two instructions a question to the agent had; empty for one to the judge."""
+    return "" if asks_judge(request) else request.system
+
+
+def write(project: Project, models: FakeModels, folder: str, instructions: str, count: int = 12, **top: Any) -> None:
+    """Write a suite that a judge grades, into a folder of the project."""
+    model = {"provider": "openai", "endpoint": models.openai_url, "max_tokens": 200}
+    judged = {"type": "geval", "name": "Good", "criteria": "Is it good?", "evaluation_steps": ["Look at it."]}
+    project.suite(
+        [{"name": f"case {at}", "input": f"question {at}"} for at in range(count)],
+        [judged],
+        **{
+            "model": {**model, "name": "gpt-4o"},
+            "instructions": {"inline": instructions},
+            "evaluations": {"model": {**model, "name": "gpt-4o-mini"}, "metrics": [judged]},
+            **top,
+        },
+    )
+    if folder:
+        (project.folder / folder).mkdir(exist_ok=True)
+        (project.folder / "agent.yaml").rename(project.folder / folder / "agent.yaml")
+
+
+def run(project: Project, *arguments: str, **environ: str) -> Finished:
+    return project.run("run", "-o", "out", *arguments, OPENAI_API_KEY=KEY, **environ)
+
+
+def records(project: Project) -> tuple[Record, Record]:
+    """The record of the suite, and that of its base."""
+    return read_record(project.out / "results.json"), read_record(project.out / "base" / "results.json")
+
+
+def scores(record: Record) -> list[Any]:
+    return [evaluation.score for evaluation in record.evaluations]
+
+
+@pytest.mark.proves("run: --against")
+def test_two_suites_take_turns_and_share_their_judge(project: Project, models: FakeModels) -> None:
+    write(project, models, "old", OLD)
+    write(project, models, "", NEW)
+    finished = run(project, "--against", "old", "--concurrency", "2")
+    head, base = records(project)
+    assert (scores(head), scores(base)) == ([0.9] * 12, [0.2] * 12), finished.stderr
+    asked = [agent(request) for request in models.requests if agent(request)]
+    assert Counter(asked) == {NEW: 12, OLD: 12}
+    # Two are under way at a time: which of them comes first is open.
+    assert [sorted(pair) for pair in zip(asked[::2], asked[1::2], strict=True)] == [sorted((NEW, OLD))] * 12
+    assert head.baseline is not None
+    assert head.baseline.base is not None
+    assert head.baseline.base.source == "against:old"
+    assert head.run.base_digest == read_results(project.out / "base" / "results.json").digest
+    # Each counts its own.
+    assert head.run.model_calls is not None
+    assert base.run.model_calls is not None
+    assert head.run.model_calls.calls == base.run.model_calls.calls == 24
+    assert not list(project.out.rglob("journal*"))
+
+
+@pytest.mark.proves("run: --against-target --against-model --against-prompt")
+@pytest.mark.parametrize(
+    ("flag", "value", "source", "answer"),
+    [
+        ("--against-target", "recorded:said.jsonl", "against-target:recorded:said.jsonl", "said before"),
+        ("--against-model", "gpt-4.1", "against-model:gpt-4.1", "gpt-4.1: question 0"),
+        ("--against-prompt", "old.md", "against-prompt:old.md", "briefly: question 0"),
+    ],
+)
+def test_a_suite_is_compared_with_itself_changed(
+    project: Project, models: FakeModels, flag: str, value: str, source: str, answer: str
+) -> None:
+    models.answer(lambda asked: Answer(f"gpt-4.1: {asked.text}") if asked.model == "gpt-4.1" else answered(asked))
+    write(project, models, "", NEW, count=1)
+    project.answers([{"case": "case 0", "response": "said before"}], "said.jsonl")
+    project.write("old.md", OLD)
+    finished = run(project, flag, value)
+    head, base = records(project)
+    found = [next(record.turns).response for record in (head, base)]
+    assert found == ["at length: question 0", answer], finished.stderr
+    assert head.baseline is not None
+    assert head.baseline.base is not None
+    assert head.baseline.base.source == source
+    assert f"agent.yaml (base, {source})" in finished.stderr
+
+
+def test_only_the_same_cases_are_asked_twice(project: Project, models: FakeModels) -> None:
+    cases = [{"name": name, "input": f"{name}?"} for name in ("kept", "changed", "gone")]
+    write(project, models, "old", OLD, test_cases=cases)
+    cases = [
+        {"name": "kept", "input": "kept?"},
+        {"name": "changed", "input": "other?"},
+        {"name": "new", "input": "new?"},
+    ]
+    write(project, models, "", NEW, test_cases=cases)
+    finished = run(project, "--against", "old")
+    head, base = records(project)
+    assert {case.id: len(case.trials) for case in head.cases} == {"kept": 1, "changed": 1, "new": 1}, finished.stderr
+    assert {case.id: len(case.trials) for case in base.cases} == {"kept": 1, "changed": 0, "gone": 0}
+    assert [request.text for request in models.requests if agent(request) == OLD] == ["kept?"]
+    # What a filter leaves out is not gone.
+    run(project, "--against", "old", "--case", "changed", "--case", "kept")
+    assert {case.id: len(case.trials) for case in records(project)[1].cases} == {"kept": 1, "changed": 0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--against", "old", "--against-model", "x"), "one other: give one of --against and --against-model"),
+        (("--against", "old", "--baseline", "artifact"), "one other: give one of --against and --baseline"),
+        (("--against", "nowhere"), "nowhere: no such suite"),
+        (
+            ("--against", "none"),
+            "none/agent.yaml (base): none of its cases has the name and content of a case of agent.yaml",
+        ),
+        (("--against", "wrong"), "wrong/agent.yaml:1:1: model: is missing"),
+        (("--against-prompt", "nowhere.md"), "--against-prompt nowhere.md: cannot be read: No such file or directory"),
+        (("--against-target", "nothing"), "--against-target: must be recorded:PATH"),
+        (("--against-target", "python:nothing:at_all"), "nothing"),
+        (("--against-model", "x", "--target", "recorded:said.jsonl"), "--against-model is about the suite's own model"),
+        (("agent.yaml", "old", "--against", "none"), "2 suites are run, and one can be compared with it"),
+        (("--against", "*"), "suites match; a run is compared with one"),
+    ],
+)
+def test_what_cannot_be_compared_with_is_refused(
+    project: Project, models: FakeModels, arguments: tuple[str, ...], says: str
+) -> None:
+    write(project, models, "none", OLD, test_cases=[{"name": "another", "input": "another"}])
+    write(project, models, "old", OLD)
+    project.write("wrong/agent.yaml", "{}")
+    project.answers([{"case": "case 0", "response": "said before"}], "said.jsonl")
+    write(project, models, "", NEW)
+    finished = run(project, *arguments)
+    assert finished.code == 2, finished.stdout
+    assert says in finished.stderr
+    assert models.requests == []
+
+
+def test_a_budget_stops_both_and_both_are_continued(project: Project, models: FakeModels) -> None:
+    write(project, models, "old", OLD)
+    write(project, models, "", NEW)
+    stopped = run(project, "--against", "old", "--concurrency", "2", "--max-tokens", "2500")
+    assert stopped.code == 4, stopped.stderr
+    head, base = records(project)
+    done = [sum(bool(case.trials) for case in record.cases) for record in (head, base)]
+    assert all(0 < count < 12 for count in done)
+    assert head.stopped == base.stopped
+    assert sorted(path.parent.name for path in project.out.rglob("journal.jsonl")) == ["base", "out"]
+    asked = Counter(agent(request) for request in models.requests)
+    finished = run(project, "--against", "old", "--resume")
+    head, base = records(project)
+    assert (scores(head), scores(base)) == ([0.9] * 12, [0.2] * 12), finished.stderr
+    assert (head.run.resumed_trials, base.run.resumed_trials) == tuple(done)
+    # Those that were under way are asked again, and no other one.
+    again = Counter(agent(request) for request in models.requests) - asked
+    assert (again[NEW], again[OLD]) == (12 - done[0], 12 - done[1])
+    assert not list(project.out.rglob("journal*"))
+
+
+def test_a_journal_of_another_base_is_not_continued(project: Project, models: FakeModels) -> None:
+    write(project, models, "old", OLD)
+    write(project, models, "", NEW)
+    assert run(project, "--against", "old", "--max-tokens", "1500").code == 4
+    finished = run(project, "--against-model", "gpt-4.1", "--resume")
+    assert finished.code == 2
+    assert "out/base/journal.jsonl: the interrupted run is not this one" in finished.stderr
+
+
+def test_the_plan_counts_both(project: Project, models: FakeModels) -> None:
+    write(project, models, "old", OLD)
+    write(project, models, "", NEW)
+    planned = run(project, "--against", "old", "--dry-run", "--max-tokens", "1000")
+    lines = planned.stdout.splitlines()
+    assert [line.partition(": at least")[0] for line in lines[:2]] == [
+        "plan: agent.yaml: 12 cases, 12 trials",
+        "plan: old/agent.yaml (base): 12 cases, 12 trials",
+    ]
+    assert all("12 evaluations by judges" in line for line in lines[:2])
+    assert lines[2].endswith("less than the least of the plan: the run will stop early")
+    assert models.requests == []
+    assert not project.out.exists()
+
+
+def test_a_deadline_stops_both(project: Project, models: FakeModels) -> None:
+    models.latency = 0.3
+    write(project, models, "old", OLD, count=30)
+    write(project, models, "", NEW, count=30)
+    finished = run(project, "--against", "old", "--concurrency", "2", "--run-timeout", "3")
+    assert finished.code == 4, finished.stderr
+    head, base = records(project)
+    assert head.stopped == base.stopped == "the run deadline of 3 s was reached"
+    assert abs(sum(bool(case.trials) for case in head.cases) - sum(bool(case.trials) for case in base.cases)) <= 2
+
+
+def test_a_side_that_has_nothing_to_wait_for_does_not_hold_up_the_other(project: Project, models: FakeModels) -> None:
+    write(project, models, "", NEW)
+    project.answers([{"case": f"case {at}", "response": "at once"} for at in range(12)], "said.jsonl")
+    finished = run(project, "--against-target", "recorded:said.jsonl", "--concurrency", "1")
+    head, base = records(project)
+    assert len(scores(head)) == len(scores(base)) == 12, finished.stderr
+    assert Counter(agent(request) for request in models.requests)[NEW] == 12
