@@ -1,7 +1,8 @@
 """From a model reference of the suite to its address, key and settings.
 
 Nothing is imported, opened or asked here, so that a missing key is found before a run starts;
-`holodeck_action.llm.clients` builds the client of a plan. A new provider is one entry of `_RESOLVERS` and one there.
+`holodeck_action.llm.clients` builds the client of a plan. A service that speaks OpenAI's language is an entry of
+`COMPATIBLE`; any other provider is one of `_RESOLVERS` and one there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 
 from holodeck_action.llm.calls import Account
 from holodeck_action.suite.hosts import is_loopback
-from holodeck_action.suite.providers import ADDRESS_VARIABLES, LLMProvider, ProviderName
+from holodeck_action.suite.providers import ADDRESS_VARIABLES, COMPATIBLE, LLMProvider, ProviderName
 
 Credential = Literal["api_key", "bearer", "oauth"]
 Effort = Literal["low", "medium", "high", "max"]
@@ -38,6 +39,7 @@ _PROVIDER_WORDS = {
     "azure_openai": "Azure OpenAI",
     "anthropic": "Anthropic",
     "ollama": "Ollama",
+    **{name: service.title for name, service in COMPATIBLE.items()},
 }
 _ANTHROPIC_KEYS: Mapping[str, tuple[Credential, str]] = {
     "oauth_token": ("oauth", "CLAUDE_CODE_OAUTH_TOKEN"),
@@ -230,11 +232,35 @@ def _ollama(config: LLMProvider, environ: Mapping[str, str], where: str) -> Mode
     )
 
 
+def _compatible(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
+    service = COMPATIBLE[config.provider]
+    variable = ADDRESS_VARIABLES[config.provider]
+    if config.endpoint is None and not environ.get(variable, "").strip() and not service.address:
+        raise ModelConfigError(
+            f"{where}.endpoint is missing: {service.title} has an address for each customer; write it there, or set "
+            f"{variable}"
+        )
+    base_url = _address(config, environ, where, service.address)
+    key, source = _key(config, environ, where, service.key, base_url)
+    settings, notices = _settings(config, sampling=not REASONING.search(config.name))
+    return ModelPlan(
+        config.provider,
+        config.name,
+        Account(config.provider, base_url, key),
+        "bearer",
+        source,
+        settings,
+        written=frozenset(config.model_fields_set),
+        notices=notices,
+    )
+
+
 _RESOLVERS: Mapping[ProviderName, Callable[[LLMProvider, Mapping[str, str], str], ModelPlan]] = {
     "openai": _openai,
     "azure_openai": _azure_openai,
     "anthropic": _anthropic,
     "ollama": _ollama,
+    **dict.fromkeys(COMPATIBLE, _compatible),
 }
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from holodeck_action.llm.calls import Account, Answer, Call, CallRecord, Tokens
+from holodeck_action.suite.providers import COMPATIBLE
 
 Price = Callable[[Account, str, Tokens], float | None]
 """US dollars for tokens of a model; None when the price is not known."""
@@ -84,7 +85,12 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-_PRICED_AS = {"openai": "openai", "azure_openai": "azure", "anthropic": "anthropic"}
+_PRICED_AS = {
+    "openai": "openai",
+    "azure_openai": "azure",
+    "anthropic": "anthropic",
+    **{name: service.priced_as for name, service in COMPATIBLE.items() if service.priced_as},
+}
 
 
 def cost_usd(

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.base import Flag, FormatModel, Integer, MaybeText, NonBlank, Number
-from holodeck_action.suite.providers import ProviderName
+from holodeck_action.suite.providers import COMPATIBLE, ProviderName
 
 Effort = Literal["low", "medium", "high", "max"]
 
@@ -152,4 +152,4 @@ class OpenAIConfig(FormatModel):
 
 def runner_block(provider: ProviderName) -> Literal["claude", "openai"]:
     """Return which block is about the models of a provider."""
-    return "openai" if provider in ("openai", "azure_openai") else "claude"
+    return "openai" if provider in ("openai", "azure_openai", *COMPATIBLE) else "claude"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from holodeck_action.suite.providers import COMPATIBLE
 from tests.fields.blocks import (
     ABOVE_ZERO,
     ANY_TEXT,
@@ -59,7 +60,7 @@ INSTRUCTIONS = Block(
 PROVIDER = Block(
     "LLMProvider",
     {
-        "provider": choice("openai", "azure_openai", "anthropic", "ollama", endpoint="https://a"),
+        "provider": choice("openai", "azure_openai", "anthropic", "ollama", *COMPATIBLE, endpoint="https://a"),
         "name": TEXT,
         "temperature": replace(number(0, 2, "2.5"), good=("0.7", "null")),
         "max_tokens": replace(WHOLE_ABOVE_ZERO, good=("7", "null")),

@@ -366,7 +366,7 @@ MODEL_ERRORS = [
     (
         "{provider: openia, name: m}",
         '1:19: model.provider: "openia" is not allowed, did you mean "openai"? (allowed: openai, azure_openai, '
-        "anthropic, ollama)",
+        "anthropic, ollama, gemini, vertex, bedrock, mistral, groq, cohere, deepseek, openrouter, huggingface)",
     ),
     ("{provider: azure_openai, name: m}", "1:8: model.endpoint: is missing (required for provider azure_openai)"),
     (

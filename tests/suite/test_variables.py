@@ -155,7 +155,7 @@ def test_a_substituted_value_is_never_shown(tmp_path: Path, block: str) -> None:
             "openia",
             "model: {provider: '${NUMBER}', name: m}",
             "agent.yaml:1:19: model.provider: is not one of the allowed values (allowed: openai, azure_openai, "
-            "anthropic, ollama)",
+            "anthropic, ollama, gemini, vertex, bedrock, mistral, groq, cohere, deepseek, openrouter, huggingface)",
         ),
     ],
 )
