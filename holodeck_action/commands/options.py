@@ -98,6 +98,22 @@ class Given(click.ParamType):
 
 
 PATH = Given()
+
+
+class HistoryPlace(click.ParamType):
+    """A folder, or a branch of GitHub."""
+
+    name = "dir"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> GivenPath | str:
+        """Return the folder, or the branch as it is written; see `click.ParamType.convert`."""
+        try:
+            read = HISTORY.read(value)
+        except ValueError:
+            self.fail(f"{value!r} is not allowed (allowed: {HISTORY.allowed}).", param, ctx)
+        return read if isinstance(read, str) else PATH.convert(value, param, ctx)
+
+
 Command = Callable[..., Any]
 
 
@@ -149,7 +165,7 @@ TYPES: Mapping[Kind, click.ParamType] = {
     SECONDS: Finite(min=0.0, min_open=True),
     DOLLARS: Finite(min=0.0),
     FOLDER: PATH,
-    HISTORY: PATH,
+    HISTORY: HistoryPlace(),
     FOLDERS: PATH,
     FILE: PATH,
     RESULTS: PATH,

@@ -232,7 +232,7 @@ class _Step:
         workspace = _workspace(self._caller)
         request = request_from(anchored(inputs, workspace))
         _check_inside(request.output_dir, "output-dir", workspace)
-        _check_inside(request.history, "history", workspace)
+        _check_inside(request.history if isinstance(request.history, GivenPath) else None, "history", workspace)
         paths = inputs.get("publish", ())
         surfaces = surfaces_from(inputs, paths or request.suites, self._environ)
         if request.dry_run:

@@ -10,7 +10,7 @@ from holodeck_action.commands.running import SYSTEM_CLOCK, Side, run_sides
 from holodeck_action.github.job import Job
 from holodeck_action.prepare.base_suites import suites_against
 from holodeck_action.prepare.baselines import Base, FoundBase, compared, find_bases
-from holodeck_action.prepare.histories import open_history
+from holodeck_action.prepare.histories import Histories
 from holodeck_action.prepare.loading import Surroundings, writable_folder
 from holodeck_action.prepare.open_suites import BaseToRun, Opened, budget_of, close_all, open_all
 from holodeck_action.prepare.preflight import Prepared
@@ -61,9 +61,8 @@ def evaluate(
         return Done(ExitCode.PASSED, plan=plan)
     folders = suite_folders([(item.shown, item.suite.file) for item in prepared], output.folder)
     bases = find_bases(prepared, job)
-    history = open_history(request.history, job, output.disk)
-    for notice in () if history is None else history.lines.notices:
-        output.note(notice)
+    histories = Histories(request.history, job, output.disk, output.note)
+    earlier = [histories.of(item) for item in prepared]
     for folder in (output.folder, *folders):
         if folder is not None:
             writable_folder(folder)
@@ -82,9 +81,9 @@ def evaluate(
     deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s
     flush = FlushTime()
     finished: list[SuiteDone] = []
-    kept: list[Conclusion] = []
+    kept: list[tuple[Prepared, Conclusion]] = []
     complete = True
-    for sides, base in zip(started, bases, strict=True):
+    for sides, base, past in zip(started, bases, earlier, strict=True):
         ready = sides[0].ready
         item = ready.item
         try:
@@ -99,13 +98,12 @@ def evaluate(
                 output.stderr.write(f"note: {side.journal.error}\n")
         record, results = compared(done.record, item, _ran_beside(ready, done.base) or base)
         terms = Terms(base=None if results is None else results.results.record)
-        earlier = () if history is None else history.earlier(record)
-        concluded = conclude(record, terms, folder=item.shown, earlier=earlier)
-        beside = Beside(results, earlier)
+        concluded = conclude(record, terms, folder=item.shown, earlier=past)
+        beside = Beside(results, past)
         reported = report_suite(concluded, ready.folder, output, beside, journaled=sides[0].journal is not None)
         finished.append(reported)
         if reported.written:
-            kept.append(concluded)
+            kept.append((item, concluded))
         complete = complete and reported.written and done.record.stopped is None
         if done.interrupted or (shared is not None and shared.refusal is not None):
             break
@@ -115,8 +113,7 @@ def evaluate(
         _close_journals(sides)
     not_run = tuple(item.place for item in prepared[left:])
     code = report_together([item.verdict for item in finished], not_run, output)
-    if history is not None:
-        history.add(kept, output.note)
+    histories.add(kept)
     if complete and left == len(prepared):
         for side in (side for sides in started for side in sides):
             _remove_journal(side)

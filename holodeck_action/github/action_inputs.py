@@ -199,8 +199,10 @@ def _base(text: str) -> str:
     return text if re.fullmatch(SOURCES, text) else _refuse()
 
 
-def _history(text: str) -> Path:
-    return Path(text) if not text.startswith("branch:") else _refuse()
+def _history(text: str) -> Path | str:
+    if not text.startswith("branch:"):
+        return Path(text)
+    return text if re.fullmatch(SOURCES, text) else _refuse()
 
 
 def _refuse() -> Any:
@@ -225,7 +227,7 @@ TEXT = Kind(str, "a text")
 TARGET = Kind(str, "recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model")
 GLOBS = Kind(_lines, "globs, one per line")
 BASE = Kind(_base, "file:PATH, artifact, artifact:NAME, branch:NAME, merge-base")
-HISTORY = Kind(_history, "a folder")
+HISTORY = Kind(_history, "a folder, or branch:NAME")
 MARGIN = Kind(_margin, "a number above 0 and up to 1")
 REACTION = _one_of("fail", "warn", "ignore")
 TAGS = Kind(_lines, "tags, one per line")
@@ -322,7 +324,7 @@ RUN_INPUTS: tuple[Input, ...] = (
         "history",
         "history",
         HISTORY,
-        "Add the run to the history in this folder, and show what its runs tell together.",
+        "Add the run to the history in this folder or branch:NAME, and show what its runs tell together.",
         metavar="DIR",
     ),
     Input(

@@ -56,13 +56,13 @@ class Addition:
     Attributes:
         commit: that was evaluated.
         suite: which suite.
-        results: the bytes of its results.json.
+        results: the bytes of its results.json; None where they are not to be kept.
         line: its line of the history, JSON without a line's end.
     """
 
     commit: str
     suite: SuitePlace
-    results: bytes
+    results: bytes | None
     line: str
 
 
@@ -120,6 +120,17 @@ class BranchResults:
         return checked(_unpacked(self._api.blob(entry.sha), path), path, suite, commit)
 
 
+def read_history(api: Api, name: str) -> bytes:
+    """Return the lines of the history on a data branch; nothing where there is no branch.
+
+    Raises:
+        BranchError: the branch is not one of ours.
+        ApiError: GitHub did not give it.
+    """
+    head = _head(api, name)
+    return b"" if head is None else b"\n".join(_history(api, name, api.tree_of(head)))
+
+
 def add_to_branch(api: Api, name: str, additions: Sequence[Addition], *, pause: Callable[[float], None]) -> None:
     """Add runs to a data branch, in one commit; the branch is made when there is none.
 
@@ -136,6 +147,7 @@ def add_to_branch(api: Api, name: str, additions: Sequence[Addition], *, pause: 
     packed = {
         record_path(item.commit, suite_key(item.suite.folder, item.suite.file)): api.create_blob(_packed(item.results))
         for item in additions
+        if item.results is not None
     }
     for attempt in range(1, MOST_ATTEMPTS + 1):
         head = _head(api, name)

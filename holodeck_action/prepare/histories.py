@@ -1,80 +1,116 @@
-"""The history of a run: read before anything runs, and added to when all suites are done."""
+"""The history of each suite: read before anything runs, and added to when all suites are done."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
+from holodeck_action.github.branch_history import BranchHistory
 from holodeck_action.github.job import Job
+from holodeck_action.prepare.baselines import place_of
+from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.disk import Disk
-from holodeck_action.results.history import HistoryLine, HistoryLines, history_line, suite_of
+from holodeck_action.results.history import HistoryLine, HistoryLines, history_line, suite_name
 from holodeck_action.results.history_store import HistoryEntry, HistoryError, HistoryFolder, HistoryStore
-from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import results_content
+from holodeck_action.suite.base_sources import parse_source
+from holodeck_action.suite.checkout import repository_root
 from holodeck_action.text.given_paths import GivenPath
 
+_Place = tuple[str, str]
+"""What tells one history from another: its branch, and the root of the checkout (both empty for a folder)."""
+_NONE = HistoryLines(())
 
-@dataclass(frozen=True, slots=True)
-class OpenHistory:
-    """A history as it was before the run.
 
-    Attributes:
-        store: where it is.
-        lines: what it holds.
-        commit: the only one whose runs are added; None for all. Pull requests and other branches add nothing.
-        adds: whether runs are added at all.
+class Histories:
+    """The histories of the suites of a run.
+
+    In a workflow only runs of the default branch by `push`, `schedule` or `workflow_dispatch` are added, and only if
+    they checked out the commit of the event. Outside of one, every run is added to a folder, and none to a branch.
     """
 
-    store: HistoryStore
-    lines: HistoryLines
-    commit: str | None
-    adds: bool
+    def __init__(self, given: GivenPath | str | None, job: Job, disk: Disk, note: Callable[[str], None]) -> None:
+        """Prepare to read them.
 
-    def earlier(self, record: Record) -> tuple[HistoryLine, ...]:
-        """Return the earlier runs of a record's suite, oldest first."""
-        return self.lines.of(suite_of(record))
+        Args:
+            given: a folder or `branch:NAME`; None for the branch that a suite is compared with, if there is one.
+            job: that the run is part of.
+            disk: what a folder is written with.
+            note: takes sentences about what cannot be read or added.
+        """
+        self._given, self._job, self._disk, self._note = given, job, disk, note
+        self._stores: dict[_Place, HistoryStore] = {}
+        self._lines: dict[_Place, HistoryLines] = {}
 
-    def add(self, runs: Sequence[Conclusion], note: Callable[[str], None]) -> None:
-        """Add runs; what cannot be added is noted in a sentence and changes no verdict."""
-        if not self.adds:
-            return
+    def of(self, item: Prepared) -> tuple[HistoryLine, ...]:
+        """Return the earlier runs of a suite, oldest first; none for stored answers that are graded again.
+
+        Raises:
+            HistoryError: a folder cannot be read. A branch that cannot be is noted.
+        """
+        place = self._place(item)
+        if place is None:
+            return ()
+        if place not in self._lines:
+            self._stores[place] = self._store(place, item)
+            self._lines[place] = self._read(place)
+        where = place_of(item)
+        return self._lines[place].of(suite_name(where.folder, where.file))
+
+    def add(self, runs: Sequence[tuple[Prepared, Conclusion]]) -> None:
+        """Add runs, those of one history together; what cannot be added is noted and changes no verdict."""
+        entries: dict[_Place, list[HistoryEntry]] = {}
+        for item, run in runs:
+            place = self._place(item)
+            if place is not None and self._belongs(run):
+                line = history_line(run.record, run.verdict)
+                kept = results_content(run.record) if line.counts else None
+                entries.setdefault(place, []).append(HistoryEntry(line, kept))
+        for place, found in entries.items():
+            try:
+                self._stores[place].append(found)
+            except HistoryError as error:
+                self._note(f"the run was not added to the history: {error}")
+
+    def _place(self, item: Prepared) -> _Place | None:
+        if item.stored is not None:
+            return None
+        if isinstance(self._given, GivenPath):
+            return "", ""
+        source = self._given or item.settings.baseline.source
+        kind, name = ("", "") if source is None else parse_source(source)
+        return (name, str(repository_root(item.suite.folder))) if kind == "branch" else None
+
+    def _store(self, place: _Place, item: Prepared) -> HistoryStore:
+        if isinstance(self._given, GivenPath):
+            return HistoryFolder(self._given, self._job.pause, self._disk)
+        return BranchHistory(self._job, place[0], item.suite.folder)
+
+    def _read(self, place: _Place) -> HistoryLines:
         try:
-            self.store.append(list(self._entries(runs, note)))
+            found = self._stores[place].read()
         except HistoryError as error:
-            note(f"the run was not added to the history: {error}")
+            if isinstance(self._given, GivenPath):
+                raise
+            if self._given is not None:
+                # Else the report says why there is no base, which is the same.
+                self._note(f"the history cannot be shown: {error}")
+            return _NONE
+        for notice in found.notices:
+            self._note(notice)
+        return found
 
-    def _entries(self, runs: Sequence[Conclusion], note: Callable[[str], None]) -> Iterator[HistoryEntry]:
-        for run in runs:
-            commit = run.record.provenance.commit
-            if self.commit is not None and commit != self.commit:
-                note(
-                    f"{suite_of(run.record)} was not added to the history: commit {str(commit)[:12]} was evaluated, "
-                    f"and the workflow runs for {self.commit[:12]}"
-                )
-                continue
-            line = history_line(run.record, run.verdict)
-            yield HistoryEntry(line, results_content(run.record) if line.counts else None)
-
-
-def open_history(folder: GivenPath | None, job: Job, disk: Disk) -> OpenHistory | None:
-    """Read the history that is asked for.
-
-    In a workflow only pushes to the default branch, and scheduled and dispatched runs of it, are added; what checked
-    out another commit is not. Outside of one every run is.
-
-    Args:
-        folder: of the history; None for none.
-        job: that the run is part of.
-        disk: what it is written with.
-
-    Raises:
-        HistoryError: it cannot be read.
-    """
-    if folder is None:
-        return None
-    store = HistoryFolder(folder, job.pause, disk)
-    in_workflow = bool(job.environ.get("GITHUB_EVENT_NAME", "").strip())
-    commit = job.environ.get("GITHUB_SHA", "").strip() or None
-    adds = not in_workflow or job.base.own
-    return OpenHistory(store, store.read(), commit if in_workflow else None, adds)
+    def _belongs(self, run: Conclusion) -> bool:
+        """Tell whether a run is one that its history is of."""
+        environ = self._job.environ
+        if not environ.get("GITHUB_EVENT_NAME", "").strip():
+            return isinstance(self._given, GivenPath)
+        if not self._job.base.own:
+            return False
+        commit, expected = run.record.provenance.commit, environ.get("GITHUB_SHA", "").strip()
+        if commit != expected:
+            self._note(
+                f"{run.record.suite.name}: not added to the history: commit {str(commit)[:12]} was evaluated, and the "
+                f"workflow runs for {expected[:12]}"
+            )
+        return commit == expected

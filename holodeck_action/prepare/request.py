@@ -46,7 +46,7 @@ class Request:
 
     Paths and suites are as they were given. `fail_on` says which verdicts the exit code of the process tells:
     `violation` every one, `never` none (configuration errors always fail). `dry_run` asks for the plan alone.
-    `history` is the folder of the history.
+    `history` is the folder of the history, or `branch:NAME`.
     """
 
     suites: tuple[str, ...]
@@ -59,7 +59,7 @@ class Request:
     template: GivenPath | None
     fail_on: FailOn
     dry_run: bool = False
-    history: GivenPath | None = None
+    history: GivenPath | str | None = None
 
     def process_exit_code(self, verdict_code: int) -> int:
         """Return the exit code of the process for the exit code of a verdict."""

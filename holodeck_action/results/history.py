@@ -168,7 +168,7 @@ def history_line(record: Record, verdict: Verdict) -> HistoryLine:
     kept = _ids(quarantined)
     return HistoryLine(
         version=1,
-        suite=suite_of(record)[:_TEXT_LENGTH],
+        suite=suite_of(record),
         commit=record.provenance.commit,
         time=record.run.started_at,
         outcome=verdict.outcome,
@@ -194,8 +194,12 @@ def history_line(record: Record, verdict: Verdict) -> HistoryLine:
 
 def suite_of(record: Record) -> str:
     """Return which suite a record is of: folder and file."""
-    folder = record.provenance.folder
-    return f"{folder}/{record.suite.file}" if folder else record.suite.file
+    return suite_name(record.provenance.folder, record.suite.file)
+
+
+def suite_name(folder: str | None, file: str) -> str:
+    """Return what lines call a suite, from its folder in the repository (None: in none) and the name of its file."""
+    return (f"{folder}/{file}" if folder else file)[:_TEXT_LENGTH]
 
 
 def _ids(ids: Iterable[str]) -> tuple[str, ...]:

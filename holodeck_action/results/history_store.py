@@ -60,22 +60,15 @@ class HistoryStore(Protocol):
             HistoryError: it cannot be read.
         """
 
-    def append(self, entries: Sequence[HistoryEntry]) -> int:
-        """Add runs that it does not have, and thin the results; return how many were added.
+    def append(self, entries: Sequence[HistoryEntry]) -> object:
+        """Add runs that it does not have, and thin the results.
 
         Raises:
             HistoryError: they cannot be added; none is lost that was there.
         """
 
-    def results(self, line: HistoryLine) -> bytes | None:
-        """Return the results file of a run; None where the history has none.
 
-        Raises:
-            HistoryError: it cannot be read.
-        """
-
-
-def record_at(store: HistoryStore, run: str, suite: str | None = None) -> bytes:
+def record_at(store: HistoryFolder, run: str, suite: str | None = None) -> bytes:
     """Return the results file of a run of a history.
 
     Args:
@@ -108,7 +101,7 @@ def _position(run: str) -> int | None:
     return int(run) if run.startswith("-") and run[1:].isdecimal() and len(run) < 10 and int(run) < 0 else None
 
 
-def _kept(store: HistoryStore, line: HistoryLine | None, run: str, count: int) -> bytes:
+def _kept(store: HistoryFolder, line: HistoryLine | None, run: str, count: int) -> bytes:
     if line is None:
         raise HistoryError(
             f"the history has no run {one_line(run, 80)!r} among its {count}; give 4 or more characters of its commit, "
@@ -161,7 +154,7 @@ class HistoryFolder:
         return parse_lines(self._content(), str(file))
 
     def append(self, entries: Sequence[HistoryEntry]) -> int:
-        """Add runs, see `HistoryStore`."""
+        """Add runs, see `HistoryStore`; return how many it did not have."""
         try:
             self._folder.path.mkdir(parents=True, exist_ok=True)
             with self._alone():
@@ -171,7 +164,11 @@ class HistoryFolder:
             raise HistoryError(f"{name}: cannot be written: {error.strerror}; give another folder") from error
 
     def results(self, line: HistoryLine) -> bytes | None:
-        """Return the results of a run, see `HistoryStore`."""
+        """Return the results file of a run; None where the history has none.
+
+        Raises:
+            HistoryError: it cannot be read.
+        """
         file = self._folder / line.record_path
         try:
             packed = file.path.read_bytes()
