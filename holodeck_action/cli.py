@@ -104,6 +104,7 @@ def decide(caller: Caller, /, **given: Any) -> int:
 @cli.command(epilog=EPILOG)
 @click.argument("base", type=PATH)
 @click.argument("head", type=PATH)
+@click.option("--history", type=PATH, metavar="DIR", help="Folder of a history whose runs BASE and HEAD may name.")
 @click.option("--policy", type=PATH, help="Take the settings from this policy file.")
 @settings(*CHANGES)
 @click.option(
@@ -117,12 +118,15 @@ def decide(caller: Caller, /, **given: Any) -> int:
 def compare(caller: Caller, /, **given: Any) -> int:
     """Compare the run HEAD with the run BASE (each a results.json, or a folder with one), without running anything.
 
-    Cases are paired by id and content. Exit code 1 says that something got worse.
+    Cases are paired by id and content. Exit code 1 says that something got worse. With --history, BASE and HEAD can
+    also be runs of a history: 4 or more characters of the commit, or -1 for the newest run, -2 for the one before.
 
     \b
     Examples:
       holodeck-action compare base/results.json holodeck-results/results.json
       holodeck-action compare main-results pull-results --baseline-margin 0.05 --format markdown
+      holodeck-action compare --history runs 3f2a91c results
+      holodeck-action compare --history runs -- -2 -1
     """
     from holodeck_action.commands.compare import Comparing, compare_runs
 

@@ -14,8 +14,11 @@ from holodeck_action.reports.comparison_page import render_comparison
 from holodeck_action.results.comparing import compare
 from holodeck_action.results.comparison_report import report_comparison
 from holodeck_action.results.decision import decide
-from holodeck_action.results.record import BaseRun
-from holodeck_action.results.result_files import RESULTS_FILE, read_record
+from holodeck_action.results.disk import DISK
+from holodeck_action.results.history import suite_of
+from holodeck_action.results.history_store import HistoryFolder, record_at
+from holodeck_action.results.record import BaseRun, Record
+from holodeck_action.results.result_files import RESULTS_FILE, parse_results, read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import Baseline, Gates
 from holodeck_action.text.given_paths import GivenPath
@@ -26,8 +29,9 @@ class Comparing:
     """What is asked for.
 
     Attributes:
-        base: a results.json, or a folder with one.
+        base: a results.json, or a folder with one; else a run of the history.
         head: likewise: the run that is judged.
+        history: folder of the history that other runs are in; None for none.
         policy: the policy file whose settings count; None for those that the head was run with.
         flags: settings of the command line, which win.
         format: one of `COMPARISON_FORMATS`.
@@ -36,6 +40,7 @@ class Comparing:
 
     base: GivenPath
     head: GivenPath
+    history: GivenPath | None
     policy: GivenPath | None
     flags: Flags
     format: str
@@ -44,7 +49,7 @@ class Comparing:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Comparing:
         """Return what the command line asks for: value by setting."""
-        own = ("base", "head", "policy", "format", "file")
+        own = ("base", "head", "history", "policy", "format", "file")
         flags = {name: value for name, value in given.items() if name not in own}
         return cls(flags=Flags(**flags), **{name: given[name] for name in own})
 
@@ -60,9 +65,10 @@ def compare_runs(asked: Comparing, caller: Caller) -> int:
         The exit code: 0, 1 where a loss fails, or 3 where nothing can be compared.
 
     Raises:
-        ConfigurationError: a file is no record, settings contradict each other, or the report cannot be written.
+        ConfigurationError: a file is no record, the history has no such run, settings contradict each other, or the
+            report cannot be written.
     """
-    base, head = (read_record(_results(path)) for path in (asked.base, asked.head))
+    base, head = _records(asked, caller)
     before = None if head.baseline is None else head.baseline.settings
     baseline, gates = before or Baseline(), head.gates
     if asked.policy is not None:
@@ -91,5 +97,16 @@ def _check(settings: Baseline, gates: Gates) -> None:
         )
 
 
-def _results(path: GivenPath) -> GivenPath:
-    return path / RESULTS_FILE if path.path.is_dir() else path
+def _records(asked: Comparing, caller: Caller) -> tuple[Record, Record]:
+    """Read both runs; a run of the history is of the suite that the other one is of."""
+    found: dict[GivenPath, Record] = {}
+    named = [path for path in (asked.base, asked.head) if asked.history is not None and not path.path.exists()]
+    for path in (asked.base, asked.head):
+        if path not in named:
+            found[path] = read_record(path / RESULTS_FILE if path.path.is_dir() else path)
+    for path in named:
+        assert asked.history is not None
+        store = HistoryFolder(asked.history, caller.pause, caller.disk or DISK)
+        suite = next((suite_of(record) for record in found.values()), None)
+        found[path] = parse_results(record_at(store, str(path), suite), f"{asked.history}: {path}").record
+    return found[asked.base], found[asked.head]

@@ -108,7 +108,7 @@ def _from_github(item: Prepared, job: Job, stores: dict[tuple[Api, str], _Store]
         kind, name = parse_source(source)
         stores[api, source] = (ArtifactResults if kind == "artifact" else BranchResults)(api, name, job.now)
     found = stores[api, source].find(place_of(item), job.ancestry(api, wanted))
-    run = BaseRun(source, found.commit, wanted.commit, found.distance, found.notices)
+    run = BaseRun(source, found.commit, wanted.commit, found.distance, found.notices, wanted.branch)
     return FoundBase(found.results, run)
 
 

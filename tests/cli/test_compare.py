@@ -126,6 +126,18 @@ def test_runs_without_a_common_case_are_no_pass(both: Project) -> None:
     assert "30 cases removed: case 0, case 1" in finished.stdout
 
 
+@pytest.mark.proves("compare: --history")
+def test_runs_of_a_history_are_named_by_commit_or_position(both: Project) -> None:
+    assert both.run("history", "import", "base", "head", "--into", "runs").code == 0
+    finished = both.run("compare", "--history", "runs", "--", "-2", "-1")
+    assert finished.code == 1
+    assert "2 cases got worse" in finished.stdout
+    assert "2 cases got worse" in both.run("compare", "--history", "runs", "--", "-2", "head").stdout
+    refused = both.run("compare", "--history", "runs", "ffff1234", "head")
+    assert refused.code == 2
+    assert "the history has no run 'ffff1234' among its 2" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
