@@ -228,6 +228,7 @@ def report(caller: Caller, /, **given: Any) -> int:
 @click.option("--card", "cards", type=PATH, multiple=True, help="Add what this judge-card.json measured.")
 @click.option("--labels", type=PATH, metavar="LABELS.csv", help="Add each label of people beside the judge's score.")
 @click.option("--metric", help="Name of the metric that the labels are about [default: the only one with a judge].")
+@click.option("--history", type=PATH, metavar="DIR", help="Add scores over time from the history in this folder.")
 @click.pass_obj
 def export(caller: Caller, /, format: str, **given: Any) -> int:
     """Write RESULTS (a results.json) in the data model of an observability service, without running anything.

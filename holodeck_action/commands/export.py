@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from holodeck_action.calibration.human_ai import human_ai_evaluations
 from holodeck_action.calibration.labelled_answers import read_labels
@@ -17,11 +18,18 @@ from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms, decide
 from holodeck_action.results.exit_codes import ExitCode
-from holodeck_action.results.honeyhive import EarlierRun, HumanAIEvaluation
+from holodeck_action.results.history import HistoryLine, history_line, in_order, suite_of
+from holodeck_action.results.history_layout import HISTORY_FILE
+from holodeck_action.results.history_store import HistoryFolder
+from holodeck_action.results.honeyhive import HumanAIEvaluation
 from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import read_base, read_record
+from holodeck_action.results.result_files import read_base, read_earlier, read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.plain import one_line
+
+_PAST = ("file:", "artifact", "branch:")
+"""Sources of a base that is itself a run of the past; any other has been run together with the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,7 @@ class Exporting:
         cards: judge cards to add, of metrics of the record.
         labels: labels of answers of the record, as `calibrate` reads them; None for none.
         metric: the metric that the labels are about; None for the only one with a judge.
+        history: folder of a history; None for the earlier runs that the run has kept.
     """
 
     results: GivenPath
@@ -41,6 +50,7 @@ class Exporting:
     cards: tuple[GivenPath, ...]
     labels: GivenPath | None
     metric: str | None
+    history: GivenPath | None
 
 
 def export_record(asked: Exporting, caller: Caller) -> int:
@@ -48,31 +58,49 @@ def export_record(asked: Exporting, caller: Caller) -> int:
 
     Args:
         asked: what is asked for.
-        caller: whose standard output takes the document where no file is named.
+        caller: whose standard output takes the document where no file is named, and standard error notes about lines of
+            a history that cannot be read.
 
     Raises:
         ConfigurationError: a file cannot be used, a card is about a metric that the record does not have, labels do not
-            fit the record, or the document cannot be written.
+            fit the record, the history has no run of the suite, or the document cannot be written.
     """
     if asked.metric is not None and asked.labels is None:
         raise ConfigurationError(["--metric says what labels are about: give --labels, or leave it out"])
     record = read_record(asked.results)
     base = read_base(asked.results, record)
     concluded = conclude(record, Terms(base=base))
-    compared = concluded.report.comparison
-    earlier = () if base is None or compared is None else (_base_run(base, compared),)
-    export = honeyhive_export(concluded, earlier, tuple(_humans(asked, record)))
+    earlier = (*_history(asked, record, caller), *_base_run(record, base, concluded.report.comparison))
+    before = in_order(line for line in earlier if line.moment < datetime.fromisoformat(record.run.started_at))
+    export = honeyhive_export(concluded, before, tuple(_humans(asked, record)))
     write_text(honeyhive_json(export), asked.file, caller.stdout)
     return ExitCode.PASSED
 
 
-def _base_run(base: Record, compared: Comparison) -> EarlierRun:
-    verdict = decide(base)
+def _history(asked: Exporting, record: Record, caller: Caller) -> Iterator[HistoryLine]:
+    """Yield the whole runs of the suite from the given history, or from what the run kept of its own."""
+    suite = suite_of(record)
+    if asked.history is None:
+        yield from (line for line in read_earlier(asked.results) if line.suite == suite and line.counts)
+        return
+    found = HistoryFolder(asked.history, caller.pause).read()
+    caller.stderr.writelines(f"note: {one_line(notice, 1000)}\n" for notice in found.notices)
+    if not found.of(suite):
+        there = ", ".join(sorted({line.suite for line in found.lines})) or "none"
+        problem = f"{asked.history / HISTORY_FILE}: holds no run of {suite} (it has runs of: {there})"
+        raise ConfigurationError([one_line(problem, 1000)])
+    yield from (line for line in found.of(suite) if line.counts)
+
+
+def _base_run(record: Record, base: Record | None, compared: Comparison | None) -> Iterator[HistoryLine]:
+    """Yield the base where it is a run of the past, with the metrics that can be compared."""
+    run = None if record.baseline is None else record.baseline.base
+    if base is None or compared is None or run is None or not run.source.startswith(_PAST):
+        return
     comparable = {metric.name for metric in compared.metrics if metric.change is not None}
-    means = {
-        name: metric.mean for name, metric in verdict.metrics.items() if metric.mean is not None and name in comparable
-    }
-    return EarlierRun(base.run.started_at, verdict.pass_rate, means)
+    line = history_line(base, decide(base))
+    if line.counts:
+        yield replace(line, metrics={name: point for name, point in line.metrics.items() if name in comparable})
 
 
 def _humans(asked: Exporting, record: Record) -> Iterator[HumanAIEvaluation]:

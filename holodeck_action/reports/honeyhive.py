@@ -14,13 +14,13 @@ from holodeck_action.results.canonical import adapter
 from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.decision import minimized_in
 from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.history import HistoryLine
 from holodeck_action.results.honeyhive import (
     EXPORT_VERSION,
     KINDS,
     AnyEvaluation,
     BatchMetadata,
     ConfidenceShares,
-    EarlierRun,
     EvaluatedAnswer,
     EvaluationBatch,
     EvaluationPerformance,
@@ -37,7 +37,7 @@ _COMMON = tuple(field.name for field in fields(Evaluation))
 
 
 def honeyhive_export(
-    concluded: Conclusion, earlier: Sequence[EarlierRun] = (), humans: Sequence[HumanAIEvaluation] = ()
+    concluded: Conclusion, earlier: Sequence[HistoryLine] = (), humans: Sequence[HumanAIEvaluation] = ()
 ) -> HoneyHiveExport:
     """Put a run into the shapes of HoneyHive.
 

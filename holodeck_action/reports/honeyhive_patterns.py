@@ -13,11 +13,11 @@ from typing import Literal
 
 from holodeck_action.results.comparison import Comparison, Difference
 from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.history import HistoryLine, configuration_digest
 from holodeck_action.results.honeyhive import (
     ABTestEvaluation,
     AIEvaluation,
     ComparisonData,
-    EarlierRun,
     HumanAIEvaluation,
     HumanEvaluation,
     TemporalEvaluation,
@@ -150,18 +150,28 @@ def of_summary(card: CardSummary, record: Record, record_digest: str) -> HumanAI
     )
 
 
-def temporal(report: Report, record: Record, earlier: Sequence[EarlierRun]) -> Iterator[TemporalEvaluation]:
-    """Yield the pass rate and every metric with a mean over the earlier runs and this one."""
-    digest = report.provenance.record_digest
+def temporal(report: Report, record: Record, earlier: Sequence[HistoryLine]) -> Iterator[TemporalEvaluation]:
+    """Yield the pass rate and every metric with a mean over earlier runs, oldest first, and this one.
+
+    Means of a metric that other judges gave, or the same ones by other settings, are left out.
+    """
+    digest, now = report.provenance.record_digest, record.run.started_at
     if report.pass_rate is not None:
-        points = [(run.started_at, run.pass_rate) for run in earlier if run.pass_rate is not None]
-        points.append((record.run.started_at, report.pass_rate))
-        yield _over_runs(_CASES, "maximize", points, _NOISE, digest)
+        points = [(line.time, line.pass_rate.value) for line in earlier if line.pass_rate is not None]
+        yield _over_runs(_CASES, "maximize", [*points, (now, report.pass_rate)], _NOISE, digest)
     for metric in report.metrics:
         if metric.mean is not None:
-            points = [(run.started_at, run.means[metric.name]) for run in earlier if metric.name in run.means]
-            points.append((record.run.started_at, metric.mean))
-            yield _over_runs(metric.name, metric.polarity, points, _noise(metric), digest)
+            points = list(_means(metric.name, record, earlier))
+            yield _over_runs(metric.name, metric.polarity, [*points, (now, metric.mean)], _noise(metric), digest)
+
+
+def _means(metric: str, record: Record, earlier: Sequence[HistoryLine]) -> Iterator[tuple[str, float]]:
+    found = record.configurations.get(metric)
+    judged = None if found is None else configuration_digest(found)
+    for line in earlier:
+        point = line.metrics.get(metric)
+        if point is not None and point.configuration == judged:
+            yield line.time, point.mean.value
 
 
 def _noise(metric: MetricView) -> float:

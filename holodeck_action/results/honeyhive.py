@@ -292,21 +292,6 @@ class TemporalEvaluation(PatternEvaluation):
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierRun:
-    """A run before the exported one.
-
-    Attributes:
-        started_at: ISO 8601 with an offset.
-        pass_rate: of its cases, 0..1; None where none was decided.
-        means: by metric, of those whose scores can be compared with this run's.
-    """
-
-    started_at: str
-    pass_rate: float | None
-    means: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
 class HoneyHiveExport:
     """A run in the shapes of HoneyHive.
 

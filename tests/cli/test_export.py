@@ -19,10 +19,11 @@ from holodeck_action.reports.honeyhive_patterns import temporal
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.honeyhive import KINDS, AnyEvaluation, EarlierRun, HoneyHiveExport, LengthEvaluation
+from holodeck_action.results.history import history_line
+from holodeck_action.results.honeyhive import KINDS, AnyEvaluation, HoneyHiveExport, LengthEvaluation
 from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import read_record, write_results
-from tests.cli.labelling import KEY, Bench
+from tests.cli.labelling import GEVAL, KEY, Bench
 from tests.cli.project import Finished, Project, evaluations
 from tests.llm.models import FakeModels
 from tests.reports.shown import report_of
@@ -353,7 +354,11 @@ def test_without_a_base_there_is_no_comparison_and_no_trend(shop: Project) -> No
 )
 def test_trends(earlier: list[float], now: float, polarity: str, trend: str | None, rate: float) -> None:
     made = record(*[case_of(turn(evaluation(now + 0.1 * (-1) ** n, polarity=polarity))) for n in range(12)])
-    runs = [EarlierRun(f"2026-01-0{n}T00:00:00+00:00", 1.0, {"bleu": mean}) for n, mean in enumerate(earlier, 1)]
+    runs = []
+    for number, mean in enumerate(earlier, start=1):
+        past = record(*[case_of(turn(evaluation(mean, polarity=polarity))) for _ in range(12)])
+        line = history_line(past, decide(past))
+        runs.append(replace(line, time=f"2026-01-0{number}T00:00:00+00:00"))
     found = {each.metric: each for each in temporal(report_of(made), made, runs)}["bleu"]
     assert found.trend == trend
     assert found.change_rate == pytest.approx(rate)
@@ -361,6 +366,47 @@ def test_trends(earlier: list[float], now: float, polarity: str, trend: str | No
     mean = sum(scores) / len(scores)
     deviation = math.sqrt(sum((score - mean) ** 2 for score in scores) / len(scores))
     assert found.stability_score == pytest.approx(1 - 2 * deviation)
+
+
+@pytest.mark.proves("export: --history")
+def test_a_history_is_time(project: Project) -> None:
+    for wrong in (6, 4, 2, 0):
+        project.numbered(12, frozenset(range(wrong)))
+        project.run("run", "-o", "out", "--history", "past")
+    rate, equality = exported(project, "--history", "past").temporal_evaluations
+    assert rate.historical_scores == equality.historical_scores
+    assert list(rate.historical_scores) == [pytest.approx(right / 12) for right in (6, 8, 10, 12)]
+    assert rate.trend == "improving"
+    assert rate.change_rate == pytest.approx(1 / 6)
+    lines = [json.loads(line) for line in (project.folder / "past" / "history.jsonl").read_text().splitlines()]
+    assert list(rate.historical_timestamps) == [line["time"] for line in lines]
+    # The run itself keeps what its report shows.
+    assert exported(project).temporal_evaluations == (rate, equality)
+    # To an earlier run the later ones are no history.
+    before = exported(project, "--history", "past", results="out/previous/results.json").temporal_evaluations[0]
+    assert before.historical_scores == rate.historical_scores[:3]
+
+
+def test_scores_of_other_judges_and_runs_of_some_cases_are_no_history(bench: Bench) -> None:
+    project = bench.project
+    for flags in (("--limit", "5"), (), ()):
+        project.evaluate("--history", "past", *flags, OPENAI_API_KEY=KEY)
+    rate, quality = exported(project, "--history", "past").temporal_evaluations
+    assert len(rate.historical_scores) == len(quality.historical_scores) == 2
+    bench.suite(20, {**GEVAL, "model": bench.model("other")})
+    project.evaluate("--history", "past", OPENAI_API_KEY=KEY)
+    rate, quality = exported(project, "--history", "past").temporal_evaluations
+    assert (len(rate.historical_scores), len(quality.historical_scores)) == (3, 1)
+
+
+def test_a_history_of_other_suites_is_refused(project: Project) -> None:
+    project.numbered(2)
+    project.run("run", "-o", "out", "--history", "past")
+    text = (project.folder / "past" / "history.jsonl").read_text()
+    project.write("past/history.jsonl", text.replace("agent.yaml", "other.yaml") + "not a line\n")
+    said = refusal(project.run("export", "out/results.json", "--format", "honeyhive", "--history", "past"))
+    assert "past/history.jsonl: holds no run of agent.yaml (it has runs of: other.yaml)" in said
+    assert "note: past/history.jsonl: 1 line is skipped: line 2" in said
 
 
 # -- people
