@@ -54,7 +54,7 @@ class Job:
         if repository not in self._apis:
             token = given_token(self.environ)
             if not token:
-                raise ApiError(_NO_TOKEN, "denied", None)
+                raise ApiError(_NO_TOKEN, "invalid", None)
             if not is_repository(repository):
                 raise ApiError("it is not known which repository to ask: set GITHUB_REPOSITORY", "invalid", None)
             address = self.environ.get("GITHUB_API_URL") or _PUBLIC

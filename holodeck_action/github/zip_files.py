@@ -61,8 +61,9 @@ def _check_directory(archive: bytes) -> None:
     if place < 0 or place + _END.size > len(archive):
         raise ZipError("is no zip archive")
     _, _, _, _, files, size, _, _ = _END.unpack_from(archive, place)
-    large = archive[max(0, place - _LARGE_SIZE) : place].startswith(_LARGE_MARK)
-    if large or size > _MOST_DIRECTORY or files > MOST_FILES:
+    if archive[max(0, place - _LARGE_SIZE) : place].startswith(_LARGE_MARK):
+        raise ZipError("is a zip64 archive, which results never need")
+    if size > _MOST_DIRECTORY or files > MOST_FILES:
         raise ZipError(f"has more than {MOST_FILES:,} files")
 
 

@@ -88,8 +88,10 @@ def _find(item: Prepared, job: Job, stores: dict[tuple[Api, str], _Store]) -> Ba
         raise RecordError(f"{kind} cannot be compared with in this version")
     try:
         return _from_github(item, job, stores)
-    except (NoResultsError, ApiError) as error:
+    except NoResultsError as error:
         return MissingBase(str(error))
+    except ApiError as error:
+        return MissingBase(error.needing("contents: read"))
 
 
 def _from_github(item: Prepared, job: Job, stores: dict[tuple[Api, str], _Store]) -> Base:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import stat
 import struct
 import zipfile
@@ -16,7 +17,9 @@ from tests.cli.project import Project
 from tests.github.baselines import OUTPUT, QUIET, Shop
 from tests.github.fake import FakeGitHub, Fault
 from tests.github.fake.actions import zipped
-from tests.github.life import suite
+from tests.github.fake.permissions import Permissions
+from tests.github.life import FILES, only_comment, suite
+from tests.github.workflow import REPOSITORY, WRITES
 
 
 @pytest.fixture
@@ -150,7 +153,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "bomb": (lambda: zipped({"results.json": bytes(50_000_000)}), "unpacks to more than 200 times its size"),
     "files": (lambda: zipped({f"{number}.txt": b"" for number in range(5001)}), "has more than 5,000 files"),
     "list": (lambda: with_size(1 << 31), "has more than 5,000 files"),
-    "large": (large, "has more than 5,000 files"),
+    "large": (large, "is a zip64 archive"),
     "cut": (lambda: zipped({"results.json": b"{}" * 1000})[:60], "is no zip archive"),
     "nothing": (lambda: b"", "is no zip archive"),
     "text": (lambda: zipped({"results.json": b"hello"}), "results.json: not a results file"),
@@ -263,3 +266,29 @@ def test_nothing_is_asked_without_a_baseline(shop: Shop) -> None:
     assert ended.code == 0
     assert shop.record().baseline is None
     assert shop.hub.requests == []
+
+
+def test_what_an_archive_says_is_shown_as_text(shop: Shop) -> None:
+    """Names of files in it come to stand in the comment, the summary and the log."""
+    head = shop.branch_off()
+    shop.repository.add_pull(7, head_sha=head, head_repository=REPOSITORY, branch="topic", files=FILES)
+    name = "<img src=x>`@octo` [a](https://x.example) ::error::\n::error::/results.json"
+    shop.upload(files={name: b"no record"})
+    permissions: Permissions = {**WRITES, "actions": "read"}
+    ended = shop.pull(head, inputs={"comment": "always"}, permissions=permissions)
+    assert "not a results file" in shop.missing()
+    body = only_comment(shop.repository)
+    line = next(line for line in body.splitlines() if "Not compared with a base" in line)
+    # All of it is inside a code span, in which nothing is a link, a mention or an image.
+    span = re.fullmatch(r"Not compared with a base: (`+) ?(.*?) ?\1", line)
+    assert span is not None, line
+    assert "<img src=x>" in span[2]
+    assert [command.name for command in ended.meant if command.name in ("error", "warning")] == []
+
+
+def test_a_push_without_the_permission_for_contents(shop: Shop) -> None:
+    """The commit to compare with is told by the event, those before it only by GitHub."""
+    shop.push(shop.main, permissions={"actions": "read"})
+    assert "add contents: read to the permissions: of the job" in shop.missing()
+    shop.push("9" * 40)
+    assert "Not Found" in shop.missing()

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 import requests
-from github import Auth, Github, GithubException
+from github import Auth, Github, GithubException, InputGitTreeElement
 from github.GithubRetry import GithubRetry
 from hypothesis import given
 from hypothesis import strategies as st
@@ -578,6 +578,61 @@ def test_it_ends_at_once_with_calls_under_way() -> None:
             session.get(url, timeout=5)
         assert late.exception(timeout=5) is not None
         assert time.monotonic() - began < 1
+
+
+# Commits, Git objects and artifacts.
+
+
+def test_commits_are_compared_and_branches_moved(hub: FakeGitHub, repo: Repository, client: Github) -> None:
+    hub.add_token("ghs_all", Token(BOT, permissions={"contents": "write"}))
+    git = repo.git
+    first = git.commit({"agent.yaml": "0", "prompts/a.md": "a"})
+    main, topic = git.commit({"agent.yaml": "1"}, first), git.commit({"new": "x"}, first)
+    git.refs |= {"refs/heads/main": main, "refs/heads/feature/topic": topic}
+    shop = client.get_repo("octo/shop")
+    compared = shop.compare("main", "feature/topic")
+    assert (compared.merge_base_commit.sha, compared.ahead_by, compared.behind_by) == (first, 1, 1)
+    assert [commit.sha for commit in shop.get_commits(sha="main")] == [main, first]
+    assert [entry.path for entry in shop.get_git_tree(main).tree] == ["agent.yaml", "prompts"]
+
+    blob = shop.create_git_blob("text", "utf-8")
+    element = InputGitTreeElement("deep/file.txt", "100644", "blob", sha=blob.sha)
+    tree = shop.create_git_tree([element], shop.get_git_tree(main))
+    commit = shop.create_git_commit("add", tree, [shop.get_git_commit(main)])
+    reference = shop.get_git_ref("heads/feature/topic")
+    with pytest.raises(GithubException, match="Update is not a fast forward"):
+        reference.edit(commit.sha)
+    reference.edit(commit.sha, force=True)
+    assert git.read("feature/topic", "deep/file.txt") == b"text"
+    assert git.read("feature/topic", "agent.yaml") == b"1"
+    with pytest.raises(GithubException, match="Reference already exists"):
+        shop.create_git_ref("refs/heads/main", first)
+
+
+def test_names_of_objects_are_those_of_git(repo: Repository) -> None:
+    git = repo.git
+    assert git.write_blob(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
+    assert git.write_tree({}) == "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+
+def test_artifacts_lead_to_a_storage_that_takes_no_token(
+    hub: FakeGitHub, repo: Repository, call: Callable[..., requests.Response]
+) -> None:
+    hub.add_token("ghs_all", Token(BOT, permissions={"actions": "read"}))
+    run = repo.actions.add_run("a" * 40)
+    artifact, expired = (repo.actions.upload(run, {"results.json": b"{}"}) for _ in range(2))
+    expired.expired = True
+    listed = call("GET", "/repos/octo/shop/actions/artifacts?name=holodeck-results").json()["artifacts"]
+    assert [(item["id"], item["expired"]) for item in listed] == [(expired.id, True), (artifact.id, False)]
+    path = "/repos/octo/shop/actions/artifacts/{}/zip"
+    assert call("GET", path.format(expired.id)).status_code == 410
+    moved = call("GET", path.format(artifact.id), allow_redirects=False)
+    assert (moved.status_code, moved.content) == (302, b"{}")
+    storage = moved.headers["Location"].removeprefix(hub.url)
+    assert call("GET", storage, token=None).content == artifact.archive
+    assert call("GET", storage.partition("?")[0], token=None).status_code == 403
+    assert call("GET", storage).status_code == 400
+    assert hub.take_violations() == [f"GET {storage.partition('?')[0]}: a token was sent to the storage"]
 
 
 # The contract.

@@ -26,6 +26,7 @@ from tests.github.fake.stored_operations import STORAGE, file_of
 _PREFIX = "/api/v3"
 """Where the API of a GitHub Enterprise Server is; the fake answers there, too."""
 _GRAPHQL = {"/graphql": "", "/api/graphql": _PREFIX}
+_BRANCHES = re.compile(r"^(/repos/[^/]+/[^/]+/(?:git/refs?|compare)/)(.+)$")
 _IDLE_SECONDS = 30
 
 
@@ -171,7 +172,8 @@ class FakeGitHub:
             if call.method != "POST":
                 return self._violated(incoming, message(404, "Not Found"), "GraphQL is asked by POST")
             return token or unknown
-        path = call.path.removeprefix(_PREFIX)
+        # GitHub takes names of branches with their slashes, too.
+        path = _BRANCHES.sub(lambda found: found[1] + found[2].replace("/", "%2F"), call.path.removeprefix(_PREFIX))
         operation = contract().find(call.method, path)
         if operation is None or (call.method, operation.template) not in served():
             what = "no call of the description" if operation is None else "a call that the fake cannot carry out"
