@@ -40,6 +40,7 @@ EARLIER_FILE = "earlier-runs.jsonl"
 EARLIER_RUNS = 50
 """So many of them: more than a trend shows, as some take no part."""
 _DIGEST = re.compile(rb',\n "digest": "([0-9a-f]{64})"\n}\s*\Z')
+_START = re.compile(rb'\{\r?\n "schema_version": %d,' % SCHEMA_VERSION)
 _END = b"\n}\n"
 _AGAIN = "use the file as the run wrote it"
 _LIGHTEST, _HEAVIEST = 1e-9, 1e9
@@ -208,6 +209,41 @@ def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:
     Raises:
         RecordError: it is not JSON, of another schema version, not a record, or not whole.
     """
+    record = _parsed_once(content)
+    unsealed = False
+    if record is None:
+        record, unsealed = _examined(content, path)
+    if len({case.id for case in record.cases}) < len(record.cases):
+        raise RecordError(f"{path}: not a results file: two of its cases have the same id")
+    for case in record.cases:
+        if not _LIGHTEST <= case.weight <= _HEAVIEST:
+            raise RecordError(f"{path}: not a results file: the weight of a case is {case.weight:g}")
+    if unsealed:
+        return _without_digest(path, record)
+    # Line ends may have been changed by a checkout.
+    written = content.replace(b"\r\n", b"\n")
+    found = _DIGEST.search(written)
+    missing = _missing(record, written, found)
+    if missing is not None or found is None:
+        raise RecordError(f"{path}: is not whole: {missing}; {_AGAIN}")
+    return Results(record, found[1].decode())
+
+
+def _parsed_once(content: bytes) -> Record | None:
+    """Return the record of a file that looks as this version writes it; None for any other, which takes a closer look.
+
+    JSON has no NaN and no Infinity, which only the closer look tells from these words in a text.
+    """
+    if _START.match(content) is None or b"NaN" in content or b"Infinity" in content:
+        return None
+    try:
+        return adapter(Record).validate_json(content)
+    except ValidationError:
+        return None
+
+
+def _examined(content: bytes, path: os.PathLike[str] | str) -> tuple[Record, bool]:
+    """Return a record of either version, and whether it is of a version before digests; see `parse_results`."""
     try:
         document = _document(content)
         version = document["schema_version"]
@@ -217,25 +253,15 @@ def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:
                 "use the version of holodeck-action that wrote it"
             )
         record = adapter(Record).validate_json(content)
-        if version == FIRST_VERSION:
-            record = _from_version_1(record)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "the file"
         raise RecordError(f"{path}: not a results file: {field}: {first['msg']}") from error
     except ValueError as error:
         raise RecordError(f"{path}: not a results file: {error}") from error
-    if len({case.id for case in record.cases}) < len(record.cases):
-        raise RecordError(f"{path}: not a results file: two of its cases have the same id")
-    for case in record.cases:
-        if not _LIGHTEST <= case.weight <= _HEAVIEST:
-            raise RecordError(f"{path}: not a results file: the weight of a case is {case.weight:g}")
-    if version == FIRST_VERSION and not {"digest", "chosen"} & document.keys():
-        return _without_digest(path, record)
-    missing = _missing(record, content)
-    if missing is not None:
-        raise RecordError(f"{path}: is not whole: {missing}; {_AGAIN}")
-    return Results(record, str(document["digest"]))
+    if version == FIRST_VERSION:
+        return _from_version_1(record), not {"digest", "chosen"} & document.keys()
+    return record, False
 
 
 def _without_digest(path: os.PathLike[str] | str, record: Record) -> Results:
@@ -262,7 +288,7 @@ def _from_version_1(record: Record) -> Record:
     return replace(record, schema_version=SCHEMA_VERSION, cases=cases)
 
 
-def _missing(record: Record, content: bytes) -> str | None:
+def _missing(record: Record, written: bytes, digest: re.Match[bytes] | None) -> str | None:
     """Say what shows that a record is not as it was written; None when nothing does."""
     if record.chosen is None:
         return "it does not say which cases were chosen"
@@ -270,12 +296,9 @@ def _missing(record: Record, content: bytes) -> str | None:
         return f"it holds {len(record.cases)} of the {record.chosen.cases} cases that were chosen"
     if record.chosen != chosen_cases(case.id for case in record.cases):
         return "its cases are not those that were chosen"
-    # Line ends may have been changed by a checkout.
-    written = content.replace(b"\r\n", b"\n")
-    found = _DIGEST.search(written)
-    if found is None:
+    if digest is None:
         return "it has no digest at its end"
-    if hashlib.sha256(memoryview(written)[: found.start()]).hexdigest() != found[1].decode():
+    if hashlib.sha256(memoryview(written)[: digest.start()]).hexdigest() != digest[1].decode():
         return "its content is not that of its digest: it was edited or cut short"
     return None
 
