@@ -11,9 +11,10 @@ from holodeck_action.commands.report import write_text
 from holodeck_action.prepare.loading import policy_of
 from holodeck_action.prepare.settings import Flags, merge_baseline, merge_gates
 from holodeck_action.reports.comparison_page import render_comparison
+from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.comparing import compare
 from holodeck_action.results.comparison_report import report_comparison
-from holodeck_action.results.decision import decide
+from holodeck_action.results.decision import judge_cases
 from holodeck_action.results.disk import DISK
 from holodeck_action.results.history import suite_of
 from holodeck_action.results.history_store import HistoryFolder, record_at
@@ -77,7 +78,7 @@ def compare_runs(asked: Comparing, caller: Caller) -> int:
     settings, gates = merge_baseline(baseline, asked.flags), merge_gates(gates, asked.flags)
     _check(settings, gates)
     against = BaseRun(str(asked.base), base.provenance.commit)
-    comparison = compare(base, head, settings, against=against, judged=decide(head).cases)
+    comparison = compare(base, head, settings, against=against, judged=judge_cases(head), digest=record_digest(head))
     report = report_comparison(
         comparison,
         settings,

@@ -26,7 +26,7 @@ from holodeck_action.suite.policy import Baseline
 
 
 def compare(
-    base: Record, head: Record, settings: Baseline, *, against: BaseRun, judged: Sequence[CaseVerdict]
+    base: Record, head: Record, settings: Baseline, *, against: BaseRun, judged: Sequence[CaseVerdict], digest: str
 ) -> Comparison:
     """Compare a run with its base, case by case.
 
@@ -40,6 +40,7 @@ def compare(
         settings: the margin is taken from them.
         against: where the base comes from.
         judged: the verdicts on the head's cases, in their order.
+        digest: sha256 of the head's canonical record.
     """
     same, others = same_cases(base, head, judged)
     metrics = comparable_metrics(base, head, same)
@@ -60,8 +61,8 @@ def compare(
         settings.margin,
     )
     return Comparison(
-        base=replace(_run(base, against.source, against.distance), name=against.name),
-        head=_run(head, "this run"),
+        base=replace(_run(base, against.source, record_digest(base), against.distance), name=against.name),
+        head=_run(head, "this run", digest),
         margin=settings.margin,
         paired=sum(_comparable(pair, metrics) for pair in pairs),
         pass_rate=pass_rate,
@@ -80,8 +81,8 @@ def compare(
     )
 
 
-def _run(record: Record, source: str, distance: int | None = None) -> ComparedRun:
-    return ComparedRun(source, record.provenance.commit, record.run.started_at, record_digest(record), distance)
+def _run(record: Record, source: str, digest: str, distance: int | None = None) -> ComparedRun:
+    return ComparedRun(source, record.provenance.commit, record.run.started_at, digest, distance)
 
 
 def _comparable(pair: CasePair, metrics: ComparableMetrics) -> bool:

@@ -62,11 +62,8 @@ def decide(record: Record, terms: Terms = OWN_TERMS) -> Verdict:
         The verdict. Its exit code: 1 for a definite violation, else 4 for a stopped run, else 3 for an incomplete
         one, else 0.
     """
-    quarantined = active_quarantine(record)
-    judged = [
-        (case, judge_case(case, stop_when_decided=record.stop_when_decided, quarantine_reason=quarantined.get(case.id)))
-        for case in record.cases
-    ]
+    verdicts = judge_cases(record)
+    judged = list(zip(record.cases, verdicts, strict=True))
     gating = [(case, verdict) for case, verdict in judged if verdict.outcome != "quarantined"]
     metrics = summarise(gating)
     planned, completed = _evaluations(gating, record.stop_when_decided)
@@ -94,15 +91,15 @@ def decide(record: Record, terms: Terms = OWN_TERMS) -> Verdict:
         asserting=not record.cases or any(case.asserting for case in record.cases),
     )
     gates = terms.gates if terms.gates is not None else record.gates
-    verdicts = tuple(verdict for _, verdict in judged)
-    comparison, compared = _compared(record, terms, gates, verdicts)
+    digest = record_digest(record)
+    comparison, compared = _compared(record, terms, gates, verdicts, digest)
     gate_verdicts = (*judge_gates(gates, inputs), *compared.gates) if record.cases else ()
     exit_code, reason = _conclude(record, gate_verdicts, decided=inputs.decided)
     return Verdict(
         outcome=_OUTCOMES[exit_code],
         exit_code=exit_code,
         reason=reason,
-        record_digest=record_digest(record),
+        record_digest=digest,
         counts=_counts(verdicts, planned, completed),
         pass_rate=inputs.pass_rate,
         completeness=inputs.completeness,
@@ -115,8 +112,17 @@ def decide(record: Record, terms: Terms = OWN_TERMS) -> Verdict:
     )
 
 
+def judge_cases(record: Record) -> tuple[CaseVerdict, ...]:
+    """Judge the cases of a record, in its order."""
+    quarantined = active_quarantine(record)
+    return tuple(
+        judge_case(case, stop_when_decided=record.stop_when_decided, quarantine_reason=quarantined.get(case.id))
+        for case in record.cases
+    )
+
+
 def _compared(
-    record: Record, terms: Terms, gates: Gates, verdicts: tuple[CaseVerdict, ...]
+    record: Record, terms: Terms, gates: Gates, verdicts: tuple[CaseVerdict, ...], digest: str
 ) -> tuple[Comparison | None, BaselineVerdict]:
     """Compare with the base, where there is one, and judge what changed."""
     recorded = record.baseline
@@ -128,7 +134,7 @@ def _compared(
         # numpy takes longer to import than most of a start-up.
         from holodeck_action.results.comparing import compare
 
-        comparison = compare(terms.base, record, settings, against=recorded.base, judged=verdicts)
+        comparison = compare(terms.base, record, settings, against=recorded.base, judged=verdicts, digest=digest)
     return comparison, judge_comparison(comparison, recorded.missing, settings, gates.max_regressions)
 
 
