@@ -340,7 +340,11 @@ def import_history(caller: Caller, /, results: tuple[GivenPath, ...], into: Give
 @click.argument("document", type=click.Choice(DOCUMENTS))
 @click.pass_obj
 def schema(caller: Caller, document: str) -> int:
-    """Print the JSON Schema of a DOCUMENT: agent.yaml, the policy file, or a file that a command writes."""
+    """Print the JSON Schema of a DOCUMENT.
+
+    That is agent.yaml, the policy file, what an agent is asked with (request) and answers (reply), or a file that a
+    command writes.
+    """
     from holodeck_action.commands.schema import print_schema
 
     return print_schema(document, caller)

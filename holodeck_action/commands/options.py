@@ -49,7 +49,7 @@ Exit codes:
 PUBLISH_EPILOG = f"{EPILOG}  5  passed, but --require-publish, and something could not be published\n"
 
 DOCUMENTS = (
-    *("agent", "policy", "results", "verdict", "report", "comparison", "judge-card", "history"),
+    *("agent", "policy", "request", "reply", "results", "verdict", "report", "comparison", "judge-card", "history"),
     *("honeyhive", "evaluation-batch", "multi-evaluation-result"),
 )
 """Whose JSON Schema `schema` prints."""

@@ -9,10 +9,20 @@ from holodeck_action.prepare.metrics import installed_metrics
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.result_files import result_schema
 from holodeck_action.suite.suite_schemas import suite_schema
+from holodeck_action.targets.reply import reply_schema
+from holodeck_action.targets.request import request_schema
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_OF_TARGETS = {"reply": reply_schema, "request": request_schema}
 
 
 def print_schema(document: str, caller: Caller) -> int:
     """Write the JSON Schema of a document, as the command line names it, to standard output."""
-    made = suite_schema(document, installed_metrics()) if document in ("agent", "policy") else result_schema(document)
+    if document in _OF_TARGETS:
+        made = {"$schema": _DIALECT, "title": document, **_OF_TARGETS[document]()}
+    elif document in ("agent", "policy"):
+        made = suite_schema(document, installed_metrics())
+    else:
+        made = result_schema(document)
     caller.stdout.write(f"{json.dumps(made, indent=2, ensure_ascii=False)}\n")
     return ExitCode.PASSED

@@ -85,11 +85,11 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-_PRICED_AS = {
+_PRICED_AS: dict[str, str] = {
     "openai": "openai",
     "azure_openai": "azure",
     "anthropic": "anthropic",
-    **{name: service.priced_as for name, service in COMPATIBLE.items() if service.priced_as},
+    **{str(name): service.priced_as for name, service in COMPATIBLE.items() if service.priced_as},
 }
 
 
@@ -128,8 +128,26 @@ def list_price(account: Account, model: str, tokens: Tokens) -> float | None:
     )
 
 
+def price_of_named(model: str, tokens: Tokens) -> float | None:
+    """Return the list price of what a model took that somebody else called; None when it is not known.
+
+    Args:
+        model: `provider/name`, with the format's name of the provider or that of the package genai-prices, or a name
+            that only one maker gives to its models.
+        tokens: all of them; those of the prompt include cached ones.
+    """
+    provider, slash, name = model.partition("/")
+    if tokens.prompt is None or tokens.completion is None:
+        return None
+    known = _PRICED_AS.get(provider, provider) if slash else None
+    return _price(known, name if slash else model, tokens.prompt, tokens.completion, tokens.cached or 0, 0)
+
+
 @lru_cache(maxsize=4096)
-def _price(provider: str, model: str, prompt: int, completion: int, cache_read: int, cache_write: int) -> float | None:
+def _price(
+    provider: str | None, model: str, prompt: int, completion: int, cache_read: int, cache_write: int
+) -> float | None:
+    """Return the list price; without a provider that of the one whose models have such names."""
     from genai_prices import Usage, calc_price
 
     usage = Usage(

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field
 
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
 from holodeck_action.results.judge_card import CardSummary, Configuration
@@ -19,6 +21,10 @@ FIRST_VERSION = 1
 """Still read, though it does not tell a target that called no tool from one that says nothing about tools, which cases
 were chosen, and whether it is whole.
 """
+
+_T = TypeVar("_T")
+IfGiven = Annotated[_T, Field(exclude_if=lambda value: value is None or value == ())]
+"""What is left out of JSON where nothing is told, so that records without it have the same bytes in every version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +66,46 @@ class ToolAssertion:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelUsage:
+    """What one of several models took for a turn; None where unknown, which is not zero."""
+
+    model: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
-    """Model usage of a turn; None where unknown, which is not zero."""
+    """Model usage of a turn; None where unknown, which is not zero.
+
+    `cached_tokens` are part of `prompt_tokens`, `reasoning_tokens` of `completion_tokens`. `models` holds the parts of
+    several models, of which the rest is the sum.
+    """
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cost_usd: float | None = None
+    cached_tokens: IfGiven[int | None] = None
+    reasoning_tokens: IfGiven[int | None] = None
+    models: IfGiven[tuple[ModelUsage, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
     """When (ISO 8601, UTC) and how long; volatile.
 
-    `model_ms` is how long the models of a turn worked, waiting excluded; that of the original calls where they were
-    recorded or cached. None where it is not known.
+    `model_ms` is how long the models of a turn worked, waiting excluded, or what an agent of another target says of its
+    own work; that of the original calls where they were recorded or cached. `first_token_ms` is the time until the
+    answer began. None where it is not known.
     """
 
     started_at: str
     duration_ms: float
     model_ms: float | None = None
+    first_token_ms: IfGiven[float | None] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +117,8 @@ class TurnRecord:
     `retrieval_context` is the context the metrics saw (accumulated over the conversation), `context` the
     texts of the turn's files, one each, images excluded; None where it has none or nobody looked at them.
     `finish_reason` says why the suite's own model stopped: `stop`, `length` (at `max_tokens`) or `refusal`;
-    `fallback_model` names the model that answered in its place. Both are None where nothing is known.
+    `fallback_model` names the model that answered in its place. `model`, `messages` (what the turn adds to the
+    conversation) and `metadata` are what an agent of another target says. They are None where nothing is known.
     """
 
     index: int
@@ -110,6 +138,9 @@ class TurnRecord:
     timing: Timing | None = None
     finish_reason: str | None = None
     fallback_model: str | None = None
+    model: IfGiven[str | None] = None
+    messages: IfGiven[tuple[Mapping[str, Any], ...] | None] = None
+    metadata: IfGiven[Mapping[str, Any] | None] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from holodeck_action.results.record import (
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.case_files import CaseFiles
-from holodeck_action.targets.protocol import Agent, Attempt, Reply, Session
+from holodeck_action.targets.protocol import Agent, Attempt, Reply, ReplyError, Session
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.spans import Scope, span
@@ -257,16 +257,17 @@ class TrialRunner:
                 trouble = error_info(error)
         except Exception as error:  # noqa: BLE001 - a failure stays in its case
             trouble = error_info(error)
-        working = None if reply is None else reply.model_ms
-        timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun), working)
-        if reply is None:
+        working, began = (None, None) if reply is None else (reply.model_ms, reply.first_token_ms)
+        timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun), working, began)
+        if reply is None or reply.error is not None:
+            attempt = session.attempt() if reply is None else Attempt(reply.tool_invocations, reply.usage)
             return _Exchange(
                 turn,
                 context=turn.retrieval_context,
-                error=trouble,
+                error=trouble if reply is None or reply.error is None else _told(reply.error),
                 timing=timing,
                 texts=texts,
-                attempt=session.attempt(),
+                attempt=attempt,
             )
         conversation.add(reply)
         context = turn.retrieval_context if turn.retrieval_context is not None else conversation.context
@@ -328,6 +329,9 @@ class TrialRunner:
             timing=exchange.timing,
             finish_reason=exchange.reply.finish_reason if exchange.reply else None,
             fallback_model=exchange.reply.fallback_model if exchange.reply else None,
+            model=exchange.reply.model if exchange.reply else None,
+            messages=exchange.reply.messages if exchange.reply else None,
+            metadata=exchange.reply.metadata if exchange.reply else None,
         )
 
 
@@ -343,6 +347,12 @@ def error_info(error: Exception) -> ErrorInfo:
     if isinstance(error, AgentError):
         return ErrorInfo("AgentError", error.message, error.code, dict(error.context))
     return ErrorInfo(type(error).__name__, cut(f"the agent failed: {type(error).__name__}: {error}", 1000), "internal")
+
+
+def _told(error: ReplyError) -> ErrorInfo:
+    """Describe what an agent says in the place of an answer."""
+    whose = "the agent reports an error" if error.kind == "agent" else "the agent reports trouble of what it needs"
+    return ErrorInfo("AgentError", f"{whose}: {error.message}", f"{error.kind}_error")
 
 
 def _message(role: str, text: str) -> dict[str, Any]:

@@ -117,6 +117,22 @@ class ResponseMapping(FormatModel):
     """The retrieved texts. Example: `$.chunks[*].text`."""
     retrieved_chunks: JSONPath | None = None
     """The retrieved chunks. Example: `$.chunks`."""
+    usage: JSONPath | None = None
+    """What the models took. Example: `$.usage`."""
+    cost_usd: JSONPath | None = None
+    """What the turn cost, in US dollars. Example: `$.cost`."""
+    model: JSONPath | None = None
+    """The model that answered. Example: `$.model`."""
+    messages: JSONPath | None = None
+    """What the turn adds to the conversation. Example: `$.new_messages`."""
+    metadata: JSONPath | None = None
+    """Further facts, kept in the record. Example: `$.trace`."""
+    error: JSONPath | None = None
+    """Why there is no answer; where it matches, `text` is not looked at. Example: `$.error`."""
+    duration_ms: JSONPath | None = None
+    """How long the agent worked on the answer, in milliseconds. Example: `$.took_ms`."""
+    first_token_ms: JSONPath | None = None
+    """Milliseconds until the first token of the answer. Example: `$.first_token_ms`."""
 
 
 class HttpTarget(FormatModel):

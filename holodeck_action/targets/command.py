@@ -21,9 +21,8 @@ from holodeck_action.workers.lines import LineProcess
 class CommandAgent(Agent):
     """Asks a command that reads one JSON line per turn and answers each with one JSON line.
 
-    The request is `{case, name, trial, turn, input, messages, files, turn_config}` (see `Conversation.request`), the
-    answer is the reply mapping or a JSON text. The process starts in the suite's folder without a shell; its end of
-    input is the end of the conversation.
+    For the request see `Conversation.request`; the answer is the reply mapping or a JSON text. The process starts in
+    the suite's folder without a shell; its end of input is the end of the conversation.
     """
 
     def __init__(self, command: str, folder: Path, environ: Mapping[str, str], max_bytes: int) -> None:
@@ -126,5 +125,5 @@ class CommandSession(Session):
         if early:
             raise AgentError("the command answered the turn before with more than one line", "bad_reply")
         reply = reply_from_mapping(value, max_bytes=self._max_bytes)
-        self._conversation.add(turn, reply.response)
+        self._conversation.add(turn, reply)
         return reply

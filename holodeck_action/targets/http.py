@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import uuid
 import zlib
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -20,7 +19,7 @@ from holodeck_action.suite.hosts import is_loopback, shown_url
 from holodeck_action.suite.targets import HttpTarget
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Conversation, Reply, Session
-from holodeck_action.targets.reply import reply_from_mapping, without_unknown_keys
+from holodeck_action.targets.reply import REPLY, reply_from_mapping
 from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.redaction import Redactor
@@ -43,10 +42,10 @@ _ERROR_BODY_S = 2.0
 class HttpAgent:
     """Asks a service by POST, once per turn.
 
-    Without a `request` mapping the body is `{case, name, trial, turn, input, messages, files, turn_config, session}`
-    (see `Conversation.request`), without a `response` mapping the answer is the reply mapping or a JSON text. Every
-    conversation has an id of its own and its own cookies. Redirects are not followed and nothing is tried twice.
-    Proxies come from the environment, never for a loopback address. There is no time limit here but the caller's.
+    Without a `request` mapping the body is the request (see `Conversation.request`), without a `response` mapping the
+    answer is the reply mapping or a JSON text. Every conversation has an id of its own and its own cookies. Redirects
+    are not followed and nothing is tried twice. Proxies come from the environment, never for a loopback address. There
+    is no time limit here but the caller's.
     """
 
     notices: tuple[str, ...] = ()
@@ -122,7 +121,7 @@ class HttpAgent:
             if mapping is not None:
                 await self._computing.start(function)
 
-    async def body(self, conversation: Conversation, turn: Turn, session_id: str) -> bytes:
+    async def body(self, conversation: Conversation, turn: Turn) -> bytes:
         """Return the request body of one turn.
 
         Raises:
@@ -130,11 +129,11 @@ class HttpAgent:
         """
         request = conversation.request(turn)
         if self._request is None:
-            return json.dumps({**request, "session": session_id}).encode()
+            return json.dumps(request).encode()
         variables = {
             "turn": {key: request[key] for key in ("input", "files", "turn_config")} | {"index": turn.index},
-            "case": {"id": request["case"], "name": request["name"], "tags": list(conversation.case.tags)},
-            "session": {"id": session_id, "trial": conversation.trial},
+            "case": {"id": request["case"], "name": request["name"], "tags": request["tags"]},
+            "session": {key: request[key] for key in ("trial", "seed")} | {"id": request["session"]},
             "history": conversation.history(),
         }
         args = {"mapping": self._request, "variables": variables}
@@ -243,7 +242,8 @@ class HttpAgent:
                 found = await self._computing.call(
                     "reply", args, what="the target's response mapping", code="bad_reply"
                 )
-                value = without_unknown_keys(found)
+                # A service may tell more.
+                value = REPLY.known(found)
             return reply_from_mapping(value, max_bytes=self._max_bytes)
         except AgentError as error:
             raise self._error(f"gave no usable answer: {error.message}", error.code, error.context) from None
@@ -263,8 +263,6 @@ class HttpSession(Session):
         self._agent = agent
         self._conversation = conversation
         self._cookies = cookies
-        # Not derived from the case: a service that remembers sessions must not mix two runs.
-        self._id = str(uuid.uuid4())
 
     async def prepare(self) -> None:
         """Have a process ready that computes request and reply."""
@@ -272,9 +270,9 @@ class HttpSession(Session):
 
     async def send(self, turn: Turn) -> Reply:
         """Ask one turn."""
-        body = await self._agent.body(self._conversation, turn, self._id)
+        body = await self._agent.body(self._conversation, turn)
         reply = await self._agent.post(body, self._cookies)
-        self._conversation.add(turn, reply.response)
+        self._conversation.add(turn, reply)
         return reply
 
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation, Usage
 from holodeck_action.suite.values import Case, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyError:
+    """Why an agent says that it has no answer: in one sentence, and whether the agent or what it needs failed."""
+
+    message: str
+    kind: Literal["agent", "infrastructure"] = "agent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +27,9 @@ class Reply:
     `tool_invocations`, `retrieval_context` and `retrieved_chunks` are None when the agent says nothing about them,
     empty when it called no tool or retrieved nothing: the two are graded differently. `finish_reason` says why the
     model stopped (`stop`, `length` at its limit of tokens, `refusal`), `fallback_model` which model stood in for the
-    suite's, `model_ms` how long models worked for it in milliseconds, waiting excluded; None where nothing is told.
+    suite's, `model` which one answered. `model_ms` is how long the agent worked for it, `first_token_ms` how long
+    until the answer began, both in milliseconds, waiting excluded. `messages` are what the turn adds to the
+    conversation after its input. None where nothing is told. With an `error` there is no answer.
     """
 
     response: str
@@ -27,6 +40,11 @@ class Reply:
     finish_reason: str | None = None
     fallback_model: str | None = None
     model_ms: float | None = None
+    first_token_ms: float | None = None
+    model: str | None = None
+    messages: tuple[Mapping[str, Any], ...] | None = None
+    metadata: Mapping[str, Any] | None = None
+    error: ReplyError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,29 +119,43 @@ class Conversation:
     def __init__(self, case: Case, trial: int) -> None:
         self.case = case
         self.trial = trial
-        self._history: list[tuple[str, str]] = []
+        # Not derived from the case: a service that remembers sessions must not mix two runs.
+        self.session = str(uuid.uuid4())
+        self._history: list[Mapping[str, Any]] = []
 
-    def add(self, turn: Turn, response: str) -> None:
-        """Remember one exchange."""
-        self._history += [("user", turn.input), ("assistant", response)]
+    def add(self, turn: Turn, reply: Reply) -> None:
+        """Remember one exchange; what got no answer leaves nothing behind."""
+        if reply.error is not None:
+            return
+        said = reply.messages if reply.messages is not None else ({"role": "assistant", "content": reply.response},)
+        self._history += [_asked(turn), *said]
 
-    def history(self) -> list[dict[str, str]]:
-        """What was said before the turn at hand: `[{role: user|assistant, content: text}]`."""
-        return [{"role": role, "content": content} for role, content in self._history]
+    def history(self) -> list[Mapping[str, Any]]:
+        """What was said before the turn at hand: `[{role, content}]`, as agents themselves tell it."""
+        return list(self._history)
 
     def request(self, turn: Turn) -> dict[str, Any]:
-        """Return the request for one turn, JSON values only.
-
-        `messages` is the history with this turn's input as last message, `files` are paths or URLs, `turn_config` is
-        the turn's, passed on as it is.
-        """
+        """Return the request for one turn, JSON values only (see `holodeck_action.targets.request`)."""
         return {
+            "session": self.session,
             "case": self.case.id,
             "name": self.case.name,
+            "tags": list(self.case.tags),
             "trial": self.trial,
             "turn": turn.index,
+            "seed": seed_of(self.case.id, self.trial),
             "input": turn.input,
-            "messages": [*self.history(), {"role": "user", "content": turn.input}],
+            "messages": [*self.history(), _asked(turn)],
             "files": [file.path or file.url for file in turn.files],
             "turn_config": dict(turn.turn_config),
         }
+
+
+def seed_of(case_id: str, trial: int) -> int:
+    """Return a number from 0 to 2^31 - 1: the same in every run, and another one for each trial of each case."""
+    digest = hashlib.sha256(f"{trial} {case_id}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+def _asked(turn: Turn) -> dict[str, str]:
+    return {"role": "user", "content": turn.input}

@@ -8,7 +8,7 @@ from holodeck_action.targets.protocol import Agent, Conversation, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.text.plain import cut_before
 from holodeck_action.workers.code_errors import UserCodeError
-from holodeck_action.workers.pool import WorkerPool
+from holodeck_action.workers.pool import Lease, WorkerPool
 
 _OUTPUT_SHOWN = 4096
 """Characters of what a failed call printed that its error keeps: the last ones."""
@@ -17,9 +17,9 @@ _OUTPUT_SHOWN = 4096
 class PythonAgent(Agent):
     """Asks `module.path:callable`, sync or async.
 
-    The callable gets the conversation, `[{role: user|assistant, content: text}]`, whose last message is the turn's
-    input, and returns a text or the reply mapping. Turns of one conversation may run in different processes: what has
-    been said is all a turn can rely on.
+    The callable gets the conversation, `[{role, content}]`, whose last message is the turn's input, and the request
+    (see `Conversation.request`) where it has a second parameter without a default. It returns a text or the reply
+    mapping. All turns of a conversation run in one process, which serves other conversations before and after it.
     """
 
     def __init__(self, reference: str, pool: WorkerPool, max_bytes: int) -> None:
@@ -27,7 +27,7 @@ class PythonAgent(Agent):
 
         Args:
             reference: `module.path:callable`, importable from the suite's folder or the current directory.
-            pool: the workers it runs in, one per turn under way; whoever made it closes it.
+            pool: the workers it runs in, one per conversation under way; whoever made it closes it.
         """
         self._reference = reference
         self._pool = pool
@@ -46,21 +46,23 @@ class PythonSession(Session):
         self._pool = pool
         self._conversation = conversation
         self._max_bytes = max_bytes
+        self._lease: Lease | None = None
 
     async def prepare(self) -> None:
         """Have a worker ready that has imported the callable."""
         try:
-            await self._pool.check(self._reference)
+            await (await self._held()).check(self._reference)
         except UserCodeError as error:
             raise _agent_error(error) from None
 
     async def send(self, turn: Turn) -> Reply:
         """Call the callable; a cancelled call ends with its process."""
-        messages = self._conversation.request(turn)["messages"]
+        request = self._conversation.request(turn)
+        lease = await self._held()
         try:
             # The reply's own reader knows the exact limit; this one only keeps a flood inside the worker.
-            outcome = await self._pool.call(
-                "ask", self._reference, {"messages": messages}, None, max_bytes=2 * self._max_bytes
+            outcome = await lease.call(
+                "ask", self._reference, {"request": request}, None, max_bytes=2 * self._max_bytes
             )
         except UserCodeError as error:
             raise _agent_error(error) from None
@@ -70,8 +72,19 @@ class PythonSession(Session):
             raise AgentError(
                 f"{self._reference}: {error.message}", error.code, _facts(error.context, outcome.output)
             ) from None
-        self._conversation.add(turn, reply.response)
+        self._conversation.add(turn, reply)
         return reply
+
+    async def close(self) -> None:
+        """Leave the worker to other conversations."""
+        if self._lease is not None:
+            lease, self._lease = self._lease, None
+            await lease.end()
+
+    async def _held(self) -> Lease:
+        if self._lease is None:
+            self._lease = await self._pool.lease()
+        return self._lease
 
 
 def _agent_error(error: UserCodeError) -> AgentError:

@@ -1,216 +1,179 @@
-"""The reply mapping that transcripts, Python callables, commands and HTTP services share, read strictly.
+"""The reply that transcripts, Python callables, commands and HTTP services share: its shape, and how it is read.
 
-A reply is text, or `{response, tool_invocations, retrieval_context, retrieved_chunks}` with only `response` required.
+A reply is a text, or an object of which only `response` is required, or `error` in its place.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from holodeck_action.llm.calls import Tokens
+from holodeck_action.llm.usage import price_of_named
 from holodeck_action.results.agent_errors import AgentError
-from holodeck_action.results.record import RetrievedChunk, ToolInvocation
-from holodeck_action.targets.protocol import Reply
-from holodeck_action.text.json_values import kind_of, unknown_key
-from holodeck_action.text.plain import excerpt, storable_text
+from holodeck_action.results.record import ModelUsage, RetrievedChunk, ToolInvocation, Usage
+from holodeck_action.targets.protocol import Reply, ReplyError
+from holodeck_action.targets.shapes import (
+    Choice,
+    Field,
+    Json,
+    JsonObject,
+    ListOf,
+    Number,
+    Object,
+    OrText,
+    Reader,
+    Schema,
+    Text,
+    TextOrJson,
+    Whole,
+    bad,
+    wrong_type,
+)
 
-REPLY_KEYS = ("response", "tool_invocations", "retrieval_context", "retrieved_chunks")
-INVOCATION_KEYS = ("name", "args", "result", "bytes", "duration_ms", "error")
-CHUNK_KEYS = ("id", "text", "score")
+_INVOCATION = Object(
+    {
+        "name": Field(Text(name=True), "The tool's name.", required=True),
+        "args": Field(JsonObject(), "Its arguments by name."),
+        "result": Field(Json(), "What it returned."),
+        "bytes": Field(Whole(), "Size of the result's text in bytes of UTF-8; counted where it is not given."),
+        "duration_ms": Field(Number(0.0), "How long it worked, in milliseconds."),
+        "error": Field(Text(), "What went wrong; null where nothing did."),
+    }
+)
+_CHUNK = Object(
+    {
+        "id": Field(
+            Text(name=True, number=True), "What the chunk is known by; a number becomes its text.", required=True
+        ),
+        "text": Field(Text(), "Its text."),
+        "score": Field(Number(), "The retriever's score, on its own scale."),
+    }
+)
+_USAGE = Object(
+    {
+        "model": Field(Text(name=True), "The model, `provider/name` or its name alone; the reply's `model` if absent."),
+        "prompt_tokens": Field(Whole(), "Tokens of all prompts, cached ones included."),
+        "completion_tokens": Field(Whole(), "Tokens of all answers, reasoning included."),
+        "cached_tokens": Field(Whole(), "Those of `prompt_tokens` that the provider read from its cache."),
+        "reasoning_tokens": Field(Whole(), "Those of `completion_tokens` that the model used for reasoning."),
+        "cost_usd": Field(Number(0.0), "What the model cost, in US dollars."),
+    }
+)
+_MESSAGE = Object(
+    {"role": Field(Text(name=True), "Who speaks, such as `assistant` or `tool`.", required=True)}, more=True
+)
+_ERROR = Object(
+    {
+        "message": Field(Text(name=True), "What went wrong, in one sentence.", required=True),
+        "kind": Field(
+            Choice(("agent", "infrastructure")),
+            "Who failed: the agent (if absent), or what it needs, such as its database.",
+        ),
+    }
+)
+REPLY = Object(
+    {
+        "response": Field(TextOrJson(), "The answer. An object or a list becomes its JSON text."),
+        "tool_invocations": Field(ListOf(_INVOCATION), "The tool calls of this turn, in order; [] for none."),
+        "retrieved_chunks": Field(ListOf(_CHUNK), "The retrieved chunks, in rank order; [] for none."),
+        "retrieval_context": Field(ListOf(Text()), "The retrieved texts; those of `retrieved_chunks` if absent."),
+        "usage": Field(
+            ListOf(_USAGE, alone=True), "What the models took for this turn: an object, or a list with one per model."
+        ),
+        "cost_usd": Field(
+            Number(0.0), "What the turn cost, in US dollars; the sum or the list price of `usage` if absent."
+        ),
+        "model": Field(Text(name=True), "The model that answered, `provider/name` or its name alone."),
+        "messages": Field(
+            ListOf(_MESSAGE), "What the turn adds to the conversation after its input; the answer alone if absent."
+        ),
+        "metadata": Field(JsonObject(), "Further facts, kept in the record."),
+        "error": Field(OrText(_ERROR, "message"), "Why there is no answer; in the place of `response`."),
+        "duration_ms": Field(
+            Number(0.0), "How long the agent worked on the answer, in milliseconds; the measured time if absent."
+        ),
+        "first_token_ms": Field(
+            Number(0.0), "Milliseconds until the first token of the answer; as measured on a stream if absent."
+        ),
+    }
+)
+"""Every key of a reply."""
+REPLY_KEYS = REPLY.keys
+TELLING_TOKENS = ("usage",)
+TELLING_COST = ("usage", "cost_usd")
+"""Keys without which nobody knows what an answer took."""
 
-_MAX_DEPTH = 100
-"""Deepest nesting of `args`, `result` and structured responses; far below what JSON writers refuse."""
 
-_MAX_INTEGER_BITS = 10_000
-"""About 3,000 digits: below the length from which the interpreter refuses to write an integer as text."""
-
-_MAX_SIZE = 2**53
-"""Largest size in bytes: the whole numbers that every JSON reader keeps exact."""
-
-_MAX_KEY_SHOWN = 40
-
-
-def without_unknown_keys(reply: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a reply mapping whose lists hold known keys alone: a service may tell more."""
-
-    def known(item: object, keys: tuple[str, ...]) -> object:
-        return {key: item[key] for key in keys if key in item} if isinstance(item, Mapping) else item
-
-    found = dict(reply)
-    for name, keys in (("tool_invocations", INVOCATION_KEYS), ("retrieved_chunks", CHUNK_KEYS)):
-        if isinstance(found.get(name), list):
-            found[name] = [known(item, keys) for item in found[name]]
-    return found
+def reply_schema() -> Schema:
+    """Return the JSON Schema of a reply."""
+    described = REPLY.schema()
+    given = {key: {"not": {"type": "null"}} for key in ("response", "error")}
+    alone = [{"required": [key], "properties": {key: given[key]}} for key in given]
+    return {"anyOf": [{"type": "string"}, {**described, "oneOf": alone}]}
 
 
 def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
     """Read one reply.
 
     Args:
-        value: text, or a mapping `{response: text, tool_invocations: [{name, args, result, bytes, duration_ms,
-            error}], retrieval_context: [text], retrieved_chunks: [{id, text, score}]}` of JSON values. Optional entries
-            may be left out or null, which says nothing about them; an empty list says that there are none. An object
-            or a list as response becomes its JSON text.
+        value: text, or a mapping of JSON values with the keys of `REPLY`. Optional entries may be left out or null,
+            which says nothing about them; an empty list says that there are none.
         max_bytes: most bytes of UTF-8 the whole reply may hold (`limits.max_response_bytes`).
 
     Returns:
         The reply. Lone surrogates are replaced by U+FFFD, NUL characters stay. Without a `retrieval_context` the
-        chunks' texts are the context; without `bytes` the size of the result's text is filled in.
+        chunks' texts are the context; without `bytes` the size of the result's text is filled in; without a cost that
+        of named models is their list price.
 
     Raises:
         AgentError: `bad_reply` with the path of the offending field, or `too_large`.
     """
-    entries = _object({"response": value} if isinstance(value, str) else value, "the reply", REPLY_KEYS)
-    if "response" not in entries:
+    given = {"response": value} if isinstance(value, str) else value
+    if not isinstance(given, Mapping):
+        wrong_type("the reply", "text or an object with `response`", value)
+    failed = given.get("error") is not None
+    if "response" not in given and not failed:
+        # A misspelt key is the better explanation.
+        REPLY.entries(given, "the reply", "", Reader(max_bytes))
         raise AgentError("the reply has no `response`", "bad_reply", {"field": "response"})
-    reader = _Reader(max_bytes)
-    response = _response(entries["response"], reader)
-    called = _list(entries.get("tool_invocations"), "tool_invocations")
-    invocations = None
-    if called is not None:
-        invocations = tuple(
-            _invocation(item, f"tool_invocations[{index}]", reader) for index, item in enumerate(called)
-        )
-    listed = _list(entries.get("retrieved_chunks"), "retrieved_chunks")
-    chunks = None
-    if listed is not None:
-        chunks = tuple(_chunk(item, f"retrieved_chunks[{index}]", reader) for index, item in enumerate(listed))
-    context = _context_of(chunks)
-    texts = _list(entries.get("retrieval_context"), "retrieval_context")
-    if texts is not None:
-        context = tuple(reader.text(text, f"retrieval_context[{index}]") for index, text in enumerate(texts))
-    return Reply(response, invocations, context, chunks)
-
-
-class _Reader:
-    """Reads JSON values into plain ones, counting their size so that shared or repeated parts cannot add up."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._left = max_bytes
-
-    def text(self, value: object, path: str) -> str:
-        """Return a text without lone surrogates."""
-        if not isinstance(value, str):
-            _wrong_type(path, "text", value)
-        cleaned = storable_text(value)
-        self._count(len(cleaned) if cleaned.isascii() else len(cleaned.encode()), path)
-        return cleaned
-
-    def json(self, value: object, path: str, depth: int = 0) -> Any:
-        """Return a JSON value with plain dicts and lists."""
-        if depth > _MAX_DEPTH:
-            _bad(path, f"is nested more than {_MAX_DEPTH} levels deep")
-        match value:
-            case None | bool():
-                self._count(1, path)
-                return value
-            case str():
-                return self.text(value, path)
-            case int():
-                if value.bit_length() > _MAX_INTEGER_BITS:
-                    _bad(path, "is a number too long to read")
-                self._count(1 + value.bit_length() // 4, path)
-                return int(value)
-            case float():
-                self._count(1, path)
-                return self.finite(value, path)
-            case Mapping():
-                self._count(1, path)
-                return {
-                    self.text(key, f"{path}: a key"): self.json(item, _child(path, key), depth + 1)
-                    for key, item in value.items()
-                }
-            case list() | tuple():
-                self._count(1, path)
-                return [self.json(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
-            case _:
-                return _wrong_type(path, "a JSON value", value)
-
-    def finite(self, value: object, path: str, least: float = -math.inf) -> float:
-        """Return a finite number that is at least `least`."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            _wrong_type(path, "a number", value)
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
-            _bad(path, "must be a finite number")
-        if number < least:
-            _bad(path, f"must be at least {least:g}")
-        return number
-
-    def _count(self, size: int, path: str) -> None:
-        self._left -= size
-        if self._left < 0:
-            raise AgentError(
-                f"the reply holds more than {self._max_bytes} bytes, which limits.max_response_bytes allows; "
-                f"it overflows at {path}",
-                "too_large",
-                {"field": path, "max_response_bytes": self._max_bytes},
-            )
-
-
-def _response(value: object, reader: _Reader) -> str:
-    if isinstance(value, str):
-        return reader.text(value, "response")
-    if isinstance(value, Mapping | list | tuple):
-        return json.dumps(reader.json(value, "response"), ensure_ascii=False)
-    return _wrong_type("response", "text, an object or a list", value)
-
-
-def _invocation(value: object, path: str, reader: _Reader) -> ToolInvocation:
-    entries = _object(value, path, INVOCATION_KEYS)
-    name = reader.text(entries.get("name"), f"{path}.name")
-    if not name:
-        _bad(f"{path}.name", "must not be empty")
-    args = entries.get("args")
-    if not isinstance(args, Mapping | None):
-        _wrong_type(f"{path}.args", "an object", args)
-    result = reader.json(entries.get("result"), f"{path}.result")
-    duration = entries.get("duration_ms")
-    error = entries.get("error")
-    return ToolInvocation(
-        name=name,
-        args=reader.json(args or {}, f"{path}.args"),
-        result=result,
-        bytes=_size(entries.get("bytes"), result, f"{path}.bytes"),
-        duration_ms=None if duration is None else reader.finite(duration, f"{path}.duration_ms", least=0.0),
-        error=None if error is None else reader.text(error, f"{path}.error"),
+    if failed and given.get("response") is not None:
+        bad("error", "stands in the place of `response`: give one of them")
+    if not failed and given["response"] is None:
+        wrong_type("response", "text, an object or a list", None)
+    found = REPLY.entries(given, "the reply", "", Reader(max_bytes))
+    chunks = _each(found["retrieved_chunks"], lambda chunk: RetrievedChunk(**chunk))
+    texts = found["retrieval_context"]
+    error = found["error"]
+    used: Sequence[Mapping[str, Any]] = found["usage"] or ()
+    model = found["model"] or (used[0]["model"] if len(used) == 1 else None)
+    return Reply(
+        response=found["response"] or "",
+        tool_invocations=_each(found["tool_invocations"], _invocation),
+        retrieval_context=_context_of(chunks) if texts is None else tuple(texts),
+        retrieved_chunks=chunks,
+        usage=_usage(found["usage"], found["cost_usd"], found["model"]),
+        model_ms=found["duration_ms"],
+        first_token_ms=found["first_token_ms"],
+        model=model,
+        messages=_each(found["messages"], lambda message: message),
+        metadata=found["metadata"],
+        error=None if error is None else ReplyError(error["message"], error["kind"] or "agent"),
     )
 
 
-def _size(given: object, result: Any, path: str) -> int | None:
-    """Size of a result: as given, else counted on its text as the tool returned it (JSON text for other values)."""
-    if given is not None:
-        if isinstance(given, bool) or not isinstance(given, int):
-            _wrong_type(path, "a whole number", given)
-        if not 0 <= given <= _MAX_SIZE:
-            _bad(path, f"must be from 0 to {_MAX_SIZE}")
-        return given
-    if result is None:
-        return None
-    return len((result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)).encode())
+def _each(values: Sequence[Any] | None, make: Any) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(map(make, values))
 
 
-def _chunk(value: object, path: str, reader: _Reader) -> RetrievedChunk:
-    entries = _object(value, path, CHUNK_KEYS)
-    identity = entries.get("id")
-    if isinstance(identity, int) and not isinstance(identity, bool):
-        identity = str(reader.json(identity, f"{path}.id"))
-    name = reader.text(identity, f"{path}.id")
-    if not name:
-        _bad(f"{path}.id", "must not be empty")
-    text = entries.get("text")
-    score = entries.get("score")
-    return RetrievedChunk(
-        id=name,
-        text=None if text is None else reader.text(text, f"{path}.text"),
-        score=None if score is None else reader.finite(score, f"{path}.score"),
-    )
+def _invocation(entries: Mapping[str, Any]) -> ToolInvocation:
+    result, size = entries["result"], entries["bytes"]
+    if size is None and result is not None:
+        # Of a text as the tool returned it, of another value its JSON text.
+        size = len((result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)).encode())
+    return ToolInvocation(**{**entries, "args": entries["args"] or {}, "bytes": size})
 
 
 def _context_of(chunks: tuple[RetrievedChunk, ...] | None) -> tuple[str, ...] | None:
@@ -221,30 +184,41 @@ def _context_of(chunks: tuple[RetrievedChunk, ...] | None) -> tuple[str, ...] | 
     return texts if texts or not chunks else None
 
 
-def _object(value: object, path: str, allowed: tuple[str, ...]) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        expected = "text or an object with `response`" if allowed is REPLY_KEYS else "an object"
-        _wrong_type(path, expected, value)
-    for key in value:
-        if key not in allowed:
-            where = "" if allowed is REPLY_KEYS else f"{path}: "
-            raise AgentError(f"{where}{unknown_key(key, allowed)}", "bad_reply", {"field": path})
-    return value
+def _usage(listed: Sequence[Mapping[str, Any]] | None, cost_usd: float | None, model: str | None) -> Usage | None:
+    """Sum up what the models took; None where the reply says nothing of it."""
+    if listed is None:
+        return None if cost_usd is None else Usage(cost_usd=cost_usd)
+    used = [
+        _model_usage(entry, model, f"usage[{at}]" if len(listed) > 1 else "usage") for at, entry in enumerate(listed)
+    ]
+    return Usage(
+        prompt_tokens=_sum(each.prompt_tokens for each in used),
+        completion_tokens=_sum(each.completion_tokens for each in used),
+        cost_usd=_cost(used) if cost_usd is None else cost_usd,
+        cached_tokens=_sum(each.cached_tokens for each in used) if used else None,
+        reasoning_tokens=_sum(each.reasoning_tokens for each in used) if used else None,
+        models=tuple(used) if len(used) > 1 else (),
+    )
 
 
-def _list(value: object, path: str) -> list[Any] | tuple[Any, ...] | None:
-    if value is None or isinstance(value, list | tuple):
-        return value
-    return _wrong_type(path, "a list", value)
+def _model_usage(entry: Mapping[str, Any], model: str | None, path: str) -> ModelUsage:
+    for part, whole in (("cached_tokens", "prompt_tokens"), ("reasoning_tokens", "completion_tokens")):
+        if entry[part] is not None and entry[whole] is not None and entry[part] > entry[whole]:
+            bad(f"{path}.{part}", f"must be at most {whole}, of which it is a part")
+    named = entry["model"] or model
+    cost = entry["cost_usd"]
+    if cost is None and named is not None:
+        cost = price_of_named(named, Tokens(entry["prompt_tokens"], entry["completion_tokens"], entry["cached_tokens"]))
+    return ModelUsage(**{**entry, "model": named, "cost_usd": cost})
 
 
-def _child(path: str, key: object) -> str:
-    return f"{path}.{excerpt(str(key), _MAX_KEY_SHOWN)}"
+def _cost(used: Sequence[ModelUsage]) -> float | None:
+    costs = [each.cost_usd for each in used if each.cost_usd is not None]
+    return math.fsum(costs) if len(costs) == len(used) else None
 
 
-def _wrong_type(path: str, expected: str, value: object) -> NoReturn:
-    _bad(path, f"must be {expected}, not {kind_of(value)}")
-
-
-def _bad(path: str, problem: str) -> NoReturn:
-    raise AgentError(f"{path} {problem}", "bad_reply", {"field": path})
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """Sum up counts; None, unknown, where one of them is."""
+    found = list(counts)
+    known = [count for count in found if count is not None]
+    return sum(known) if len(known) == len(found) else None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.text.plain import excerpt
@@ -15,6 +15,7 @@ from holodeck_action.workers.limited import OutOfTimeError
 if TYPE_CHECKING:
     from jsonpath import CompoundJSONPath, JSONPath, JSONPathEnvironment
 
+_LISTS = frozenset({"tool_invocations", "retrieval_context", "retrieved_chunks", "messages"})
 _MAX_MATCHES = 100_000
 _PATTERN_S = 0.5
 """How long one pattern in a filter may search one text."""
@@ -31,13 +32,15 @@ class ReplyPaths:
         """
         paths = {name: _compile(name, path) for name, path in mapping.items() if path is not None}
         self._text = paths.pop("text")
-        self._lists = paths
+        self._lists = {name: path for name, path in paths.items() if name in _LISTS}
+        self._values = {name: path for name, path in paths.items() if name not in _LISTS}
 
     def extract(self, body: object) -> dict[str, object]:
         """Return the reply mapping found in a body.
 
-        `text` must match once. The other paths collect what they match; a single match that is a list is the list. No
-        match is an empty list where a wildcard, a slice or a filter finds nothing in a list that is there, such as
+        `text` must match once, unless `error` matches. Paths of single values may match once; only `usage` collects
+        several. The paths of lists collect what they match; a single match that is a list is the list. No match is an
+        empty list where a wildcard, a slice or a filter finds nothing in a list that is there, such as
         `$.calls[*]` where `calls` is empty; else it leaves the entry out.
 
         Raises:
@@ -45,11 +48,18 @@ class ReplyPaths:
         """
         if not isinstance(body, dict | list):
             raise AgentError("the answer must be a JSON object or list for the target's response mapping", "bad_reply")
-        texts = _matches("text", self._text, body)
-        if len(texts) != 1:
-            found = f"{len(texts)} values" if texts else "nothing"
-            raise AgentError(f"response.text, {_shown(self._text)}, matches {found} in the answer", "bad_reply")
-        reply: dict[str, object] = {"response": texts[0]}
+        reply: dict[str, object] = {}
+        for name, path in self._values.items():
+            matches = [match for match in _matches(name, path, body) if match is not None]
+            if len(matches) > 1 and name != "usage":
+                _refuse(name, path, matches)
+            if matches:
+                reply[name] = matches if len(matches) > 1 else matches[0]
+        if "error" not in reply:
+            texts = _matches("text", self._text, body)
+            if len(texts) != 1:
+                _refuse("text", self._text, texts)
+            reply["response"] = texts[0]
         for name, path in self._lists.items():
             items = _items(_matches(name, path, body))
             if items is None and _selects_of_a_list(name, path, body):
@@ -57,6 +67,11 @@ class ReplyPaths:
             if items is not None:
                 reply[name] = items
         return reply
+
+
+def _refuse(name: str, path: JSONPath | CompoundJSONPath, matches: Sequence[Any]) -> NoReturn:
+    found = f"{len(matches)} values" if matches else "nothing"
+    raise AgentError(f"response.{name}, {_shown(path)}, matches {found} in the answer", "bad_reply")
 
 
 def _items(matches: list[Any]) -> list[Any] | None:

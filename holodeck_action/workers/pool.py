@@ -7,7 +7,7 @@ wrong with a worker, it is killed with every process it started, and replaced wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,79 @@ IMPORT_TIMEOUT_S = 60.0
 
 MAX_RESULT_BYTES = 1_000_000
 """Most bytes a result may hold unless its caller says otherwise."""
+
+
+Operation = Literal["grade", "ask", "tool"]
+
+
+class Lease:
+    """A place in a pool, with one worker for all its calls; one that had to be ended is replaced at the next call."""
+
+    def __init__(
+        self,
+        take: Callable[[str], WorkerProcess],
+        give_back: Callable[[WorkerProcess], Awaitable[None]],
+        release: Callable[[], None],
+    ) -> None:
+        self._take = take
+        self._give_back = give_back
+        self._release = release
+        self._worker: WorkerProcess | None = None
+
+    async def check(self, reference: str) -> None:
+        """Have a worker that has imported `module.path:callable`; see `WorkerPool.check`."""
+        await self._ready(reference)
+
+    async def call(
+        self,
+        op: Operation,
+        reference: str,
+        payload: Mapping[str, Any],
+        timeout_s: float | None,
+        *,
+        max_bytes: int = MAX_RESULT_BYTES,
+    ) -> Outcome:
+        """Call a callable of user code; see `WorkerPool.call`."""
+        await self._ready(reference)
+        return await self._ask({"op": op, "reference": reference, **payload}, timeout_s, max_bytes)
+
+    async def end(self) -> None:
+        """Give the place back; safe after a failed or cancelled call."""
+        if self._worker is not None:
+            worker, self._worker = self._worker, None
+            try:
+                await self._give_back(worker)
+            finally:
+                self._release()
+        else:
+            self._release()
+
+    async def __aenter__(self) -> Lease:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.end()
+
+    async def _ready(self, reference: str) -> None:
+        if self._worker is not None and not self._worker.alive:
+            ended, self._worker = self._worker, None
+            await self._give_back(ended)
+        if self._worker is None:
+            self._worker = self._take(reference)
+        if reference not in self._worker.loaded:
+            worker = self._worker
+            await self._ask({"op": "check", "reference": reference}, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)
+            worker.loaded.add(reference)
+
+    async def _ask(self, request: Mapping[str, Any], timeout_s: float | None, max_bytes: int) -> Outcome:
+        worker = self._worker
+        assert worker is not None
+        try:
+            return await worker.ask(request, timeout_s, max_bytes)
+        finally:
+            if not (worker.settled and worker.alive):
+                self._worker = None
+                await self._give_back(worker)
 
 
 class WorkerPool:
@@ -59,17 +132,23 @@ class WorkerPool:
         self._workers: set[WorkerProcess] = set()
         self._closed = False
 
+    async def lease(self) -> Lease:
+        """Wait for a place in the pool and hold it, so that several calls are performed by one worker."""
+        await self._slots.acquire()
+        return Lease(self._take, self._give_back, self._slots.release)
+
     async def check(self, reference: str) -> None:
         """Import `module.path:callable`.
 
         Raises:
             UserCodeError: it cannot be imported or called, or importing it failed or took too long.
         """
-        await self._with_worker(reference, None, None, MAX_RESULT_BYTES)
+        async with await self.lease() as lease:
+            await lease.check(reference)
 
     async def call(
         self,
-        op: Literal["grade", "ask", "tool"],
+        op: Operation,
         reference: str,
         payload: Mapping[str, Any],
         timeout_s: float | None,
@@ -80,8 +159,8 @@ class WorkerPool:
 
         Args:
             op: `grade` with `{context: fields of GraderContext}`, which gives `{kind: bare, score}` or `{kind: verdict,
-                score, passed, reason, details}`; `ask` with `{messages: [{role, content}]}`, which gives what the
-                callable returned; or `tool` with `{args}`, arguments by name, which gives `{value, bytes, cut}`.
+                score, passed, reason, details}`; `ask` with `{request}` of a turn, which gives what the callable
+                returned; or `tool` with `{args}`, arguments by name, which gives `{value, bytes, cut}`.
             reference: `module.path:callable`; sync or async.
             payload: JSON values.
             timeout_s: seconds it may take; None for no limit.
@@ -90,7 +169,8 @@ class WorkerPool:
         Raises:
             UserCodeError: it gave no usable result.
         """
-        return await self._with_worker(reference, {"op": op, "reference": reference, **payload}, timeout_s, max_bytes)
+        async with await self.lease() as lease:
+            return await lease.call(op, reference, payload, timeout_s, max_bytes=max_bytes)
 
     async def close(self) -> None:
         """End all workers; calls under way fail with code `closed`."""
@@ -107,23 +187,6 @@ class WorkerPool:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    async def _with_worker(
-        self, reference: str, request: Mapping[str, Any] | None, timeout_s: float | None, max_bytes: int
-    ) -> Outcome:
-        async with self._slots:
-            worker = self._take(reference)
-            outcome = Outcome(None, "")
-            try:
-                if reference not in worker.loaded:
-                    check = {"op": "check", "reference": reference}
-                    outcome = await worker.ask(check, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)
-                    worker.loaded.add(reference)
-                if request is not None:
-                    outcome = await worker.ask(request, timeout_s, max_bytes)
-                return outcome
-            finally:
-                await self._give_back(worker)
 
     def _take(self, reference: str) -> WorkerProcess:
         if self._closed:

@@ -56,6 +56,7 @@ class Server:
         self._places = Places(folder, current)
         self._process = os.getpid()
         self._callables: dict[str, Callable[..., Any]] = {}
+        self._with_request: dict[str, bool] = {}
         self._runner: asyncio.Runner | None = None
         self._modules = set(sys.modules)
         self._unsaid: list[str] = []
@@ -106,7 +107,9 @@ class Server:
 
                 return grade(lambda context: self._settle(function(context)), request["context"], max_bytes)
             case "ask":
-                return Plain(max_bytes).convert(self._settle(function(request["messages"])), "the reply")
+                asked = request["request"]
+                more = (asked,) if self._with_request[request["reference"]] else ()
+                return Plain(max_bytes).convert(self._settle(function(asked["messages"], *more)), "the reply")
             case "describe":
                 from holodeck_action.workers.tool_functions import described
 
@@ -131,6 +134,8 @@ class Server:
             else:
                 found = load(reference, self._places)
             self._callables[reference] = found
+            # While no clock of a turn runs.
+            self._with_request[reference] = request["op"] == "check" and _needs_second(found)
         return self._callables[reference]
 
     def _settle(self, value: Any) -> Any:
@@ -260,6 +265,18 @@ def _callable_of(module: ModuleType, attribute: str, shown: str) -> Callable[...
     if not callable(found):
         raise CallError("not_callable", f"{attribute} in {shown} is of type {type(found).__name__}, not callable")
     return found  # type: ignore[no-any-return]  # a callable of any kind
+
+
+def _needs_second(function: Callable[..., Any]) -> bool:
+    """Tell whether a callable must be given a second argument; one that cannot be looked into is given one."""
+    import inspect
+
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    places = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    return len(places) > 1 and places[1].default is inspect.Parameter.empty
 
 
 def _import_failed(name: str, error: BaseException, places: Places) -> CallError:

@@ -19,7 +19,7 @@ from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.command import CommandAgent
-from holodeck_action.targets.protocol import Reply
+from holodeck_action.targets.protocol import Reply, seed_of
 from tests.agents.conversations import MAX_BYTES, answer, ask, converse, failure, make_case, run
 
 ONE = make_case("one")
@@ -85,7 +85,7 @@ def test_a_request_tells_the_whole_turn(agent: MakeAgent) -> None:
     assert isinstance(replies[0], Reply)
     said = replies[0].response
     common = {"case": "talk", "name": "Talk", "trial": 3, "files": ["docs/a.pdf", "https://example.org/b"]}
-    common |= {"turn_config": {"k": [1]}}
+    common |= {"turn_config": {"k": [1]}, "tags": [], "session": first["session"], "seed": seed_of("talk", 3)}
     assert first == {"turn": 0, "input": "first", "messages": [{"role": "user", "content": "first"}], **common}
     messages = [
         {"role": "user", "content": "first"},

@@ -19,7 +19,7 @@ from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.targets import HttpTarget
 from holodeck_action.targets.http import HttpAgent
-from holodeck_action.targets.protocol import Reply
+from holodeck_action.targets.protocol import Reply, seed_of
 from tests.agents.conversations import MAX_BYTES, answer, ask, converse, failure, make_case, run
 from tests.agents.service import Handler, Received, Service
 
@@ -68,6 +68,8 @@ def test_a_request_tells_the_whole_turn(service: Service) -> None:
         "files": ["a.pdf"],
         "turn_config": {"k": 1},
         "session": session,
+        "tags": [],
+        "seed": seed_of("talk", 2),
     }
     assert first.path == "/chat"
     assert first.body == {"turn": 0, "input": "first", "messages": [{"role": "user", "content": "first"}], **common}

@@ -129,7 +129,7 @@ def test_lone_surrogates_are_replaced_everywhere_and_nul_stays() -> None:
         (
             {"response": "a", "cost": 1},
             "the reply",
-            "unknown key `cost` (allowed: response, tool_invocations, retrieval_context, retrieved_chunks)",
+            "unknown key `cost` (did you mean `cost_usd`?)",
         ),
         (
             {"response": "a", "tool_invocations": {"name": "x"}},
@@ -235,7 +235,7 @@ def test_a_broken_reply_names_the_field_and_what_it_should_be(value: object, fie
 
 def test_messages_never_carry_a_hostile_key_whole() -> None:
     message = refusal({"response": "a", "k\x1b[2J" + "x" * 5000: 1}).message
-    assert len(message) < 200
+    assert len(message) < 250
     assert "\x1b" not in message
 
 

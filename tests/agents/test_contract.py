@@ -1,0 +1,275 @@
+"""One contract for every own agent: what it is asked with, what it answers, and that the target makes no difference."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import pytest
+
+from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.results.canonical import canonical_json
+from holodeck_action.results.record import ModelUsage, Record, TurnRecord, Usage
+from holodeck_action.targets.reply import REPLY_KEYS, reply_from_mapping
+from tests.agents.service import Service
+from tests.cli.project import Finished, Project
+
+CALL = {"name": "find_order", "args": {"id": "A-17"}, "result": {"city": "Leeds"}, "duration_ms": 12.5}
+USED: dict[str, int] = {"prompt_tokens": 1000, "completion_tokens": 100, "cached_tokens": 400, "reasoning_tokens": 60}
+REPLIES: list[dict[str, Any]] = [
+    {
+        "response": "In Leeds",
+        "model": "openai/gpt-4o",
+        "usage": USED,
+        "tool_invocations": [CALL, {"name": "refund", "error": "not allowed"}],
+        "retrieved_chunks": [{"id": 7, "text": "Leeds", "score": 0.5}],
+        "messages": [{"role": "tool", "content": "Leeds"}, {"role": "assistant", "content": "In Leeds"}],
+        "metadata": {"graph": {"steps": 3}},
+        "duration_ms": 321.5,
+        "first_token_ms": 45.5,
+    },
+    {
+        "response": "Tomorrow",
+        "usage": [{"model": "small", **USED, "cost_usd": 0.25}, {"model": "large", **USED, "cost_usd": 0.5}],
+        "tool_invocations": [],
+    },
+]
+FAILING = {"error": {"kind": "infrastructure", "message": "the database is away"}, "cost_usd": 0.125}
+MAPPING = {key: f"$.{key}" for key in REPLY_KEYS if key != "response"}
+
+AGENT = """
+import json, sys
+
+REPLIES = json.loads({replies!r})
+
+def reply(request):
+    if request["name"] == "broken":
+        return REPLIES[2]
+    if request["turn"] == 1:
+        assert [each["role"] for each in request["messages"]] == ["user", "tool", "assistant", "user"], request
+    return REPLIES[request["turn"]]
+
+def answer(messages, request):
+    assert messages == request["messages"]
+    return reply(request)
+
+def commanded():
+    for line in sys.stdin:
+        print(json.dumps(reply(json.loads(line))), flush=True)
+"""
+ASKED = {"name": "{{ case.name }}", "turn": "{{ turn.index }}"}
+HTTP = {"type": "http", "response": {"text": "$.response", **MAPPING}}
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    serving = Service()
+    yield serving
+    serving.close()
+
+
+@pytest.fixture
+def suite(project: Project) -> Project:
+    turns = [{"input": "Where is A-17?", "ground_truth": "In Leeds"}, {"input": "When?", "ground_truth": "Tomorrow"}]
+    project.suite([{"name": "order", "turns": turns}, {"name": "broken", "input": "Where?", "ground_truth": "?"}])
+    project.write("the_agent.py", AGENT.format(replies=json.dumps([*REPLIES, FAILING])))
+    rows = [{"case": "order", "turn": turn, **reply} for turn, reply in enumerate(REPLIES)]
+    project.answers([*rows, {"case": "broken", **FAILING}])
+    return project
+
+
+def _served(service: Service) -> None:
+    replies = [*REPLIES, FAILING]
+    service.respond = lambda handler, received: handler.answer(
+        replies[2] if received.body["name"] == "broken" else replies[received.body["turn"]]
+    )
+
+
+def _run(project: Project, target: Any) -> tuple[Finished, Record]:
+    if isinstance(target, str):
+        return project.evaluate("--target", target)
+    project.policy(target=target)
+    return project.evaluate()
+
+
+def _turns(record: Record) -> dict[str | None, list[TurnRecord]]:
+    return {case.name: list(case.turns) for case in record.cases}
+
+
+def _without_target(record: Record) -> bytes:
+    suite = replace(record.suite, digest="")
+    return canonical_json(replace(record, suite=suite, provenance=replace(record.provenance, target="")))
+
+
+@pytest.mark.proves(
+    "ResponseMapping: usage cost_usd model messages metadata error duration_ms first_token_ms",
+)
+def test_the_same_agent_behind_every_target_gives_the_same_record(suite: Project, service: Service) -> None:
+    _served(service)
+    command = f"command:{sys.executable} -c 'import the_agent; the_agent.commanded()'"
+    mapped = {**HTTP, "url": service.url, "request": ASKED}
+    targets = ["recorded:answers.jsonl", "python:the_agent:answer", command, f"http:{service.url}", mapped]
+    finished, records = zip(*(_run(suite, target) for target in targets), strict=True)
+    assert {each.code for each in finished} == {3}
+    assert len({_without_target(record) for record in records}) == 1
+    for record in records:
+        first, second = _turns(record)["order"]
+        assert first.usage is not None
+        assert first.usage == Usage(1000, 100, first.usage.cost_usd, 400, 60)
+        # 600 and 400 cached tokens of the prompt, 100 of the answer, at the list price per million.
+        assert first.usage.cost_usd == pytest.approx((600 * 2.5 + 400 * 1.25 + 100 * 10) / 1e6)
+        assert first.model == "openai/gpt-4o"
+        assert first.metadata == {"graph": {"steps": 3}}
+        assert first.messages == tuple(REPLIES[0]["messages"])
+        assert first.timing is not None
+        assert (first.timing.model_ms, first.timing.first_token_ms) == (321.5, 45.5)
+        assert first.tool_invocations is not None
+        assert [call.error for call in first.tool_invocations] == [None, "not allowed"]
+        parts = (ModelUsage("small", **USED, cost_usd=0.25), ModelUsage("large", **USED, cost_usd=0.5))
+        assert second.usage == Usage(2000, 200, 0.75, 800, 120, parts)
+        (broken,) = _turns(record)["broken"]
+        assert broken.error is not None
+        assert broken.error.code == "infrastructure_error"
+        assert broken.error.message == "the agent reports trouble of what it needs: the database is away"
+        assert broken.usage == Usage(cost_usd=0.125)
+
+
+def test_what_is_not_told_leaves_no_trace_in_a_record(project: Project) -> None:
+    project.numbered(1)
+    project.evaluate()
+    turn = json.loads((project.out / "results.json").read_bytes())["cases"][0]["trials"][0]["turns"][0]
+    assert not {"model", "messages", "metadata"} & turn.keys()
+    assert turn["timing"].keys() == {"started_at", "duration_ms", "model_ms"}
+
+
+def test_a_text_as_error_is_the_agents_own(project: Project) -> None:
+    project.numbered(1)
+    project.answers([{"case": "case 0", "error": "no idea"}])
+    finished, record = project.evaluate()
+    (turn,) = record.turns
+    assert finished.code == 3
+    assert turn.error is not None
+    assert (turn.error.code, turn.error.message) == ("agent_error", "the agent reports an error: no idea")
+
+
+def test_a_callable_is_given_the_request_where_it_asks_for_it_and_keeps_its_process(project: Project) -> None:
+    turns = [{"input": str(turn), "ground_truth": "same"} for turn in range(3)]
+    project.suite([{"name": name, "turns": turns} for name in "abcd"])
+    project.policy(cases={name: {"tags": ["slow"]} for name in "abcd"})
+    project.write(
+        "stateful.py",
+        """
+from collections import defaultdict
+SESSIONS = defaultdict(list)
+
+def answer(messages, request, /, temperature=0):
+    said = SESSIONS[request["session"]]
+    said.append(request["turn"])
+    complete = said == list(range(request["turn"] + 1)) and request["tags"] == ["slow"] and len(messages) > 2 * said[-1]
+    return "same" if complete else f"{said}"
+
+def as_before(messages, session=None, *, request=None, **more):
+    return "same" if (session, request, more) == (None, None, {}) else "more"
+
+class Agent:
+    async def __call__(self, messages, request):
+        return "same" if request["input"] == messages[-1]["content"] else "other"
+
+instance = Agent()
+""",
+    )
+    for name in ("answer", "as_before", "instance"):
+        finished = project.run("run", "--target", f"python:stateful:{name}", "--concurrency", "2")
+        assert finished.code == 0, finished.stdout + finished.stderr
+
+
+def test_requests_fit_their_schema_and_trials_have_seeds_of_their_own(project: Project, service: Service) -> None:
+    schema = json.loads(project.run("schema", "request").stdout)
+    project.suite(
+        [{"name": "a", "turns": [{"input": "1"}, {"input": "2"}]}, {"input": "3"}], [{"type": "length", "max_words": 9}]
+    )
+    project.policy(target=f"http:{service.url}", trials={"repeat": 2, "stop_when_decided": False})
+    project.run("run")
+    seeds: dict[tuple[str, int], set[int]] = {}
+    for received in service.received:
+        jsonschema.validate(received.body, schema, jsonschema.Draft202012Validator)
+        assert received.body.keys() == schema["properties"].keys()
+        seeds.setdefault((received.body["case"], received.body["trial"]), set()).add(received.body["seed"])
+    before = dict(seeds)
+    assert len(seeds) == 4 == len(set.union(*seeds.values()))
+    project.run("run")
+    for received in service.received:
+        assert before[received.body["case"], received.body["trial"]] == {received.body["seed"]}
+
+
+GOOD: list[Any] = [
+    "text",
+    *REPLIES,
+    FAILING,
+    {"error": "no idea"},
+    {"response": {"a": 1}, "usage": [], "cost_usd": None, "error": None},
+    {"response": "", "usage": {}, "retrieved_chunks": [{"id": "a"}], "messages": []},
+]
+BAD: list[tuple[Any, str]] = [
+    (5, "the reply must be text or an object with `response`, not a number"),
+    ({"responze": "a"}, "unknown key `responze` (did you mean `response`?)"),
+    ({"cost_usd": 1}, "the reply has no `response`"),
+    ({"response": "a", "error": "b"}, "error stands in the place of `response`: give one of them"),
+    ({"response": "a", "cost_usd": -1}, "cost_usd must be at least 0"),
+    ({"response": "a", "duration_ms": "1"}, "duration_ms must be a number, not text"),
+    ({"response": "a", "model": ""}, "model must not be empty"),
+    ({"response": "a", "metadata": []}, "metadata must be an object, not a list"),
+    ({"response": "a", "messages": [{"content": "b"}]}, "messages[0].role must be text, not null"),
+    ({"response": "a", "usage": 3}, "usage must be an object or a list of them, not a number"),
+    ({"response": "a", "usage": {"prompt_tokens": -5}}, "usage.prompt_tokens must be from 0 to 9007199254740992"),
+    ({"response": "a", "usage": [{}, {"tokens": 1}]}, "usage[1]: unknown key `tokens` (did you mean `prompt_tokens`?)"),
+    ({"error": {"kind": "fate", "message": "b"}}, "error.kind must be agent or infrastructure, not fate"),
+    ({"error": {"kind": "agent"}}, "error.message must be text, not null"),
+]
+
+
+def test_the_schema_of_a_reply_allows_what_is_read_and_nothing_else(project: Project) -> None:
+    check = jsonschema.Draft202012Validator(json.loads(project.run("schema", "reply").stdout))
+    check.check_schema(check.schema)
+    for value in GOOD:
+        reply_from_mapping(value, max_bytes=10_000)
+        assert check.is_valid(value), value
+    for value, sentence in BAD:
+        with pytest.raises(AgentError) as caught:
+            reply_from_mapping(value, max_bytes=10_000)
+        assert caught.value.message.startswith(sentence)
+        assert not check.is_valid(value), value
+
+
+@pytest.mark.parametrize(
+    ("part", "whole"), [("cached_tokens", "prompt_tokens"), ("reasoning_tokens", "completion_tokens")]
+)
+def test_a_part_is_no_more_than_the_whole(project: Project, part: str, whole: str) -> None:
+    project.numbered(2)
+    rows: list[dict[str, Any]] = [
+        {"case": "case 0", "response": "0", "usage": {whole: 5, part: 6}},
+        {"case": "case 1", "response": "1"},
+    ]
+    project.answers(rows)
+    finished, record = project.evaluate()
+    broken, right = record.turns
+    assert finished.code == 3
+    assert broken.error is not None
+    message = f"answers.jsonl:1: usage.{part} must be at most {whole}, of which it is a part"
+    assert (broken.error.message, right.response) == (message, "1")
+
+
+@pytest.mark.parametrize(
+    ("model", "known"), [("gpt-4o", True), ("google/gemini-2.0-flash", True), ("ollama/llama3", False), (None, False)]
+)
+def test_a_price_is_estimated_only_for_a_model_that_is_named_and_listed(model: str | None, known: bool) -> None:
+    reply = reply_from_mapping({"response": "", "usage": USED, "model": model}, max_bytes=1000)
+    assert reply.usage is not None
+    assert (reply.usage.cost_usd is not None) == known
+    given = reply_from_mapping({"response": "", "usage": USED, "model": model, "cost_usd": 3}, max_bytes=1000)
+    assert given.usage is not None
+    assert given.usage.cost_usd == 3.0
