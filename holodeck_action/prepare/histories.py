@@ -12,7 +12,7 @@ from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.disk import Disk
 from holodeck_action.results.history import HistoryLine, HistoryLines, history_line, suite_name
 from holodeck_action.results.history_store import HistoryEntry, HistoryError, HistoryFolder, HistoryStore
-from holodeck_action.results.result_files import results_content
+from holodeck_action.results.result_files import results_of
 from holodeck_action.suite.base_sources import parse_source
 from holodeck_action.suite.checkout import repository_root
 from holodeck_action.text.given_paths import GivenPath
@@ -64,7 +64,7 @@ class Histories:
             place = self._place(item)
             if place is not None and self._belongs(run):
                 line = history_line(run.record, run.verdict)
-                kept = results_content(run.record) if line.counts else None
+                kept = results_of(run.record).content if line.counts else None
                 entries.setdefault(place, []).append(HistoryEntry(line, kept))
         for place, found in entries.items():
             try:

@@ -227,7 +227,8 @@ def _parts(report: Report) -> Iterator[RenderableType]:
         yield _metric_table(report)
         for line in _below_metrics(report):
             yield Text(line, style="dim")
-    yield Text("\n".join(_history_lines(report)), style="dim")
+    for line in _history_lines(report):
+        yield Text(line, style="dim")
     yield Text("")
     for gate in report.gates:
         yield Text(_gate_text(gate), style=_COLOURS[gate.state])

@@ -100,12 +100,17 @@ def _row(line: HistoryLine) -> Sequence[str]:
     return (
         line.moment.strftime("%Y-%m-%d %H:%M"),
         _UNKNOWN if line.commit is None else line.commit[:_SHORT],
-        f"{line.outcome}, filtered" if line.partial else line.outcome,
+        _verdict(line),
         _UNKNOWN if line.pass_rate is None else point_text(line.pass_rate),
         _UNKNOWN if line.cost_usd is None else usd_text(line.cost_usd),
         _UNKNOWN if line.tokens is None else f"{line.tokens:,}",
         _UNKNOWN if line.p95_latency_ms is None else f"{line.p95_latency_ms / 1000:.1f} s",
     )
+
+
+def _verdict(line: HistoryLine) -> str:
+    missing = not line.complete and line.outcome == "failed"
+    return f"{line.outcome}{', incomplete' if missing else ''}{', filtered' if line.partial else ''}"
 
 
 def point_text(point: HistoryPoint) -> str:

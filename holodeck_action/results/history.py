@@ -95,7 +95,9 @@ class HistoryLine:
         suite: folder and file of the suite in its repository, such as `agents/shop/agent.yaml`.
         commit: what was checked out; None where it is not known.
         time: when the run started, ISO 8601 with an offset.
-        outcome: of the verdict; trends omit runs that are `incomplete` or `stopped`.
+        outcome: of the verdict.
+        complete: whether as many evaluations happened as the gates require, and nothing stopped the run. Trends omit
+            other runs, those that failed for another reason included.
         partial: whether filters chose some cases of the suite; trends omit such runs, too.
         target: who answered.
         pass_rate: by weight, with Wilson's interval; None when no case was decided.
@@ -116,6 +118,7 @@ class HistoryLine:
     commit: _Commit | None
     time: _Text
     outcome: VerdictOutcome
+    complete: bool
     partial: bool
     target: _Text
     pass_rate: HistoryPoint | None
@@ -138,7 +141,7 @@ class HistoryLine:
     @property
     def counts(self) -> bool:
         """Whether the run takes part in trends, and its results are kept: it is whole and of all cases."""
-        return self.outcome in ("passed", "failed") and not self.partial
+        return self.complete and not self.partial
 
     @property
     def place(self) -> str:
@@ -172,6 +175,7 @@ def history_line(record: Record, verdict: Verdict) -> HistoryLine:
         commit=record.provenance.commit,
         time=record.run.started_at,
         outcome=verdict.outcome,
+        complete=_complete(record, verdict),
         partial=bool(record.provenance.filters),
         target=record.provenance.target[:_TEXT_LENGTH],
         pass_rate=_pass_rate(judged, verdict.pass_rate),
@@ -200,6 +204,12 @@ def suite_of(record: Record) -> str:
 def suite_name(folder: str | None, file: str) -> str:
     """Return what lines call a suite, from its folder in the repository (None: in none) and the name of its file."""
     return (f"{folder}/{file}" if folder else file)[:_TEXT_LENGTH]
+
+
+def _complete(record: Record, verdict: Verdict) -> bool:
+    # A violated gate is a verdict, however much is missing.
+    missing = any(gate.name == "min_completeness" and gate.state != "passed" for gate in verdict.gates)
+    return verdict.outcome in ("passed", "failed") and record.stopped is None and not missing
 
 
 def _ids(ids: Iterable[str]) -> tuple[str, ...]:

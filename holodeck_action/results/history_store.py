@@ -82,7 +82,9 @@ def record_at(store: HistoryFolder, run: str, suite: str | None = None) -> bytes
     lines = [line for line in store.read().lines if line.counts]
     suites = sorted({line.suite for line in lines})
     if suite is None and len(suites) > 1:
-        raise HistoryError(f"the history has {len(suites)} suites ({_listed(suites)}); say which one is meant")
+        raise HistoryError(
+            f"the history has {len(suites)} suites ({_listed(suites)}); compare with results of one of them"
+        )
     of_suite = [line for line in lines if suite is None or line.suite == suite]
     position = _position(run)
     if position is not None:
@@ -211,8 +213,7 @@ class HistoryFolder:
         """Delete the results of places that are no longer kept; what no line names is not ours."""
         times: dict[str, datetime] = {}
         for line in lines:
-            if line.counts:
-                times[line.place] = max(line.moment, times.get(line.place, line.moment))
+            times[line.place] = max(line.moment, times.get(line.place, line.moment))
         for place in times.keys() - kept_commits(times):
             shutil.rmtree(self._folder.path / RECORDS_FOLDER / place, ignore_errors=True)
 

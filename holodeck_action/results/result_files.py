@@ -39,6 +39,7 @@ EARLIER_FILE = "earlier-runs.jsonl"
 """The earlier runs of a history, beside the results of the run that was added to it or only read it."""
 EARLIER_RUNS = 50
 """So many of them: more than a trend shows, as some take no part."""
+_EARLIER_BYTES = 8 * 1024 * 1024
 _DIGEST = re.compile(rb',\n "digest": "([0-9a-f]{64})"\n}\s*\Z')
 _START = re.compile(rb'\{\r?\n "schema_version": %d,' % SCHEMA_VERSION)
 _END = b"\n}\n"
@@ -82,7 +83,7 @@ NOTHING_BESIDE = Beside()
 
 
 def results_of(record: Record) -> BaseResults:
-    """Return the results of a base that has just run, with its file as `write_results` would write it."""
+    """Return the results of a run, with their file as `write_results` would write it."""
     sealed = _sealed(record)
     content = b"".join(sealed)
     return BaseResults(content, Results(record, sealed.digest))
@@ -116,11 +117,6 @@ def write_results(
         with staged(judged, _verdict_lines(bound), disk) as new_verdict:
             disk.replace(new_results, results)
             disk.replace(new_verdict, judged)
-
-
-def results_content(record: Record) -> bytes:
-    """Return the content of a record's results file."""
-    return b"".join(_sealed(record))
 
 
 def write_verdict(path: Path, verdict: Verdict, disk: Disk = DISK) -> None:
@@ -191,9 +187,10 @@ def read_base(path: os.PathLike[str], record: Record) -> Record | None:
 
 def read_earlier(path: os.PathLike[str]) -> tuple[HistoryLine, ...]:
     """Return the earlier runs of which the report of a results file tells; what cannot be read is none."""
+    file = Path(path).absolute().with_name(EARLIER_FILE)
     try:
-        # An artifact may hold a pipe or a device by that name.
-        content = Checkout.anywhere(Path(path).absolute().parent).read(EARLIER_FILE)
+        # An artifact may hold a pipe by that name, or a link to anything.
+        content = b"" if file.is_symlink() else Checkout.anywhere(file.parent).read(EARLIER_FILE, _EARLIER_BYTES)
     except OSError:
         return ()
     return parse_lines(content, EARLIER_FILE).lines

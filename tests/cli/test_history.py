@@ -12,8 +12,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from holodeck_action.results.history_store import HistoryError, HistoryFolder, record_at
-from holodeck_action.text.given_paths import GivenPath
 from tests.cli.project import Project
 from tests.fields.runs import lettered
 from tests.results.records import resealed
@@ -121,13 +119,21 @@ def test_results_that_change_at_one_commit_are_a_drift(project: Project) -> None
 
 def test_incomplete_filtered_and_stopped_runs_are_marked_and_in_no_trend(four: Project) -> None:
     four.run("run", "--history", "past", "--case", "case 11")
-    (four.folder / "answers.jsonl").write_text('{"case": "case 0", "response": "0"}\n')
-    assert four.run("run", "--history", "past").code == 3
-    found = lines(four)
-    assert [(line["outcome"], line["partial"]) for line in found[4:]] == [("passed", True), ("incomplete", False)]
+    for answer, code in (("0", 3), ("wrong", 1)):
+        four.answers([{"case": "case 0", "response": answer}])
+        assert four.run("run", "--history", "past").code == code
+    found = lines(four)[4:]
+    assert [(line["outcome"], line["complete"], line["partial"]) for line in found] == [
+        ("passed", True, True),
+        ("incomplete", False, False),
+        ("failed", False, False),
+    ]
     text = shown(four)
-    assert "passed, filtered" in text
-    assert "incomplete" in text
+    assert re.findall(r"^20.*? {2}\w+ {2}(\S.*?) {2}", text, re.MULTILINE)[4:] == [
+        "passed, filtered",
+        "incomplete",
+        "failed, incomplete",
+    ]
     assert "equality   █▇█▁  0.500" in text
     assert len(list((four.folder / "past").glob("records/*/*.json.gz"))) == 3
 
@@ -220,24 +226,52 @@ def test_old_results_are_thinned_and_their_lines_stay(project: Project) -> None:
     assert 30 < len(kept) < 34
 
 
-def test_results_are_found_by_commit_and_by_position(four: Project) -> None:
-    store = HistoryFolder(GivenPath(Path("past"), four.folder), lambda _: None)
-    newest = (four.out / "results.json").read_bytes()
-    assert record_at(store, "-1") == record_at(store, "cccc") == record_at(store, "c" * 40) == newest
-    assert json.loads(record_at(store, "-4"))["provenance"]["commit"] == "a" * 40
-    assert record_at(store, "-3") == record_at(store, "-2") == record_at(store, "bbbb", "agent.yaml")
-    for run, why in (
-        ("-5", "the history has no run '-5' among its 4"),
-        ("ccc", "has no run 'ccc'"),
+def test_runs_of_a_history_are_compared_by_commit_and_by_position(four: Project) -> None:
+    for base, head, regressed in (
+        ("-4", "-1", 6),
+        ("aaaa", "out", 6),
+        ("a" * 40, "bbbb", 0),
+        ("-1", "out/results.json", 0),
+        ("out", "aaaa", 0),
+    ):
+        finished = four.run("compare", "--history", "past", "--format", "json", "--", base, head)
+        assert finished.code == (1 if regressed else 0), finished.stderr
+        assert len(json.loads(finished.stdout)["comparison"]["regressed"]) == regressed
+
+
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [
+        ("-5", "the history has no run '-5' among its 4; give 4 or more characters of its commit"),
+        ("aaa", "has no run 'aaa'"),
         ("dddd", "has no run 'dddd'"),
         ("-0", "has no run '-0'"),
-    ):
-        with pytest.raises(HistoryError, match=re.escape(why)):
-            record_at(store, run)
+    ],
+)
+def test_a_run_that_a_history_does_not_have_is_refused(four: Project, run: str, why: str) -> None:
+    finished = four.run("compare", "--history", "past", "--", run, "out")
+    assert finished.code == 2
+    assert why in finished.stderr
+
+
+def test_results_that_are_damaged_or_gone_are_refused(four: Project) -> None:
     [file] = (four.folder / "past" / "records" / ("c" * 40)).iterdir()
-    file.write_bytes(b"\x1f\x8b")
-    with pytest.raises(HistoryError, match="is damaged"):
-        record_at(store, "-1")
-    file.unlink()
-    with pytest.raises(HistoryError, match="are no longer kept"):
-        record_at(store, "-1")
+    for content, why in ((b"\x1f\x8b", "is damaged"), (None, "are no longer kept")):
+        if content is None:
+            file.unlink()
+        else:
+            file.write_bytes(content)
+        finished = four.run("compare", "--history", "past", "--", "-1", "out")
+        assert finished.code == 2
+        assert why in finished.stderr
+
+
+def test_a_run_of_a_history_of_several_suites_is_of_the_other_ones_suite(project: Project) -> None:
+    for name in ("one", "two"):
+        lettered(Project(project.folder / name), "P P")
+    project.write(".git/HEAD", "a" * 40)
+    project.run("run", "one", "two", "-o", "out", "--history", "past")
+    assert project.run("compare", "--history", "past", "--", "-1", "out/two").code in (0, 3)
+    finished = project.run("compare", "--history", "past", "--", "-1", "-1")
+    assert finished.code == 2
+    assert "the history has 2 suites (one/agent.yaml, two/agent.yaml)" in finished.stderr

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from holodeck_action.action import main
 from holodeck_action.commands import publish as publication
 from holodeck_action.results.decision import decide
+from holodeck_action.results.history import MetricPoint, dump_line
 from holodeck_action.results.result_files import RecordError, read_record
 from tests.action.runner import read_pairs
 from tests.action.step import Ended
@@ -25,6 +26,7 @@ from tests.github.events import BASE, HEAD, event_environ
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.life import FILES, latest_check, ours, suite
 from tests.github.workflow import REPOSITORY, WRITES, Workflow
+from tests.results.lines import line, point
 from tests.results.records import resealed
 
 CLASSIC = "ghp_0123456789abcdefABCDEF0123456789abcd"
@@ -398,6 +400,30 @@ def test_a_pipe_is_not_read(stage: Stage) -> None:
     stage.bring("other", "")
     os.mkfifo(stage.base.folder / "artifact" / "results.json")
     stage.refused("results.json is not a regular file")
+
+
+@pytest.mark.parametrize("kind", ["a run", "a link", "a pipe", "nonsense", "far too much"])
+def test_earlier_runs_in_an_artifact_are_shown_or_passed_over(
+    stage: Stage, finished: Project, tmp_path: Path, kind: str
+) -> None:
+    stage.bring("results.json", resealed(_record(finished)))
+    file = stage.base.folder / "artifact" / "earlier-runs.jsonl"
+    runs = dump_line(line(0, metrics={"@octocat\n::error::x": MetricPoint(point(0.5))}))
+    match kind:
+        case "a run":
+            file.write_bytes(runs + b"nonsense\n")
+        case "a link":
+            (tmp_path / "elsewhere").write_bytes(runs)
+            file.symlink_to(tmp_path / "elsewhere")
+        case "a pipe":
+            os.mkfifo(file)
+        case "nonsense":
+            file.write_bytes(b"\xff[[[")
+        case "far too much":
+            file.write_bytes(runs * 20_000)
+    assert stage.run(event="pull_request").code == 1
+    [comment] = ours(stage.repository)
+    assert ("2 runs: pass rate `█▁`" in comment["body"]) == (kind == "a run")
 
 
 def test_a_device_is_not_read(stage: Stage) -> None:

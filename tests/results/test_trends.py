@@ -19,7 +19,8 @@ MANY = tuple(
         rate,
         flaky=("a",) if day % 3 == 0 else (),
         failing=("b",) if day % 2 else (),
-        outcome="incomplete" if day == 7 else "failed" if day % 2 else "passed",
+        outcome="failed" if day % 2 else "passed",
+        complete=day != 7,
         partial=day == 5,
     )
     for day, rate in enumerate([0.9, 0.8, 0.95, 0.7, 0.9, 0.1, 0.85, 0.0, 0.9, 0.9, 0.6, 0.9])
@@ -140,7 +141,7 @@ def test_a_number_that_moves_at_the_same_commit_is_a_drift() -> None:
         line(1, 0.6, commit="d" * 40),
         line(1, 0.6, suite_digest="other", **SAME),
         line(1, 0.6, target="other", **SAME),
-        line(1, 0.6, outcome="incomplete", **SAME),
+        line(1, 0.6, complete=False, **SAME),
     ],
 )
 def test_noise_and_other_code_are_no_drift(after: HistoryLine) -> None:

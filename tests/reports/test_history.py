@@ -1,0 +1,113 @@
+"""A history in every report: shown as text, whatever its lines hold."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from holodeck_action.reports.charts import chart
+from holodeck_action.reports.console import console_report
+from holodeck_action.reports.custom import CustomTemplate, custom_markdown
+from holodeck_action.reports.formats import html_page, json_report, markdown
+from holodeck_action.reports.history import SuiteHistory, console_history, markdown_history
+from holodeck_action.reports.size_limit import JOB_SUMMARY
+from holodeck_action.results.history import HistoryLine, MetricPoint
+from holodeck_action.results.report_views import Report
+from holodeck_action.results.trends import History, history_of
+from tests.action.runner import read_log
+from tests.reports.hostile import storable_texts
+from tests.reports.parsing import check_inert
+from tests.reports.shown import report_of, varied
+from tests.reports.test_comment import comment
+from tests.reports.test_formats import Page
+from tests.results.lines import line, point
+
+SENTINEL = "qzxq"
+
+
+def hostile_lines(text: str) -> tuple[HistoryLine, ...]:
+    """Runs of the same code with flaky cases, a quarantine that can end, and a drift, all of them named so."""
+    return tuple(
+        line(
+            day,
+            0.9 if day < 11 else 0.1,
+            suite=text,
+            commit="c" * 40,
+            target=text,
+            metrics={text: MetricPoint(point(0.9 if day < 11 else 0.1))},
+            flaky=(text,),
+            quarantined={f"{text} slow": "passed"},
+            tool_version=text if day == 11 else "0.1.0",
+        )
+        for day in range(12)
+    )
+
+
+def history(text: str) -> History:
+    found = history_of(hostile_lines(text))
+    assert found is not None
+    assert len(found.drift) == len(found.advice) == 2
+    return found
+
+
+def with_history(text: str) -> Report:
+    return replace(report_of(varied()), history=history(text))
+
+
+@given(storable_texts)
+@settings(max_examples=40)
+def test_every_text_of_a_history_is_shown_as_text(text: str) -> None:
+    text = text[:200] + SENTINEL
+    report = with_history(text)
+    suites = [SuiteHistory(text, hostile_lines(text), report.history)]
+    for shown in (markdown(report), markdown_history(suites)):
+        check_inert(shown, SENTINEL)
+        assert read_log(shown.encode()).commands == ()
+    for plain in (console_report(report), console_history(suites)):
+        assert read_log(plain.encode()).commands == ()
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202e\u2066\u200b]", plain)
+    page = Page(html_page(report))
+    assert page.stray == []
+    assert page.elements == Page(html_page(with_history("harmless"))).elements
+    assert json.loads(json_report(report))["history"]["metrics"][0]["name"] == text
+
+
+def test_a_comment_has_one_line_of_it_and_what_is_not_the_pull_requests_doing() -> None:
+    shown = comment(with_history("case"))
+    assert "12 runs: pass rate `███████████▁` 10.0%" in shown
+    assert "- Drift: `case moved at commit ccccccc with the same suite" in shown
+    assert "- Advice: `case slow passed its last 10 runs: release it from quarantine`" in shown
+    assert "12 runs" not in comment(report_of(varied()))
+
+
+def test_a_template_of_ones_own_sees_it() -> None:
+    template = CustomTemplate(
+        "mine.md",
+        "{{ report.history.pass_rate.spark|code }} {{ report.history.metrics[0].latest|number(2) }} "
+        "{{ report.history.flaky[0].id|code }} {{ report.history.flaky[0].flaky }}",
+    )
+    assert custom_markdown(template, with_history("case"), JOB_SUMMARY) == "`███████████▁` 0.10 `case` 10"
+
+
+@pytest.mark.parametrize(
+    ("rates", "lines"),
+    [((0.2, 0.4, 0.6), [3]), ((0.2, None, 0.6, 0.8), [1, 2]), ((0.5,), [1]), ((None, None), [])],
+)
+def test_a_chart_is_a_line_through_the_values_interrupted_where_there_is_none(
+    rates: tuple[float | None, ...], lines: list[int]
+) -> None:
+    found = history_of(
+        line(day, pass_rate=None if rate is None else point(rate), metrics={}) for day, rate in enumerate(rates)
+    )
+    assert found is not None
+    picture = chart(found.pass_rate)
+    assert [len(points.split()) for points in re.findall(r'<polyline points="([^"]*)"', picture)] == lines
+    numbers = [
+        float(number) for pair in re.findall(r'points="([^"]*)"', picture) for number in re.findall(r"[\d.-]+", pair)
+    ]
+    assert all(0 <= number <= 256 for number in numbers)
+    assert "NaN" not in picture.title()
