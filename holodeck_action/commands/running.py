@@ -176,6 +176,7 @@ def _trials(ready: Opened, scorer: TurnScorer) -> Trials:
         item.suite.name,
         ready.files,
         gives_files=ready.own is not None,
+        on_spent=(lambda usage: None) if ready.charges is None else ready.charges.add,
         # With kept verdicts there may be nothing to judge.
         on_turn=(lambda: None) if ready.judges is None or ready.reuse is not None else ready.judges.prepare,
     )

@@ -164,6 +164,9 @@ def _announce(suites: Sequence[Opened], flags: Flags, output: Output) -> None:
     for ready in (side for suite in suites for side in suite.sides):
         if ready.budgets and ready.own is None and ready.item.stored is None:
             target = ready.redactor.text(describe(ready.item.target))
+            if ready.charges is not None:
+                output.note(f"{ready.item.place}: the budget counts what {target} says of each answer, afterwards")
+                continue
             limited = "calls of a suite's own model" if ready.wire is None else "the calls of judges"
             output.note(f"{ready.item.place}: the budget does not limit {target}, only {limited}")
 

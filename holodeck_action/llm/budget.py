@@ -133,6 +133,16 @@ class Budget:
             self._spent_usd += spent.cost_usd
         self._wake()
 
+    def charge(self, spent: Amount) -> None:
+        """Count what was spent without asking; where it is more than the budget, no more calls are made."""
+        self._calls += 1
+        self._spent_tokens += spent.tokens
+        self._spent_usd += spent.cost_usd
+        beyond = self._beyond_usd(0.0) or (self.max_tokens is not None and self._spent_tokens > self.max_tokens)
+        if beyond and self._refusal is None:
+            self._refuse(None)
+        self._wake()
+
     def _fits(self, amount: Amount) -> bool:
         reserved = self.reserved
         return not self._beyond_usd(reserved.cost_usd + amount.cost_usd) and (
@@ -158,18 +168,19 @@ class Budget:
                 turn.set_result(None if self._refusal is not None else self._take(amount))
             self._queue.popleft()
 
-    def _refuse(self, amount: Amount) -> None:
+    def _refuse(self, amount: Amount | None) -> None:
+        """Make no more calls: there is no room for this one, or more than the budget was spent already (None)."""
         calls = f"{self._calls:,} {'call' if self._calls == 1 else 'calls'}"
-        if self.max_cost_usd is not None and self._beyond_usd(amount.cost_usd):
-            self._refusal = (
-                f"the budget of {dollars(self.max_cost_usd)} is used up: {dollars(self._spent_usd)} of it spent in "
-                f"{calls}, and the next one may cost {dollars(amount.cost_usd)}"
-            )
+        in_usd = self.max_cost_usd is not None and self._beyond_usd(0.0 if amount is None else amount.cost_usd)
+        whole = dollars(self.max_cost_usd or 0.0) if in_usd else f"{self.max_tokens:,} tokens"
+        spent = dollars(self._spent_usd) if in_usd else f"{self._spent_tokens:,}"
+        if amount is None:
+            told = f"{calls} took {spent}"
+        elif in_usd:
+            told = f"{spent} of it spent in {calls}, and the next one may cost {dollars(amount.cost_usd)}"
         else:
-            self._refusal = (
-                f"the budget of {self.max_tokens:,} tokens is used up: {self._spent_tokens:,} of them in {calls}, "
-                f"and the next one may take {amount.tokens:,}"
-            )
+            told = f"{spent} of them in {calls}, and the next one may take {amount.tokens:,}"
+        self._refusal = f"the budget of {whole} is used up: {told}"
         if self._on_refusal is not None:
             self._on_refusal(self._refusal)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holodeck_action.prepare.base_suites import BaseSuite
 from holodeck_action.prepare.baselines import MissingBase
-from holodeck_action.prepare.preflight import Prepared
+from holodeck_action.prepare.preflight import Prepared, untold_gates
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.results.consumption import reused_of
 from holodeck_action.results.record import Record
@@ -20,7 +20,7 @@ from holodeck_action.runner.identity import ImportedFiles, named_modules, run_id
 from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
 from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, target_problem, through
-from holodeck_action.suite.targets import AnyTarget, HttpTarget, ModelTarget
+from holodeck_action.suite.targets import AnyTarget, HttpTarget, ModelTarget, RecordedTarget
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.case_files import CaseFiles, check_packages
 from holodeck_action.targets.factory import build_agent
@@ -34,6 +34,7 @@ from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from holodeck_action.llm.budget import Budget
+    from holodeck_action.llm.charges import Charges
     from holodeck_action.llm.wire import Wire
     from holodeck_action.scoring.judges import Judges
     from holodeck_action.scoring.reuse import Reuse
@@ -49,7 +50,8 @@ class Opened:
     """A suite that can run: its agent is built, and what an interrupted run finished is read.
 
     `folder` is where its files go, None for nowhere. `agent` is None where stored answers are graded; `own` is the
-    agent where it is the suite's own model. `budgets` limit its calls. `wire` carries the calls of models, None where
+    agent where it is the suite's own model. `budgets` limit its calls; `charges` counts what other agents say of
+    theirs, None where they are not limited. `wire` carries the calls of models, None where
     none is asked; `judges` are those that grade, `reuse` has the verdicts of earlier runs (None: all are asked for).
     `files` reads the files of its cases, None where there are none. `imported` are the files of its code. `base` runs
     beside it, or is why nothing does; None where nothing is to. `beside` says what it is itself, where it runs beside
@@ -61,6 +63,7 @@ class Opened:
     agent: Agent | None
     own: OwnAgent | None
     budgets: tuple[Budget, ...]
+    charges: Charges | None
     wire: Wire | None
     judges: Judges | None
     reuse: Reuse | None
@@ -85,6 +88,7 @@ class Opened:
             *(() if self.agent is None else self.agent.notices),
             *(() if self.agent is None else silence_on_tools(self.agent, self.item.cases)),
             *(() if self.wire is None else self.wire.notices),
+            *(() if self.charges is None else self.charges.notices),
             *(() if self.reuse is None else self.reuse.notices),
         )
 
@@ -147,6 +151,8 @@ def open_all(
             suites.append(_open(item, redactor, shared))
             if folder is not None:
                 suites[-1] = _in_folder(suites[-1], folder, {}, resume=resume)
+            if (agent := suites[-1].agent) is not None:
+                problems += untold_gates(item.settings.gates, item.suite, agent, item.target, item.shown)
             suites[-1] = replace(suites[-1], base=_open_base(suites[-1], base, resume=resume))
         except TargetError as error:
             problem = target_problem(item.suite, item.shown, str(error), written=item.written)
@@ -245,7 +251,21 @@ def _open(item: Prepared, redactor: Redactor, shared: Budget | None, head: Opene
             pool=pool,
         )
     nothing = Resumed({}, 0, ())
-    return Opened(item, None, agent, own, budgets, wire, judges, reuse, files, pool, imported, redactor, {}, nothing)
+    charges = None if agent is None else _charges(item, agent, budgets)
+    return Opened(
+        *(item, None, agent, own, budgets, charges, wire, judges, reuse),
+        *(files, pool, imported, redactor, {}, nothing),
+    )
+
+
+def _charges(item: Prepared, agent: Agent, budgets: Sequence[Budget]) -> Charges | None:
+    """Return what counts the calls of an agent that makes them itself; answers of a transcript are paid for already."""
+    telling = {"tokens", "cost"} - agent.untold.keys()
+    if not budgets or not telling or isinstance(item.target, ModelTarget | RecordedTarget):
+        return None
+    from holodeck_action.llm.charges import Charges
+
+    return Charges(budgets)
 
 
 def _in_folder(opened: Opened, folder: GivenPath, more: Mapping[str, Any], *, resume: bool) -> Opened:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,9 +39,10 @@ from holodeck_action.suite.configuration_errors import (
     through,
 )
 from holodeck_action.suite.policy import Baseline, Gates
-from holodeck_action.suite.targets import OWN_MODEL, AnyTarget, ModelTarget, PythonTarget, WrittenTarget, parse_target
+from holodeck_action.suite.targets import OWN_MODEL, AnyTarget, PythonTarget, WrittenTarget, parse_target
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.targets.factory import build_agent, describe
+from holodeck_action.targets.protocol import Agent, Told
 from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -99,7 +100,6 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
             check_reachable(settings, suite, cases)
             target, files = target_of(suite, flags, around)
             check_python_target(suite, target, loaded.environ)
-            _check_spending_gates(settings.gates, target)
         except SettingsError as error:
             mark = suite.gate_marks.get(error.setting or "")
             lines.append(suite_problem(suite, shown, mark, error.setting or "", str(error)))
@@ -151,7 +151,8 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
             if target is None:
                 reasons = _check_own(suite, loaded.environ)
             else:
-                silence = asyncio.run(_try_target(suite, target, loaded.environ))
+                silence, untold = asyncio.run(_try_target(suite, target, loaded.environ, shown))
+                lines += untold
                 check_python_target(suite, target, loaded.environ)
         except TargetError as error:
             lines.append(through(target_problem(suite, shown, str(error), written=None), redactor.text))
@@ -204,8 +205,10 @@ def target_of(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarg
     return suite.policy.target, suite.checkout
 
 
-async def _try_target(suite: Suite, target: WrittenTarget, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Build the agent and close it again; return what it cannot tell and the cases look at."""
+async def _try_target(
+    suite: Suite, target: WrittenTarget, environ: Mapping[str, str], shown: str
+) -> tuple[tuple[str, ...], list[str | Located]]:
+    """Build the agent and close it again; return what it cannot tell and the cases look at, and gates look at."""
     pool = WorkerPool(suite.folder, environ=environ, cwd=suite.checkout.cwd, size=1)
     limit = suite.policy.limits.max_response_bytes
     try:
@@ -213,20 +216,23 @@ async def _try_target(suite: Suite, target: WrittenTarget, environ: Mapping[str,
     except TargetError as error:
         raise TargetError(str(error)) from error
     await agent.close()
-    return tuple(silence_on_tools(agent, suite.cases))
+    problems = list(untold_gates(suite.policy.gates, suite, agent, target, shown))
+    return tuple(silence_on_tools(agent, suite.cases)), problems
 
 
-def _check_spending_gates(gates: Gates, target: AnyTarget) -> None:
-    """Refuse gates on what only the suite's own model tells: they could never pass."""
-    if isinstance(target, ModelTarget):
-        return
-    for name in ("max_cost_usd", "max_total_tokens"):
-        if getattr(gates, name) is not None:
-            raise SettingsError(
-                f"gates.{name} cannot be judged: {describe(target)} does not tell what its answers took; remove the "
-                f"gate, or ask the suite's own model (--target {OWN_MODEL})",
-                f"gates.{name}",
+_NEEDED: dict[str, Told] = {"max_cost_usd": "cost", "max_total_tokens": "tokens"}
+
+
+def untold_gates(gates: Gates, suite: Suite, agent: Agent, target: AnyTarget, shown: str) -> Iterator[str | Located]:
+    """Yield a problem for every gate on what no reply of the target says: it could never pass."""
+    for name, needed in _NEEDED.items():
+        reason = agent.untold.get(needed)
+        if getattr(gates, name) is not None and reason is not None:
+            message = (
+                f"gates.{name} cannot be judged: {describe(target)} does not tell what its answers took, because "
+                f"{reason}; give it with every reply, or remove the gate"
             )
+            yield suite_problem(suite, shown, suite.gate_marks.get(f"gates.{name}"), f"gates.{name}", message)
 
 
 def check_python_target(suite: Suite, target: AnyTarget, environ: Mapping[str, str]) -> None:

@@ -75,12 +75,13 @@ def _answers(number: int) -> str:
 
 def silence_on_tools(agent: Agent, cases: Sequence[Case]) -> Iterator[str]:
     """Yield a sentence where the target cannot say anything of tool calls, and cases expect something of them."""
-    if agent.silent_on_tools is None:
+    reason = agent.untold.get("tools")
+    if reason is None:
         return
     looking = sum(any(map(reads_tool_calls, case.turns)) for case in cases)
     if looking:
         yield (
-            f"{agent.silent_on_tools}, at which {looking} of {len(cases)} cases look: they will be in error; give "
+            f"{reason}, at which {looking} of {len(cases)} cases look: they will be in error; give "
             "tool_invocations in each reply, an empty list where no tool was called"
         )
 

@@ -19,6 +19,7 @@ from holodeck_action.results.record import (
     ToolInvocation,
     TrialRecord,
     TurnRecord,
+    Usage,
 )
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Turn
@@ -112,7 +113,7 @@ class TrialRunner:
 
     `agent_name` is what traces call the agent. `files` reads the files of turns (None: no turn has any), whose texts
     are read where the agent is given them (`gives_files`) or a metric looks at them. `on_turn` is told of every turn
-    just before the agent is.
+    just before the agent is, `on_spent` afterwards what it says that it took (None: nothing).
     """
 
     agent: Agent
@@ -124,6 +125,7 @@ class TrialRunner:
     files: CaseFiles | None = None
     gives_files: bool = False
     on_turn: Callable[[], None] = lambda: None
+    on_spent: Callable[[Usage | None], None] = lambda usage: None
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
         """Run one trial of a case.
@@ -257,6 +259,7 @@ class TrialRunner:
                 trouble = error_info(error)
         except Exception as error:  # noqa: BLE001 - a failure stays in its case
             trouble = error_info(error)
+        self.on_spent(None if reply is None else reply.usage)
         working, began = (None, None) if reply is None else (reply.model_ms, reply.first_token_ms)
         timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun), working, began)
         if reply is None or reply.error is not None:

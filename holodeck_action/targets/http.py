@@ -19,7 +19,7 @@ from holodeck_action.suite.hosts import is_loopback, shown_url
 from holodeck_action.suite.targets import HttpTarget
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Conversation, Reply, Session
-from holodeck_action.targets.reply import REPLY, reply_from_mapping
+from holodeck_action.targets.reply import REPLY, REPLY_KEYS, reply_from_mapping, untold_without
 from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.redaction import Redactor
@@ -76,9 +76,8 @@ class HttpAgent:
         self._request = None if target.request is None else json.dumps(target.request)
         self._response = None if response is None else json.dumps(response)
         self._computing = Computing(environ)
-        self.silent_on_tools: str | None = None
-        if target.response is not None and target.response.tool_invocations is None:
-            self.silent_on_tools = "the target's response maps no tool_invocations"
+        mapped = frozenset(REPLY_KEYS if response is None else (key for key, path in response.items() if path))
+        self.untold = untold_without(mapped, "the target's response maps no {}")
         self._max_bytes = max_bytes
         self._client: httpx2.AsyncClient | None = None
 

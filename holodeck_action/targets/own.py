@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.pauses import apart, uncharged
@@ -23,6 +24,7 @@ from holodeck_action.suite.tools import FunctionTool, HierarchicalDocumentTool, 
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.targets.case_files import CaseFiles
 from holodeck_action.targets.model_agent import ModelAgent, ModelSession, answer_format
+from holodeck_action.targets.protocol import Told
 from holodeck_action.targets.runner_block import RunnerSettings, runner_settings
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
@@ -40,7 +42,7 @@ class OwnAgent:
     that is the trouble of every conversation.
     """
 
-    silent_on_tools: str | None = None
+    untold: Mapping[Told, str] = MappingProxyType({})
 
     def __init__(self, build: Callable[..., ModelAgent], toolkits: Sequence[Toolkit], settings: RunnerSettings) -> None:
         """Prepare; nothing is started yet.

@@ -87,6 +87,10 @@ class Session(Protocol):
         return
 
 
+Told = Literal["tools", "tokens", "cost"]
+"""What a reply may leave unsaid, though something else depends on it."""
+
+
 class Agent(Protocol):
     """Something that can be asked."""
 
@@ -96,9 +100,9 @@ class Agent(Protocol):
         return ()
 
     @property
-    def silent_on_tools(self) -> str | None:
-        """Why no reply of the target can say anything of tool calls; None where replies may. Known once it is built."""
-        return None
+    def untold(self) -> Mapping[Told, str]:
+        """What no reply of the target can say, each with the reason; known once the agent is built."""
+        return {}
 
     async def open(self, case: Case, trial: int) -> Session:
         """Start a conversation for one trial of one case.

@@ -10,7 +10,7 @@ from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Reply, Session
-from holodeck_action.targets.reply import REPLY_KEYS, reply_from_mapping
+from holodeck_action.targets.reply import REPLY_KEYS, reply_from_mapping, untold_without
 from holodeck_action.targets.transcripts import ADDRESS_KEYS, Row, open_transcript
 from holodeck_action.text.json_values import JSON_EXPANSION, kind_of, unknown_key
 from holodeck_action.text.plain import excerpt
@@ -62,7 +62,7 @@ class RecordedAgent:
         self._problems = index.problems
         self._case_problems = index.case_problems
         self.notices: tuple[str, ...] = index.notices()
-        self.silent_on_tools = None if index.tells_tools else f"{title} says nothing of tool calls"
+        self.untold = untold_without(index.keys, f"no row of {title} has {{}}")
 
     async def open(self, case: Case, trial: int) -> RecordedSession:
         """Start to read one trial of one case."""
@@ -122,7 +122,7 @@ class _Index:
 
     def __init__(self, title: str, cases: Iterable[Case]) -> None:
         self.seen = 0
-        self.tells_tools = False
+        self.keys: set[object] = set()
         self.rows: dict[_Address, tuple[int, int, int]] = {}
         self.problems: dict[_Address, _Problem] = {}
         self.case_problems: dict[str, _Problem] = {}
@@ -139,7 +139,7 @@ class _Index:
     def add(self, row: Row) -> None:
         """File one row."""
         self.seen += 1
-        self.tells_tools = self.tells_tools or "tool_invocations" in (row.keys or ())
+        self.keys.update(row.keys or ())
         name = row.address.get("case")
         if not isinstance(name, str):
             problem = row.problem or (

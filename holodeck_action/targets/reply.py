@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.usage import price_of_named
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.record import ModelUsage, RetrievedChunk, ToolInvocation, Usage
-from holodeck_action.targets.protocol import Reply, ReplyError
+from holodeck_action.targets.protocol import Reply, ReplyError, Told
 from holodeck_action.targets.shapes import (
     Choice,
     Field,
@@ -102,9 +102,17 @@ REPLY = Object(
 )
 """Every key of a reply."""
 REPLY_KEYS = REPLY.keys
-TELLING_TOKENS = ("usage",)
-TELLING_COST = ("usage", "cost_usd")
-"""Keys without which nobody knows what an answer took."""
+_TELLING: dict[Told, tuple[str, ...]] = {
+    "tools": ("tool_invocations",),
+    "tokens": ("usage",),
+    "cost": ("cost_usd", "usage"),
+}
+"""Keys without which something is not known."""
+
+
+def untold_without(keys: Set[object], because: str) -> dict[Told, str]:
+    """Return what replies that have no other keys do not say; the reason names what is missing in the place of `{}`."""
+    return {what: because.format(" or ".join(told)) for what, told in _TELLING.items() if not keys & {*told}}
 
 
 def reply_schema() -> Schema:

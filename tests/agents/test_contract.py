@@ -273,3 +273,100 @@ def test_a_price_is_estimated_only_for_a_model_that_is_named_and_listed(model: s
     given = reply_from_mapping({"response": "", "usage": USED, "model": model, "cost_usd": 3}, max_bytes=1000)
     assert given.usage is not None
     assert given.usage.cost_usd == 3.0
+
+
+# -- what answers cost
+
+SPENDING = """
+def answer(messages, request):
+    if request["name"] == "case 3":
+        raise ValueError("no")
+    return {"response": messages[-1]["content"][8:-1], %s}
+"""
+TELLING = '"model": "openai/gpt-4o", "usage": {"prompt_tokens": 1000, "completion_tokens": 100}'
+COST = (1000 * 2.5 + 100 * 10) / 1e6
+
+
+def _spending(project: Project, count: int, told: str = TELLING) -> None:
+    project.numbered(count)
+    project.write("spender.py", SPENDING % told)
+    project.policy(target="python:spender:answer")
+
+
+@pytest.mark.parametrize(("gate", "each"), [("max_cost_usd", COST), ("max_total_tokens", 1100)])
+def test_gates_on_spending_count_what_replies_tell(project: Project, gate: str, each: float) -> None:
+    _spending(project, 3)
+    for limit, code in ((3 * each + 1e-9, 0), (2.9 * each, 1)):
+        project.policy(target="python:spender:answer", gates={gate: limit if gate == "max_cost_usd" else int(limit)})
+        finished = project.run("run")
+        assert finished.code == code, finished.stdout + finished.stderr
+
+
+@pytest.mark.parametrize("gate", ["max_cost_usd", "max_total_tokens"])
+@pytest.mark.parametrize(("count", "told"), [(2, '"metadata": {}'), (4, TELLING)])
+def test_an_answer_that_tells_nothing_leaves_a_gate_on_spending_open(
+    project: Project, gate: str, count: int, told: str
+) -> None:
+    _spending(project, count, told)
+    project.policy(target="python:spender:answer", gates={gate: 1000000, "min_completeness": 0.1, "min_pass_rate": 0})
+    finished = project.run("run")
+    assert finished.code == 3, finished.stdout + finished.stderr
+    assert f"those of {2 if count == 2 else 1} turn(s) or evaluation(s) unknown" in finished.stdout
+
+
+@pytest.mark.parametrize(("gate", "path"), [("max_cost_usd", "cost_usd"), ("max_total_tokens", "usage")])
+def test_a_gate_on_what_no_reply_can_tell_is_refused_before_the_run(
+    project: Project, service: Service, gate: str, path: str
+) -> None:
+    project.numbered(1)
+    target = {"type": "http", "url": service.url, "response": {"text": "$.response"}}
+    project.policy(target=target, gates={gate: 1000000})
+    for command in (["run"], ["run", "--dry-run"], ["validate"]):
+        finished = project.run(*command)
+        assert finished.code == 2
+        assert (
+            f"gates.{gate} cannot be judged: http:{service.url} does not tell what its answers took" in finished.stderr
+        )
+    assert service.received == []
+    service.respond = lambda handler, _: handler.answer(
+        {"response": "0", "used": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3, "cost_usd": 0.5}}
+    )
+    target["response"] = {"text": "$.response", "usage": "$.used"}
+    project.policy(target=target, gates={gate: 1000000})
+    assert project.run("run").code == 0
+
+
+@pytest.mark.parametrize(
+    ("flag", "limit", "spent"), [("--max-cost-usd", 2.5 * COST, "$0.0105"), ("--max-tokens", 2500, "3,300")]
+)
+def test_a_budget_counts_what_replies_tell_and_ends_the_run(
+    project: Project, flag: str, limit: float, spent: str
+) -> None:
+    _spending(project, 2)
+    finished = project.run("run", flag, f"{limit:g}", "--concurrency", "1")
+    assert finished.code == 0, finished.stdout + finished.stderr
+    _spending(project, 9)
+    finished, record = project.evaluate(flag, f"{limit:g}", "--concurrency", "1")
+    assert finished.code == 4
+    assert f"is used up: 3 calls took {spent}" in finished.stdout
+    assert sum(len(case.trials) for case in record.cases) == 3
+    assert "agent.yaml: the budget counts what python:spender:answer says of each answer" in finished.stderr
+
+
+def test_a_budget_says_what_it_could_not_count(project: Project) -> None:
+    _spending(project, 2, '"cost_usd": 0.1')
+    finished = project.run("run", "--max-tokens", "100")
+    assert finished.code == 0
+    assert (
+        "note: the budget does not count 2 answers of the target, which did not say what they took" in finished.stderr
+    )
+    finished = project.run("run", "--max-cost-usd", "1")
+    assert "does not count" not in finished.stderr
+
+
+def test_reports_add_up_what_replies_tell(project: Project) -> None:
+    _spending(project, 2)
+    project.evaluate()
+    report = json.loads(project.run("report", "out/results.json", "--format", "json").stdout)
+    assert (report["spend"]["prompt_tokens"], report["spend"]["completion_tokens"]) == (2000, 200)
+    assert report["spend"]["agent_cost_usd"] == pytest.approx(2 * COST)

@@ -92,7 +92,7 @@ def test_silence_is_an_error_of_what_reads_tool_calls_and_of_nothing_else(projec
         assert bool(reasons) == (name in READS_CALLS), name
     counts = project.verdict()["counts"]
     assert counts["planned_evaluations"] - counts["completed_evaluations"] == len(READS_CALLS)
-    note = "answers.jsonl says nothing of tool calls, at which 6 of 11 cases look"
+    note = "no row of answers.jsonl has tool_invocations, at which 6 of 11 cases look"
     assert note in finished.stderr
     assert note in project.run("validate").stderr
 
@@ -104,7 +104,7 @@ def test_an_empty_list_says_that_none_was_called(project: Project) -> None:
     assert finished.code == 1
     assert {name for name, outcome in names.items() if outcome != "passed"} == {"a tool", "grader hides_it"}
     assert {turn.tool_invocations for turn in _turns(record).values()} == {()}
-    assert "says nothing of tool calls" not in finished.stderr + project.run("validate").stderr
+    assert "has tool_invocations" not in finished.stderr + project.run("validate").stderr
 
 
 def test_calls_of_a_conversation_are_unknown_as_soon_as_those_of_one_turn_are(project: Project) -> None:

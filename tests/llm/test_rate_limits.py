@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -25,7 +26,7 @@ from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import Attempt, Reply
+from holodeck_action.targets.protocol import Attempt, Reply, Told
 from holodeck_action.text.redaction import Redactor
 from tests.llm.ahead import (
     LATENCY_S,
@@ -51,7 +52,7 @@ class Asking:
     base_url: str
     within: float
     notices: tuple[str, ...] = ()
-    silent_on_tools: str | None = None
+    untold: Mapping[Told, str] = MappingProxyType({})
     open_now: int = 0
     most_open: int = 0
 

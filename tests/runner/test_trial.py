@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import json
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.results.evaluation import Evaluation
@@ -16,7 +18,7 @@ from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import Attempt, Reply
+from holodeck_action.targets.protocol import Attempt, Reply, Told
 from holodeck_action.text.redaction import Redactor
 
 
@@ -24,7 +26,7 @@ class Echo:
     """An agent that repeats what it is asked, and its own session."""
 
     notices = ()
-    silent_on_tools: str | None = None
+    untold: Mapping[Told, str] = MappingProxyType({})
 
     async def open(self, case: Case, trial: int) -> Echo:
         return self
