@@ -1,17 +1,34 @@
-"""The history on a data branch, with the results that other runs are compared with."""
+"""The history on a data branch, with the results that other runs are compared with.
+
+It is added to by compare-and-set: a commit on top of what was read becomes the branch only if the branch has not moved
+meanwhile. So runs that end at the same time lose nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from holodeck_action.github.data_branch import Addition, BranchError, add_to_branch, read_history
+from holodeck_action.github.api import Api
+from holodeck_action.github.data_branch import MOST_PACKED, head_of, record_folders
 from holodeck_action.github.job import Job
 from holodeck_action.github.objects import ApiError
-from holodeck_action.github.stored_results import SuitePlace, shown
-from holodeck_action.results.history import HistoryLines, dump_line, parse_lines
-from holodeck_action.results.history_layout import HISTORY_FILE
-from holodeck_action.results.history_store import HistoryEntry, HistoryError
+from holodeck_action.github.stored_results import shown
+from holodeck_action.results.history import (
+    HistoryLine,
+    HistoryLines,
+    dump_line,
+    lines_after,
+    outdated_places,
+    parse_lines,
+)
+from holodeck_action.results.history_layout import HISTORY_FILE, RECORDS_FOLDER
+from holodeck_action.results.history_store import HistoryEntry, HistoryError, pack
+
+MOST_ATTEMPTS = 20
+"""Times that an addition is tried while others add, too."""
+LONGEST_PAUSE_S = 30.0
 
 
 class BranchHistory:
@@ -22,30 +39,90 @@ class BranchHistory:
         self._job, self._name, self._folder = job, name, folder
 
     def read(self) -> HistoryLines:
-        """Return all lines, see `HistoryStore`."""
+        """Return all lines, see `HistoryStore`; there are none where there is no branch."""
         try:
-            content = read_history(self._job.api(self._folder), self._name)
-        except (ApiError, BranchError) as error:
-            raise self._trouble(error, "contents: read") from error
+            api = self._job.api(self._folder)
+            head = head_of(api, self._name)
+            content = b"" if head is None else self._content(api, api.tree_of(head))
+        except ApiError as error:
+            raise self._trouble(error.needing("contents: read")) from error
         return parse_lines(content, f"{HISTORY_FILE} of the branch {self._name}")
 
     def append(self, entries: Sequence[HistoryEntry]) -> None:
-        """Add runs in one commit, see `HistoryStore`."""
-        additions = [
-            Addition(
-                entry.line.place,
-                SuitePlace(None, entry.line.suite),
-                entry.results,
-                dump_line(entry.line).decode().rstrip("\n"),
-            )
-            for entry in entries
-        ]
+        """Add runs in one commit, see `HistoryStore`; the branch is made when there is none."""
         try:
-            add_to_branch(self._job.api(self._folder), self._name, additions, pause=self._job.pause)
-        except (ApiError, BranchError) as error:
-            raise self._trouble(error, "contents: write") from error
+            self._append(self._job.api(self._folder), entries)
+        except ApiError as error:
+            raise self._trouble(error.needing("contents: write")) from error
 
-    def _trouble(self, error: ApiError | BranchError, permission: str) -> HistoryError:
-        denied = isinstance(error, ApiError) and error.kind == "denied"
-        way_out = f": add {permission} to the permissions: of the job" if denied else ""
-        return HistoryError(f"the branch {self._name}: {shown(str(error))}{way_out}")
+    def _append(self, api: Api, entries: Sequence[HistoryEntry]) -> None:
+        packed = {
+            entry.line.record_path: api.create_blob(pack(entry.results))
+            for entry in entries
+            if entry.results is not None
+        }
+        lines = [entry.line for entry in entries]
+        for attempt in range(1, MOST_ATTEMPTS + 1):
+            head = head_of(api, self._name)
+            try:
+                self._put(api, head, packed, lines)
+            except ApiError as error:
+                # What does not follow is `invalid`. So is what a rule forbids, but then the branch stays.
+                moved = error.kind == "invalid" and head_of(api, self._name) != head
+                if not moved and not error.accepted:
+                    raise
+            else:
+                return
+            # Writers that met once must not meet again.
+            self._job.pause(random.uniform(0.0, min(LONGEST_PAUSE_S, 2.0**attempt)))
+        raise self._trouble(f"it moved {MOST_ATTEMPTS} times while it was added to; run fewer jobs at once")
+
+    def _put(self, api: Api, head: str | None, packed: Mapping[str, str], new: Sequence[HistoryLine]) -> None:
+        """Put a commit on top of what the branch named when it was read.
+
+        Raises:
+            ApiError: `invalid` where the branch has moved.
+        """
+        tree = None if head is None else api.tree_of(head)
+        content = b"" if tree is None else self._content(api, tree)
+        known = parse_lines(content, HISTORY_FILE).lines
+        # An answer may have been lost of an attempt that was carried out.
+        added = tuple(lines_after(known, new))
+        if not added:
+            return
+        outdated = () if tree is None else _outdated(api, tree, (*known, *added))
+        changes = {**dict.fromkeys(outdated), **packed}
+        # A line that was cut short stays a line of its own.
+        before = content if not content or content.endswith(b"\n") else content + b"\n"
+        changes[HISTORY_FILE] = api.create_blob(b"".join((before, *map(dump_line, added))))
+        message = f"Results of {', '.join(sorted({line.place[:12] for line in added}))}"
+        commit = api.create_commit(api.create_tree(tree, changes), () if head is None else (head,), message)
+        if head is None:
+            api.create_branch(self._name, commit)
+        else:
+            api.advance_branch(self._name, commit)
+
+    def _content(self, api: Api, tree: str) -> bytes:
+        """Return what the history's file holds.
+
+        Raises:
+            HistoryError: it is too large, or the branch is another one than a data branch.
+        """
+        entries = api.tree(tree)
+        found = next((item for item in entries if item.path == HISTORY_FILE), None)
+        if found is not None and found.size > MOST_PACKED:
+            raise self._trouble(f"{HISTORY_FILE} is larger than {MOST_PACKED:,} bytes; begin another branch")
+        if found is None and any(item.path != RECORDS_FOLDER for item in entries):
+            raise self._trouble(f"it has other files, and no {HISTORY_FILE}; name a branch for results alone")
+        return b"" if found is None else api.blob(found.sha)
+
+    def _trouble(self, sentence: str) -> HistoryError:
+        return HistoryError(f"the branch {self._name}: {shown(sentence)}")
+
+
+def _outdated(api: Api, tree: str, lines: Sequence[HistoryLine]) -> Iterator[str]:
+    """Yield the paths of results that are not kept any longer."""
+    places = outdated_places(lines)
+    for place, folder in record_folders(api, tree).items():
+        if place in places:
+            yield from (f"{RECORDS_FOLDER}/{place}/{entry.path}" for entry in api.tree(folder.sha))

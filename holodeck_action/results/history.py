@@ -18,7 +18,7 @@ from holodeck_action.results.canonical import adapter
 from holodeck_action.results.consumption import Total, cost_of, latencies_of, tokens_of
 from holodeck_action.results.decision import active_quarantine
 from holodeck_action.results.evaluation import Polarity
-from holodeck_action.results.history_layout import record_path, suite_key
+from holodeck_action.results.history_layout import kept_commits, record_path, suite_key
 from holodeck_action.results.judge_card import Configuration
 from holodeck_action.results.record import CaseRecord, Record
 from holodeck_action.results.statistics import (
@@ -294,6 +294,14 @@ def in_order(lines: Iterable[HistoryLine]) -> tuple[HistoryLine, ...]:
     """Return lines by time, each run once."""
     unique = {(line.suite, line.moment, line.record_digest): line for line in lines}
     return tuple(unique[key] for key in sorted(unique, key=lambda key: (key[1], key[0], key[2])))
+
+
+def outdated_places(lines: Iterable[HistoryLine]) -> frozenset[str]:
+    """Return the places of runs whose results are no longer kept; what no line names is not ours to delete."""
+    times: dict[str, datetime] = {}
+    for line in lines:
+        times[line.place] = max(line.moment, times.get(line.place, line.moment))
+    return frozenset(times.keys() - kept_commits(times))
 
 
 def _parse(text: bytes) -> HistoryLine:

@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Protocol
 
 from holodeck_action.results.disk import DISK, Disk, write_atomically
@@ -21,9 +20,10 @@ from holodeck_action.results.history import (
     HistoryLines,
     dump_line,
     lines_after,
+    outdated_places,
     parse_lines,
 )
-from holodeck_action.results.history_layout import HISTORY_FILE, RECORDS_FOLDER, kept_commits
+from holodeck_action.results.history_layout import HISTORY_FILE, RECORDS_FOLDER
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -138,9 +138,9 @@ def unpack(packed: bytes, place: str) -> bytes:
         with gzip.open(io.BytesIO(packed)) as file:
             content = file.read(MOST_RESULTS_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise HistoryError(f"{place}: is damaged: {one_line(str(error))}; name another run") from error
+        raise HistoryError(f"{place}: is damaged: {one_line(str(error))}") from error
     if len(content) > MOST_RESULTS_BYTES:
-        raise HistoryError(f"{place}: unpacks to more than {MOST_RESULTS_BYTES:,} bytes; name another run")
+        raise HistoryError(f"{place}: unpacks to more than {MOST_RESULTS_BYTES:,} bytes")
     return content
 
 
@@ -210,11 +210,8 @@ class HistoryFolder:
         return len(new)
 
     def _thin(self, lines: Sequence[HistoryLine]) -> None:
-        """Delete the results of places that are no longer kept; what no line names is not ours."""
-        times: dict[str, datetime] = {}
-        for line in lines:
-            times[line.place] = max(line.moment, times.get(line.place, line.moment))
-        for place in times.keys() - kept_commits(times):
+        """Delete the results of places that are no longer kept."""
+        for place in outdated_places(lines):
             shutil.rmtree(self._folder.path / RECORDS_FOLDER / place, ignore_errors=True)
 
     @contextmanager

@@ -136,7 +136,7 @@ def test_the_comment_shows_what_changed(hub: FakeGitHub, project: Project, sourc
     assert shop.main[:7] in body
 
 
-@pytest.mark.parametrize("source", ["artifact"])
+@pytest.mark.parametrize("source", ["artifact", "branch"])
 def test_the_workflow_of_the_documentation(hub: FakeGitHub, project: Project, source: str) -> None:
     """It runs for a push to main, then for a pull request that breaks a case; permissions are those it gives."""
     workspace = Project(project.folder / "workspace")
@@ -147,6 +147,7 @@ def test_the_workflow_of_the_documentation(hub: FakeGitHub, project: Project, so
     main = {"GITHUB_REF": "refs/heads/main", "GITHUB_SHA": shop.main}
     (ended,) = runner.run(file, "push", shop.main, pushed, **main)
     assert (ended.code, ended.outputs["verdict"]) == (0, "passed")
+    assert "not added" not in ended.text
 
     test_merge = shop.git.commit({}, shop.main, shop.branch_off("refund"))
     head = shop.git.commits[test_merge].parents[1]
@@ -155,6 +156,27 @@ def test_the_workflow_of_the_documentation(hub: FakeGitHub, project: Project, so
     assert (ended.code, ended.outputs["verdict"]) == (1, "failed")
     assert (shop.base().commit, shop.base().wanted, shop.base().notices) == (shop.main, shop.main, ())
     assert shop.main[:7] in only_comment(shop.repository)
+
+
+def test_the_workflow_of_accepted_results(hub: FakeGitHub, project: Project) -> None:
+    """It fails without the file, and for a case that the accepted results pass; the artifact has the next ones."""
+    workspace = Project(project.folder / "workspace")
+    shop = Shop(hub, workspace, "file:accepted/results.json")
+    head = shop.branch_off()
+    shop.repository.add_pull(7, head_sha=head, head_repository=REPOSITORY, branch="topic", files=FILES)
+    runner = Runner(hub, workspace, InProcess(), project.folder / "artifacts")
+    shop.workflow = runner.workflow
+    pull = {"pull_request.head.sha": head}
+    (ended,) = runner.run("baseline-file.yml", "pull_request", head, pull)
+    assert (ended.code, "accepted/results.json: cannot be read" in ended.text) == (2, True)
+
+    shop.step("pull_request", head, pull, {"baseline": ""})
+    workspace.write("accepted/results.json", (workspace.folder / OUTPUT / "results.json").read_bytes())
+    suite(workspace, "refund")
+    (ended,) = runner.run("baseline-file.yml", "pull_request", head, pull)
+    assert (ended.code, ended.outputs["verdict"]) == (1, "failed")
+    assert shop.base().source == "file:accepted/results.json"
+    assert (project.folder / "artifacts" / OUTPUT / "results.json").is_file()
 
 
 def test_results_that_are_no_results_are_a_configuration_error(hub: FakeGitHub, project: Project) -> None:

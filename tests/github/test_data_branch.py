@@ -5,25 +5,26 @@ from __future__ import annotations
 import gzip
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from holodeck_action.github.api import Api, connect
-from holodeck_action.github.data_branch import Addition, BranchError, add_to_branch
-from holodeck_action.github.objects import ApiError
-from holodeck_action.github.stored_results import SuitePlace
+from holodeck_action.github.branch_history import BranchHistory
+from holodeck_action.github.job import Job
 from holodeck_action.results.history_layout import kept_commits, suite_key
+from holodeck_action.results.history_store import HistoryEntry, HistoryError
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.workflow import BOT, REPOSITORY
+from tests.results.lines import START, line
 
 TOKEN = "ghs_writer"
 NAME = "holodeck-data"
 REFERENCE = f"refs/heads/{NAME}"
-SUITE = SuitePlace("agents/billing", "agent.yaml")
-START = datetime(2026, 1, 5, tzinfo=UTC)
+SUITE = "agents/billing/agent.yaml"
 
 
 @pytest.fixture
@@ -35,25 +36,29 @@ def repo(hub: FakeGitHub) -> Repository:
 
 
 @pytest.fixture
-def api(hub: FakeGitHub, repo: Repository) -> Iterator[Api]:
-    with connect(TOKEN, hub.url, REPOSITORY, pause=lambda _: None) as api:
-        yield api
+def job(hub: FakeGitHub, repo: Repository) -> Iterator[Job]:
+    with job_of(hub) as job:
+        yield job
 
 
-def addition(number: int, suite: SuitePlace = SUITE, at: datetime = START) -> Addition:
-    commit = f"{number:040x}"
-    line = json.dumps({"commit": commit, "time": at.isoformat(), "suite": suite.file, "number": number})
-    return Addition(commit, suite, f"results of {number}".encode(), line)
+def job_of(hub: FakeGitHub, pause: Callable[[float], None] = lambda _: None) -> Job:
+    environ = {"GITHUB_TOKEN": TOKEN, "GITHUB_API_URL": hub.url, "GITHUB_REPOSITORY": REPOSITORY}
+    return Job(environ, pause, lambda: START)
 
 
-def add(api: Api, *additions: Addition) -> None:
-    add_to_branch(api, NAME, additions, pause=lambda _: None)
+def entry(number: int, suite: str = SUITE, **changes: Any) -> HistoryEntry:
+    """A run a day; the first one is a Thursday."""
+    return HistoryEntry(line(number, suite=suite, **changes), f"results of {number}".encode())
+
+
+def add(job: Job, *entries: HistoryEntry, name: str = NAME) -> None:
+    BranchHistory(job, name, Path.cwd()).append(entries)
 
 
 def lines(repo: Repository) -> list[int]:
     content = repo.git.read(NAME, "history.jsonl")
     assert content is not None
-    return [json.loads(line)["number"] for line in content.splitlines()]
+    return [int(json.loads(text)["record_digest"], 16) for text in content.splitlines()]
 
 
 def records(repo: Repository) -> list[str]:
@@ -61,8 +66,8 @@ def records(repo: Repository) -> list[str]:
     return [path for path, _ in repo.git.files(commit.tree) if path.startswith("records/")]
 
 
-def test_the_first_run_makes_the_branch(repo: Repository, api: Api) -> None:
-    add(api, addition(1))
+def test_the_first_run_makes_the_branch(repo: Repository, job: Job) -> None:
+    add(job, entry(1))
     head = repo.git.commits[repo.git.refs[REFERENCE]]
     assert head.parents == ()
     assert lines(repo) == [1]
@@ -75,28 +80,29 @@ def test_the_first_run_makes_the_branch(repo: Repository, api: Api) -> None:
     assert repo.git.merge_base(head.sha, repo.git.refs["refs/heads/main"]) is None
 
 
-def test_runs_add_to_it(repo: Repository, api: Api) -> None:
-    add(api, addition(1))
+def test_runs_add_to_it(repo: Repository, job: Job) -> None:
+    add(job, entry(1))
     first = repo.git.refs[REFERENCE]
-    add(api, addition(2), addition(2, SuitePlace("", "agent.yaml")))
+    add(job, entry(2), entry(2, "agent.yaml"))
     assert repo.git.commits[repo.git.refs[REFERENCE]].parents == (first,)
     assert lines(repo) == [1, 2, 2]
     assert len(records(repo)) == 3
     # A second run of the same commit replaces its results.
-    again = Addition(
-        f"{1:040x}", SUITE, b"later", json.dumps({"commit": f"{1:040x}", "time": "2026-02-01T00:00:00Z", "number": 3})
-    )
-    add(api, again)
+    add(job, entry(3, commit=f"{1:040x}"))
     assert lines(repo) == [1, 2, 2, 3]
     assert len(records(repo)) == 3
+    # What it has is not added again.
+    before = repo.git.refs[REFERENCE]
+    add(job, entry(3, commit=f"{1:040x}"))
+    assert repo.git.refs[REFERENCE] == before
 
 
 def test_twenty_writers_lose_no_line(repo: Repository, hub: FakeGitHub) -> None:
     """They all begin at once, before there is a branch; each waits a thousandth of what it would."""
 
     def write(number: int) -> None:
-        with connect(TOKEN, hub.url, REPOSITORY, pause=lambda _: None) as api:
-            add_to_branch(api, NAME, [addition(number)], pause=lambda seconds: time.sleep(seconds / 1000))
+        with job_of(hub, lambda seconds: time.sleep(seconds / 1000)) as job:
+            add(job, entry(number))
 
     with ThreadPoolExecutor(20) as threads:
         list(threads.map(write, range(1, 21)))
@@ -105,33 +111,36 @@ def test_twenty_writers_lose_no_line(repo: Repository, hub: FakeGitHub) -> None:
     assert len(repo.git.ancestors(repo.git.refs[REFERENCE])) == 20
 
 
-def test_an_answer_that_is_lost_adds_no_line_twice(repo: Repository, api: Api, hub: FakeGitHub) -> None:
+def test_an_answer_that_is_lost_adds_no_line_twice(repo: Repository, job: Job, hub: FakeGitHub) -> None:
     hub.fail(Fault("POST", "/git/refs$", drop="after"))
-    add(api, addition(1))
+    add(job, entry(1))
     hub.fail(Fault("PATCH", "/git/refs/", drop="after"))
-    add(api, addition(2))
+    add(job, entry(2))
     hub.fail(Fault("POST", "/git/(blobs|trees|commits)$", drop="after", times=2))
-    add(api, addition(3))
+    add(job, entry(3))
     assert lines(repo) == [1, 2, 3]
     assert len(repo.git.ancestors(repo.git.refs[REFERENCE])) == 3
 
 
-def test_old_results_are_thinned_and_lines_stay(repo: Repository, api: Api) -> None:
+def test_old_results_are_thinned_and_lines_stay(repo: Repository, job: Job) -> None:
     """The last 30 commits, then one a week; a run a day for 60 days."""
     for day in range(60):
-        add(api, addition(day + 1, at=START + timedelta(days=day)))
-    assert lines(repo) == list(range(1, 61))
-    days = sorted(int(path.split("/")[1], 16) - 1 for path in records(repo))
-    # The 30th newest is day 30, a Wednesday, so that the week's own is among the 30; then the Sundays before.
-    assert days == [6, 13, 20, 27, *range(30, 60)]
+        add(job, entry(day))
+    assert lines(repo) == list(range(60))
+    days = sorted(int(path.split("/")[1], 16) for path in records(repo))
+    # The 30th newest is day 30, a Saturday, whose week has its own among the 30; then the Sundays before.
+    assert days == [3, 10, 17, 24, *range(30, 60)]
 
 
-def test_what_others_put_there_stays(repo: Repository, api: Api) -> None:
+def test_what_others_put_there_stays(repo: Repository, job: Job) -> None:
     git = repo.git
-    git.refs[REFERENCE] = git.commit(
-        {"history.jsonl": "no json\n", "README.md": "ours", f"records/{'e' * 40}/x.json.gz": "x"}
-    )
-    add(api, addition(1))
+    files: dict[str, str | bytes | None] = {
+        "history.jsonl": "no json\n",
+        "README.md": "ours",
+        f"records/{'e' * 40}/x.json.gz": "x",
+    }
+    git.refs[REFERENCE] = git.commit(files)
+    add(job, entry(1))
     assert git.read(NAME, "README.md") == b"ours"
     assert git.read(NAME, f"records/{'e' * 40}/x.json.gz") == b"x"
     content = git.read(NAME, "history.jsonl")
@@ -139,19 +148,19 @@ def test_what_others_put_there_stays(repo: Repository, api: Api) -> None:
     assert content.startswith(b"no json\n{")
 
 
-def test_a_branch_of_code_is_not_written_to(repo: Repository, api: Api) -> None:
-    with pytest.raises(BranchError, match=r"the branch main has other files, and no history\.jsonl"):
-        add_to_branch(api, "main", [addition(1)], pause=lambda _: None)
+def test_a_branch_of_code_is_not_written_to(repo: Repository, job: Job) -> None:
+    with pytest.raises(HistoryError, match=r"the branch main: it has other files, and no history\.jsonl"):
+        add(job, entry(1), name="main")
 
 
-def test_a_rule_that_forbids_it_is_told_at_once(repo: Repository, api: Api, hub: FakeGitHub) -> None:
+def test_a_rule_that_forbids_it_is_told_at_once(repo: Repository, job: Job, hub: FakeGitHub) -> None:
     repo.protected.add(REFERENCE)
-    with pytest.raises(ApiError, match="Changes must be made through a pull request"):
-        add(api, addition(1))
+    with pytest.raises(HistoryError, match="Changes must be made through a pull request"):
+        add(job, entry(1))
     assert sum(call.path.endswith("/git/refs") for call in hub.requests) == 1
     hub.add_token(TOKEN, Token(BOT, permissions={"contents": "read"}))
-    with pytest.raises(ApiError, match="Resource not accessible by integration"):
-        add(api, addition(1))
+    with pytest.raises(HistoryError, match="add contents: write to the permissions: of the job"):
+        add(job, entry(1))
 
 
 class Restless(dict[str, str]):
@@ -167,12 +176,13 @@ class Restless(dict[str, str]):
         return super().__getitem__(name)
 
 
-def test_a_branch_that_never_rests(repo: Repository, api: Api) -> None:
-    add(api, addition(1))
-    repo.git.refs = Restless(repo)
+def test_a_branch_that_never_rests(repo: Repository, hub: FakeGitHub) -> None:
     waits: list[float] = []
-    with pytest.raises(BranchError, match="moved 20 times while it was added to"):
-        add_to_branch(api, NAME, [addition(2)], pause=waits.append)
+    with job_of(hub, waits.append) as job:
+        add(job, entry(1))
+        repo.git.refs = Restless(repo)
+        with pytest.raises(HistoryError, match="it moved 20 times while it was added to"):
+            add(job, entry(2))
     assert len(waits) == 20
     assert max(waits) <= 30
     assert lines(repo) == [1]
