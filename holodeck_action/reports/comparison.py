@@ -56,7 +56,9 @@ def rate_text(change: Difference) -> str:
     """Return what became of the pass rate, in percentage points, and whether that is beyond chance."""
     points = 100 * change.difference
     if change.low is None or change.high is None:
-        return f"pass rate {_points(points)} points: {cases_text(change.pairs)} are too few to tell from chance"
+        moved = "unchanged" if round(points, 1) == 0 else f"{_points(points)} points"
+        few = f"{cases_text(change.pairs)} {'is' if change.pairs == 1 else 'are'} too few"
+        return f"pass rate {moved}; {few} to tell from chance"
     half = 100 * (change.high - change.low) / 2
     if change.moved:
         rates = f"{100 * change.base:.3g} → {100 * change.head:.3g} %"

@@ -76,6 +76,8 @@ def _lines(report: Report) -> Iterator[str]:
     if report.comparison is not None:
         yield ""
         yield from comparison_lines(report.comparison, report.folder)
+    elif report.base_missing is not None:
+        yield f"Not compared with a base: {one_line(report.base_missing, 1000)}"
     for case in report.attention:
         yield ""
         yield from _case_lines(case, report.folder)
@@ -216,6 +218,8 @@ def _parts(report: Report) -> Iterator[RenderableType]:
         worse = any(not case.quarantined for case in report.comparison.regressed)
         yield Text(f"\n{sentence}", style="bold red" if worse else "bold")
         yield Text("\n".join(lines))
+    elif report.base_missing is not None:
+        yield Text(f"Not compared with a base: {one_line(report.base_missing, 1000)}", style="yellow")
     for case in report.attention:
         title, *lines = _case_lines(case, report.folder)
         yield Text(f"\n{title}", style=f"bold {_COLOURS[case.outcome]}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holodeck_action.results.comparison import Comparison, Difference
-from holodeck_action.results.verdict import GateVerdict
+from holodeck_action.results.verdict import GateState, GateVerdict
 from holodeck_action.suite.policy import Baseline, Reaction
 
 CASES, REGRESSED, INCONCLUSIVE = "max_regressions", "baseline.on_regressed", "baseline.on_inconclusive"
@@ -34,7 +34,7 @@ def judge_comparison(
 
     Returns:
         A gate for each reaction `fail`, and a sentence for each `warn` that there is cause for. Without pairs the gates
-        are undetermined, or skipped where the settings only warn of that.
+        are undetermined, or skipped where the settings accept that, and the reports say why.
     """
     found = list(_found(comparison, max_regressions or 0) if comparison is not None and comparison.paired else ())
     reactions = {
@@ -44,7 +44,8 @@ def judge_comparison(
     }
     if not found:
         reason = missing or "no case is the same in the base, so nothing is compared"
-        return _without_base(reason, reactions, settings, max_regressions or 0)
+        short = "there is no base to compare with" if comparison is None and settings.on_missing == "warn" else reason
+        return _without_base(short, reactions, settings, max_regressions or 0)
     return BaselineVerdict(
         tuple(gate for gate in found if reactions[gate.name] == "fail"),
         tuple(gate.reason for gate in found if reactions[gate.name] == "warn" and gate.state == "failed"),
@@ -54,15 +55,14 @@ def judge_comparison(
 def _without_base(
     reason: str, reactions: dict[str, Reaction], settings: Baseline, max_regressions: int
 ) -> BaselineVerdict:
-    needed = [name for name, reaction in reactions.items() if reaction == "fail"]
     limits = {CASES: max_regressions}
-    gates = tuple(
-        GateVerdict(
-            name, "undetermined" if settings.on_missing == "fail" else "skipped", None, limits.get(name, 0), reason
-        )
-        for name in needed
+    state: GateState = "undetermined" if settings.on_missing == "fail" else "skipped"
+    gates = (
+        GateVerdict(name, state, None, limits.get(name, 0), reason)
+        for name, reaction in reactions.items()
+        if reaction == "fail"
     )
-    return BaselineVerdict(gates, () if needed and settings.on_missing == "fail" else (reason,))
+    return BaselineVerdict(tuple(gates), ())
 
 
 def _found(comparison: Comparison, max_regressions: int) -> Iterator[GateVerdict]:
@@ -82,8 +82,6 @@ def _found(comparison: Comparison, max_regressions: int) -> Iterator[GateVerdict
     reason = f"{allowed} is ruled out"
     if open_ones:
         reason = f"{allowed} can neither be shown nor ruled out for {', '.join(open_ones)}"
-        settles = next((change.settles for _, change in measures if change.settles), "")
-        reason += f"; {settles}" if settles else ""
     yield _at_most(INCONCLUSIVE, len(open_ones), 0, reason)
 
 

@@ -28,11 +28,23 @@ from holodeck_action.reports.pull_request import (
     render_problem,
 )
 from holodeck_action.reports.size_limit import CHECK, COMMENT, SizeLimit
+from holodeck_action.results.decision import Terms, decide
 from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.record import CaseRecord, Provenance, Record, SuiteIdentity, ToolInvocation, Usage
+from holodeck_action.results.record import (
+    BaseRun,
+    CaseRecord,
+    Provenance,
+    Record,
+    RecordedBaseline,
+    SuiteIdentity,
+    ToolAssertion,
+    ToolInvocation,
+    Usage,
+)
+from holodeck_action.results.report_building import build_report
 from holodeck_action.results.report_views import Report
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.policy import GateMetric, Gates
+from holodeck_action.suite.policy import Baseline, GateMetric, Gates
 from tests.action.runner import read_log
 from tests.reports.hostile import FRAGMENTS, hostile_case, hostile_record, storable_texts
 from tests.reports.parsing import check_structure, leaves, parses, rows
@@ -46,7 +58,7 @@ SERVER = "https://github.com"
 RUN = f"{SERVER}/octo/shop/actions/runs/77"
 AT = Place(SERVER, "octo/shop", A, RUN)
 SENTINEL = "qzxq"
-LINK = re.compile(rf"{SERVER}/octo/shop/(actions/runs/77|commit/{A}|blob/{A}/[\w.~/%-]+#L[1-9]\d*)", re.ASCII)
+LINK = re.compile(rf"{SERVER}/octo/shop/(actions/runs/77|commit/({A}|{B})|blob/{A}/[\w.~/%-]+#L[1-9]\d*)", re.ASCII)
 SUMMARY = re.compile(
     r"<summary>\d+ (passing|not run|quarantined, without a say in the verdict|more that failed or are in error|"
     r"metrics? skipped where not applicable|"
@@ -177,6 +189,41 @@ def not_a_suite() -> str:
     return render_problem(problems, MARKER, AT, state_of((), 2, A, "77/1", problems), previous)
 
 
+def compared(base: Record, head: Record, run: BaseRun) -> Report:
+    """A report of a run that is compared with another one."""
+    baseline = RecordedBaseline(Baseline(source="artifact"), run)
+    made = replace(head, baseline=baseline, run=replace(head.run, base_digest="d"))
+    verdict = decide(made, Terms(base=base))
+    return build_report(made, verdict, "agents/support")
+
+
+def regressed_since_the_base() -> str:
+    before = support(
+        at_line(12, case_of(GOOD), name="Worn shoes"),
+        at_line(19, case_of(ANSWERED), name="Late parcel"),
+        at_line(26, case_of(GOOD), name="Gift card"),
+        at_line(33, case_of(GOOD), name="Gone"),
+    )
+    identity = SuiteIdentity("support", "agent.yaml", "digest")
+    base, head = (
+        replace(
+            made, suite=identity, provenance=Provenance("0.1.0", "recorded:answers.jsonl", sha, folder="agents/support")
+        )
+        for made, sha in ((before, B), (support(), A))
+    )
+    older = replace(base.run, started_at="2026-01-01T09:00:00+00:00")
+    report = compared(
+        replace(base, run=older), head, BaseRun("artifact", B, B, 0, ("The base is 2 days old.",), "main")
+    )
+    return comment(report, previous=state_of([in_folder(before)], 1, B, "76/1"))
+
+
+def without_a_base() -> str:
+    made = support(at_line(12, case_of(GOOD), name="Late parcel"))
+    missing = "no run of main has an artifact holodeck-results; run the workflow on main once"
+    return comment(in_folder(replace(made, baseline=RecordedBaseline(Baseline(source="artifact"), None, missing))))
+
+
 def hostile() -> str:
     text = "".join(FRAGMENTS)
     made = record(
@@ -187,14 +234,19 @@ def hostile() -> str:
         suite=SuiteIdentity(text, text, text),
         provenance=Provenance(text, text, text, folder=text),
     )
-    return comment(report_of(made, text))
+    right = turn(evaluation(0.9, evaluator_name=text), input=text, response=text)
+    right = replace(right, tool_assertions=(ToolAssertion(text, True, 0),))
+    good = replace(made.cases[0], trials=case_of(right).trials)
+    base = replace(made, cases=(good, made.cases[1]))
+    changed = compared(base, made, BaseRun(text, text, None, 3, (text,), text)).comparison
+    return comment(replace(report_of(made, text), comparison=changed))
 
 
 SCENES: dict[str, Callable[[], str]] = {
     scene.__name__: scene
     for scene in (
         *(all_passed, failed_with_two_gates, incomplete, stopped, several_suites, quarantined_flaky_and_skipped),
-        *(changed_since_the_commit_before, not_a_suite, hostile),
+        *(changed_since_the_commit_before, regressed_since_the_base, without_a_base, not_a_suite, hostile),
     )
 }
 
