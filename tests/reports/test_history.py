@@ -111,3 +111,12 @@ def test_a_chart_is_a_line_through_the_values_interrupted_where_there_is_none(
     ]
     assert all(0 <= number <= 256 for number in numbers)
     assert "NaN" not in picture.title()
+
+
+def test_a_failing_case_that_is_known_to_be_flaky_says_so() -> None:
+    found = history_of(line(day, flaky=("case-1",) if day % 2 else ()) for day in range(8))
+    report = replace(report_of(varied()), history=found)
+    said = " · flaky in 4 of the last 8 runs"
+    assert f"| ❌ | `fails`{said} | " in comment(report)
+    assert comment(report).count(said) == 1
+    assert re.search(rf"^Failed · `agent.yaml:3`{said}$", markdown(report), re.MULTILINE)
