@@ -90,12 +90,15 @@ def validate(caller: Caller, /, **given: Any) -> int:
 
 
 @cli.command(epilog=EPILOG)
-@click.argument("results", type=PATH)
+@click.argument("results", type=PATH, required=False)
 @click.option("--policy", type=PATH, help="Take the gates from this policy file.")
 @settings(*GATES, *CHANGES, "output-dir", helps={"output-dir": "Write verdict.json here."})
 @click.pass_obj
 def decide(caller: Caller, /, **given: Any) -> int:
-    """Judge RESULTS (a results.json) again, without running anything, by the gates it was run with or new ones."""
+    """Judge RESULTS (a results.json) again, without running anything, by the gates it was run with or new ones.
+
+    Without RESULTS: those in .holodeck/last, where a run without --output-dir keeps them.
+    """
     from holodeck_action.commands.decide import Redecision, decide_again
 
     return decide_again(Redecision.of(given), caller)
@@ -103,7 +106,7 @@ def decide(caller: Caller, /, **given: Any) -> int:
 
 @cli.command(epilog=EPILOG)
 @click.argument("base", type=PATH)
-@click.argument("head", type=PATH)
+@click.argument("head", type=PATH, required=False)
 @click.option("--history", type=PATH, metavar="DIR", help="Folder of a history whose runs BASE and HEAD may name.")
 @click.option("--policy", type=PATH, help="Take the settings from this policy file.")
 @settings(*CHANGES)
@@ -118,8 +121,9 @@ def decide(caller: Caller, /, **given: Any) -> int:
 def compare(caller: Caller, /, **given: Any) -> int:
     """Compare the run HEAD with the run BASE (each a results.json, or a folder with one), without running anything.
 
-    Cases are paired by id and content. Exit code 1 says that something got worse. With --history, BASE and HEAD can
-    also be runs of a history: 4 or more characters of the commit, or -1 for the newest run, -2 for the one before.
+    Cases are paired by id and content. Exit code 1 says that something got worse. Without HEAD: the run in
+    .holodeck/last, where one without --output-dir keeps its results. With --history, BASE and HEAD can also be runs of
+    a history: 4 or more characters of the commit, or -1 for the newest run, -2 for the one before.
 
     \b
     Examples:
@@ -200,7 +204,7 @@ def calibrate(caller: Caller, /, **given: Any) -> int:
 
 
 @cli.command()
-@click.argument("results", type=PATH)
+@click.argument("results", type=PATH, required=False)
 @click.option(
     "--format",
     type=click.Choice(["markdown", "html", "junit", "json", "csv", "console"]),
@@ -213,6 +217,8 @@ def calibrate(caller: Caller, /, **given: Any) -> int:
 @click.pass_obj
 def report(caller: Caller, /, **given: Any) -> int:
     """Show RESULTS (a results.json) in a format, without running anything.
+
+    Without RESULTS: those in .holodeck/last, where a run without --output-dir keeps them.
 
     Exit code 0: shown; 2: RESULTS or an option cannot be used.
     """

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holodeck_action.commands.caller import Caller
+from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.commands.report import write_text
 from holodeck_action.prepare.loading import policy_of
 from holodeck_action.prepare.settings import Flags, merge_baseline, merge_gates
@@ -31,7 +32,7 @@ class Comparing:
 
     Attributes:
         base: a results.json, or a folder with one; else a run of the history.
-        head: likewise: the run that is judged.
+        head: likewise: the run that is judged; None for the last run.
         history: folder of the history that other runs are in; None for none.
         policy: the policy file whose settings count; None for those that the head was run with.
         flags: settings of the command line, which win.
@@ -40,7 +41,7 @@ class Comparing:
     """
 
     base: GivenPath
-    head: GivenPath
+    head: GivenPath | None
     history: GivenPath | None
     policy: GivenPath | None
     flags: Flags
@@ -101,8 +102,9 @@ def _check(settings: Baseline, gates: Gates) -> None:
 def _records(asked: Comparing, caller: Caller) -> tuple[Record, Record]:
     """Read both runs; a run of the history is of the suite that the other one is of."""
     found: dict[GivenPath, Record] = {}
-    named = [path for path in (asked.base, asked.head) if asked.history is not None and not path.path.exists()]
-    for path in (asked.base, asked.head):
+    head = asked.head or results_or_last(None, caller)
+    named = [path for path in (asked.base, head) if asked.history is not None and not path.path.exists()]
+    for path in (asked.base, head):
         if path not in named:
             found[path] = read_record(path / RESULTS_FILE if path.path.is_dir() else path)
     for path in named:
@@ -110,4 +112,4 @@ def _records(asked: Comparing, caller: Caller) -> tuple[Record, Record]:
         store = HistoryFolder(asked.history, caller.pause, caller.disk or DISK)
         suite = next((suite_of(record) for record in found.values()), None)
         found[path] = parse_results(record_at(store, str(path), suite), f"{asked.history}: {path}").record
-    return found[asked.base], found[asked.head]
+    return found[asked.base], found[head]

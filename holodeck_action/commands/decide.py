@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holodeck_action.commands.caller import Caller
+from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.prepare.loading import policy_of, writable_folder
 from holodeck_action.prepare.settings import Flags, baseline_problem, merge_baseline, merge_gates
 from holodeck_action.reports.console import show
@@ -26,13 +27,13 @@ class Redecision:
     """What is asked for.
 
     Attributes:
-        results: a results.json.
+        results: a results.json; None for that of the last run.
         policy: the policy file whose gates are applied; None for the gates the run was made with.
         flags: gates of the command line, which win.
         output_dir: where verdict.json is written; None for nowhere.
     """
 
-    results: GivenPath
+    results: GivenPath | None
     policy: GivenPath | None
     flags: Flags
     output_dir: GivenPath | None
@@ -60,12 +61,12 @@ def decide_again(asked: Redecision, caller: Caller) -> int:
             written.
         FolderError: a run writes into the folder.
     """
-    results, folder = asked.results, asked.output_dir
+    results, folder = results_or_last(asked.results, caller), asked.output_dir
     given = None if asked.policy is None else policy_of(asked.policy, caller.surroundings(None))
     stored = read_results(results)
     record = stored.record
     gates = merge_gates(given.gates if given is not None else record.gates, asked.flags)
-    terms = Terms(gates, _baseline(record, given, asked), read_base(results, record))
+    terms = Terms(gates, _baseline(record, given, asked, results), read_base(results, record))
     _check_names(record, gates, results)
     _check_gates(record, terms, gates, results)
     with Claims() as claims:
@@ -82,7 +83,7 @@ def decide_again(asked: Redecision, caller: Caller) -> int:
     return concluded.verdict.exit_code
 
 
-def _baseline(record: Record, given: Policy | None, asked: Redecision) -> Baseline | None:
+def _baseline(record: Record, given: Policy | None, asked: Redecision, results: GivenPath) -> Baseline | None:
     """Return what a loss does; None where the record is compared with nothing.
 
     Raises:
@@ -98,7 +99,7 @@ def _baseline(record: Record, given: Policy | None, asked: Redecision) -> Baseli
     problem = baseline_problem(settings, gates, compared=before is not None)
     if problem is not None:
         reason = problem[1] if before is not None else "needs results that are compared with a base; use `compare`"
-        raise ConfigurationError([f"{asked.results}: {problem[0]} {reason}"])
+        raise ConfigurationError([f"{results}: {problem[0]} {reason}"])
     return None if before is None else settings
 
 

@@ -57,6 +57,10 @@ DOCUMENTS = (
 SUITES = click.argument("suites", nargs=-1, metavar="[SUITE]...")
 
 
+LAST_RESULTS = Path(".holodeck/last/results.json")
+"""Where a run without an output folder keeps its results."""
+
+
 class Finite(click.FloatRange):
     """A range that holds neither NaN, which passes every comparison of the base class, nor infinity."""
 
@@ -215,6 +219,9 @@ def _option(item: Input, text: str | None) -> Callable[[Command], Command]:
     if kind is FLAG:
         # Nothing is said where an option with two sides is not given.
         more = {"default": None} if item.name in _WRITTEN else {"is_flag": True}
+    if kind is RESULTS:
+        # Given without a value: the last run's.
+        more = {"is_flag": False, "flag_value": str(LAST_RESULTS)}
     return click.option(
         *_WRITTEN.get(item.name, (f"--{item.name}",)),
         item.setting,

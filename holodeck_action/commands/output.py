@@ -36,14 +36,15 @@ from holodeck_action.text.plain import one_line
 class Output:
     """Where a run writes: reports to `stdout`, progress and problems to `stderr`, files to `folder` (None: none).
 
-    `template` is what report.md is made with; None for the built-in template. Files are written with `disk`. `signals`
-    stop it in an orderly way.
+    `template` is what report.md is made with; None for the built-in template. `reports` says whether reports stand
+    beside the results. Files are written with `disk`. `signals` stop it in an orderly way.
     """
 
     stdout: TextIO
     stderr: TextIO
     folder: GivenPath | None
     template: CustomTemplate | None = None
+    reports: bool = True
     disk: Disk = DISK
     signals: Sequence[Signals] = ()
 
@@ -51,7 +52,7 @@ class Output:
     def of(cls, caller: Caller, request: Request, template: CustomTemplate | None) -> Output:
         """Return where a run of a caller writes."""
         disk = caller.disk or DISK
-        return cls(caller.stdout, caller.stderr, request.output_dir, template, disk, caller.signals)
+        return cls(caller.stdout, caller.stderr, request.output_dir, template, disk=disk, signals=caller.signals)
 
     def note(self, sentence: str) -> None:
         """Write something that the reader should know, and that changes no verdict."""
@@ -115,7 +116,7 @@ def report_suite(
     code = verdict.exit_code
     show(report, output.stdout)
     written = folder is None or _write_results(folder, concluded, output, beside, journaled=journaled)
-    if folder is not None and written:
+    if folder is not None and written and output.reports:
         write_reports(folder, report, output.template, output.note, output.disk)
     if not written:
         # Results nobody can read are infrastructure trouble: never a pass.

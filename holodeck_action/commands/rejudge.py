@@ -48,12 +48,12 @@ def rejudge_record(results: GivenPath, suite: str, given: Mapping[str, Any], cal
         try:
             loaded = load_one(suite, around, "the answers of a record are those of one")
             prepared = [prepare_stored(results, loaded, request.flags, around, request.output_dir)]
+            with caller.job() as job:
+                done = evaluate(prepared, request, Output.of(caller, request, template), claims, around, job)
         except ConfigurationError:
             if not request.dry_run and not is_inside(results, request.output_dir):
                 claims.clear(request.output_dir)
             raise
-        with caller.job() as job:
-            done = evaluate(prepared, request, Output.of(caller, request, template), claims, around, job)
     return request.process_exit_code(done.exit_code)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from holodeck_action.commands.caller import Caller
+from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.prepare.request import template_of
 from holodeck_action.reports.console import show
 from holodeck_action.reports.formats import readable, render
@@ -24,14 +25,14 @@ class Showing:
     """What is asked for.
 
     Attributes:
-        results: a results.json.
+        results: a results.json; None for that of the last run.
         format: of the report.
         canonical: whether what differs between runs is left out.
         file: where the report goes; None for standard output.
         template: what Markdown is made with; None for the built-in template.
     """
 
-    results: GivenPath
+    results: GivenPath | None
     format: str
     canonical: bool
     file: GivenPath | None
@@ -57,9 +58,10 @@ def show_record(showing: Showing, caller: Caller) -> int:
     if showing.template is not None and showing.format != "markdown":
         raise ConfigurationError([f"--template makes Markdown: it does not go with --format {showing.format}"])
     template = template_of(showing.template)
-    record = read_record(showing.results)
-    terms = Terms(base=read_base(showing.results, record))
-    report = conclude(record, terms, earlier=read_earlier(showing.results)).report
+    results = results_or_last(showing.results, caller)
+    record = read_record(results)
+    terms = Terms(base=read_base(results, record))
+    report = conclude(record, terms, earlier=read_earlier(results)).report
     if showing.canonical:
         report = canonical_report(report)
     if showing.format == "console" and showing.file is None:

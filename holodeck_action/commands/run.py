@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from holodeck_action.commands.caller import Caller
+from holodeck_action.commands.last_run import place_for_results
 from holodeck_action.commands.output import Output, set_aside_earlier
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.github.action_inputs import anchored, output_dir_of, read_inputs
@@ -42,8 +44,14 @@ def run_suites(given: Mapping[str, Any], caller: Caller) -> int:
 
         loaded = load_suites(request.suites, around, allow_empty=request.allow_empty, found=found)
         prepared = prepare(loaded, request.flags, around)
+        output, kept = Output.of(caller, request, template), ""
+        if output.folder is None and not request.dry_run:
+            folder, kept = place_for_results(caller, claims)
+            output = replace(output, folder=folder, reports=False)
         with caller.job() as job:
-            done = evaluate(prepared, request, Output.of(caller, request, template), claims, around, job)
+            done = evaluate(prepared, request, output, claims, around, job)
+        if kept:
+            output.note(kept)
     return request.process_exit_code(done.exit_code)
 
 

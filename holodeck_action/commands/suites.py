@@ -66,13 +66,14 @@ def evaluate(
     for folder in (output.folder, *folders):
         if folder is not None:
             writable_folder(folder)
-            claims.clear(folder)
     for folder, other in zip(folders, besides, strict=True):
         if folder is not None and other is not None:
             writable_folder(folder / BASE_FOLDER)
     shared = budget_of(flags.max_cost_usd, flags.max_tokens)
     suites = open_all(prepared, folders, shared, resume=resume, besides=besides)
     try:
+        for folder in (output.folder, *folders):
+            claims.clear(folder)
         started = [[Side(ready, _start_journal(ready, output)) for ready in suite.sides] for suite in suites]
     except ConfigurationError:
         asyncio.run(close_all(suites))

@@ -362,7 +362,7 @@ RUN_INPUTS: tuple[Input, ...] = (
         "failed-from",
         "failed_from",
         RESULTS,
-        "Run only the cases that did not pass in this results.json.",
+        "Run only the cases that did not pass in this results.json [without a value: .holodeck/last/results.json].",
         metavar="RESULTS",
     ),
     Input(

@@ -81,7 +81,9 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
         given.update({name: value for name, value in layer.items() if not _silent(value)})
     output_dir, resume = given.get("output_dir"), given.get("resume", False)
     if resume and output_dir is None:
-        raise ConfigurationError(["--resume needs the --output-dir of the interrupted run"])
+        raise ConfigurationError(
+            ["--resume needs the --output-dir of the interrupted run, .holodeck/last where it had none"]
+        )
     if given.get("replay") is not None and (given.get("record") or given.get("cache")) is not None:
         raise ConfigurationError(["--replay answers from its folder alone: leave out --record and --cache"])
     repeat, min_pass = given.get("repeat"), given.get("min_pass")
