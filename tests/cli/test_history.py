@@ -138,6 +138,21 @@ def test_incomplete_filtered_and_stopped_runs_are_marked_and_in_no_trend(four: P
     assert len(list((four.folder / "past").glob("records/*/*.json.gz"))) == 3
 
 
+def test_flaky_cases_and_quarantine_in_runs_of_several_trials(project: Project) -> None:
+    quarantine = [{"case": "case 1", "reason": "slow", "owner": "me", "expires": "2999-01-01"}]
+    for trials in ("PP", "FP", "PP", "FP", "FP", *["PP"] * 5):
+        lettered(project, f"{trials} PP", {"trials": {"repeat": 2, "min_pass": 1}, "quarantine": quarantine})
+        assert project.run("run", "-o", "out", "--history", "past").code == 0
+    text = shown(project)
+    assert "case-0: flaky in 3 of the last 10 runs\n" in text
+    assert "advice: case-1 passed its last 10 runs: release it from quarantine\n" in text
+    assert "advice: case-0 was flaky in 3 of the last 10 runs: consider quarantine\n" in text
+    assert text.partition("pass rate")[2].count("advice") == 2
+    found = lines(project)
+    assert [line["flaky"] for line in found][:4] == [[], ["case-0"], [], ["case-0"]]
+    assert found[0]["quarantined"] == {"case-1": "passed"}
+
+
 def test_a_broken_line_is_noted_and_kept(four: Project) -> None:
     file = four.folder / "past" / "history.jsonl"
     file.write_bytes(b'{"version": 1, "suite": "\xe2\x80\xae::error::"}\n' + file.read_bytes()[:-30])
