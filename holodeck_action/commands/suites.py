@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from holodeck_action.commands.output import Done, Output, SuiteDone, report_suite, report_together
 from holodeck_action.commands.running import SYSTEM_CLOCK, Side, run_sides
 from holodeck_action.github.job import Job
-from holodeck_action.prepare.base_suites import suites_against
-from holodeck_action.prepare.baselines import Base, FoundBase, compared, find_bases
+from holodeck_action.prepare.base_suites import BaseSuite, suites_against
+from holodeck_action.prepare.baselines import Base, FoundBase, MissingBase, compared, find_bases
+from holodeck_action.prepare.commit_trees import CommitTrees
 from holodeck_action.prepare.histories import Histories
 from holodeck_action.prepare.loading import Surroundings, writable_folder
+from holodeck_action.prepare.merge_base_suites import suites_at_merge_base
 from holodeck_action.prepare.open_suites import BaseToRun, Opened, budget_of, close_all, open_all
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.prepare.request import Request
@@ -23,7 +26,9 @@ from holodeck_action.results.folder import Claims, suite_folders
 from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import BASE_FOLDER, Beside, results_of
 from holodeck_action.runner.journal import JOURNAL_FILE, Journal, set_aside
+from holodeck_action.runner.signals import interrupting
 from holodeck_action.runner.suite_run import resumable
+from holodeck_action.suite.base_sources import MERGE_BASE
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.targets.factory import describe
 from holodeck_action.tools.searching import PlannedCalls
@@ -52,10 +57,30 @@ def evaluate(
             be resumed; nothing has run then.
         FolderError: another run writes into the folder.
     """
+    with ExitStack() as scope:
+        besides: Sequence[BaseToRun] = suites_against(prepared, request.flags, around)
+        if any(item.settings.baseline.source == MERGE_BASE for item in prepared):
+            # From here on there are files that must not stay.
+            scope.enter_context(interrupting(output.signals))
+            trees = scope.enter_context(CommitTrees(job))
+            besides = suites_at_merge_base(prepared, request.flags, around, job, trees)
+        return _evaluate(prepared, besides, request, output, claims, job)
+
+
+def _evaluate(
+    prepared: Sequence[Prepared],
+    besides: Sequence[BaseToRun],
+    request: Request,
+    output: Output,
+    claims: Claims,
+    job: Job,
+) -> Done:
     flags, resume = request.flags, request.resume
-    besides = suites_against(prepared, flags, around)
     if request.dry_run:
         plan = _planned(prepared, besides, flags)
+        for missing in besides:
+            if isinstance(missing, MissingBase):
+                output.note(missing.reason)
         output.stdout.write(plan)
         output.stdout.flush()
         return Done(ExitCode.PASSED, plan=plan)
@@ -67,7 +92,7 @@ def evaluate(
         if folder is not None:
             writable_folder(folder)
     for folder, other in zip(folders, besides, strict=True):
-        if folder is not None and other is not None:
+        if folder is not None and isinstance(other, BaseSuite):
             writable_folder(folder / BASE_FOLDER)
     shared = budget_of(flags.max_cost_usd, flags.max_tokens)
     suites = open_all(prepared, folders, shared, resume=resume, besides=besides)

@@ -17,7 +17,7 @@ from holodeck_action.github.stored_results import NoResultsError, SuitePlace
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.results.record import BaseRun, Record, RecordedBaseline
 from holodeck_action.results.result_files import RESULTS_FILE, BaseResults, RecordError, parse_results
-from holodeck_action.suite.base_sources import parse_source
+from holodeck_action.suite.base_sources import MERGE_BASE, parse_source
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, located, suite_problem
 from holodeck_action.suite.errors import Problem
@@ -46,7 +46,7 @@ Base = FoundBase | MissingBase | None
 
 
 def find_bases(prepared: Sequence[Prepared], job: Job) -> tuple[Base, ...]:
-    """Find what each suite is compared with.
+    """Find the stored results that each suite is compared with; None where there are to be none.
 
     Args:
         prepared: the suites.
@@ -79,13 +79,11 @@ def _problem(item: Prepared, message: str) -> str | Located:
 
 def _find(item: Prepared, job: Job, stores: dict[tuple[Api, str], _Store]) -> Base:
     source = item.settings.baseline.source
-    if source is None:
+    if source is None or source == MERGE_BASE:
         return None
     kind, name = parse_source(source)
     if kind == "file":
         return _from_file(item, name)
-    if kind == "merge-base":
-        raise RecordError(f"{kind} cannot be compared with in this version")
     try:
         return _from_github(item, job, stores)
     except NoResultsError as error:

@@ -92,6 +92,21 @@ def load_suites(
     return _load_all(paths, around, allow_empty=allow_empty)
 
 
+def load_at(path: Path, checkout: Checkout, around: Surroundings) -> Loaded:
+    """Load a suite whose checkout is known.
+
+    Args:
+        path: its file, absolute.
+        checkout: its folder, and what may be read.
+        around: the outside world.
+
+    Raises:
+        ConfigurationError: its problems.
+    """
+    (loaded,) = _load_all([path], around, allow_empty=True, checkout=checkout)
+    return loaded
+
+
 def load_one(pattern: str, around: Surroundings, why_one: str) -> Loaded:
     """Find one suite, and load it.
 
@@ -147,7 +162,9 @@ def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Allowed) -> tuple[
     return tuple(dict.fromkeys(path.resolve() for path in found))
 
 
-def _load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool) -> tuple[Loaded, ...]:
+def _load_all(
+    paths: Sequence[Path], around: Surroundings, *, allow_empty: bool, checkout: Checkout | None = None
+) -> tuple[Loaded, ...]:
     """Load suites and check that their code graders can be imported.
 
     Raises:
@@ -159,14 +176,14 @@ def _load_all(paths: Sequence[Path], around: Surroundings, *, allow_empty: bool)
     for path in paths:
         shown = shown_folder(path.parent, around.cwd)
         try:
-            checkout = Checkout.of(path.parent, around.cwd, around.allowed.paths)
-            found = environment_for(checkout, around.environ, env_file=around.env_file)
+            place = checkout or Checkout.of(path.parent, around.cwd, around.allowed.paths)
+            found = environment_for(place, around.environ, env_file=around.env_file)
             suite = load_suite(
                 path,
                 environ=found.variables,
                 home=around.home,
                 metrics=metrics,
-                checkout=checkout,
+                checkout=place,
                 plain_http=around.allowed.plain_http,
                 allow_empty=allow_empty,
                 notices=found.notices,

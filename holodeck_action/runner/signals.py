@@ -6,9 +6,29 @@ import asyncio
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from signal import Signals
+from signal import SIGINT, Signals, getsignal, signal
+from types import FrameType
 
 from holodeck_action.runner.schedule import Stop
+
+
+@contextmanager
+def interrupting(signals: Sequence[Signals]) -> Iterator[None]:
+    """Let signals end what is under way as an interrupt from the keyboard does, so that what is open is closed.
+
+    Args:
+        signals: those that are caught outside of `stopping`.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal(number, interrupt) for number in signals if number != SIGINT}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal(number, handler)
 
 
 @contextmanager
@@ -26,10 +46,14 @@ def stopping(stop: Stop, left_s: float | None, reason: str, signals: Sequence[Si
     """
     loop, running = asyncio.get_running_loop(), asyncio.current_task()
     received = itertools.count(1)
+    before = {number: getsignal(number) for number in signals if number != SIGINT}
 
     def restore() -> None:
         for number in signals:
             loop.remove_signal_handler(number)
+        # The loop forgets who had them.
+        for number, handler in before.items():
+            signal(number, handler)
 
     def request(number: Signals) -> None:
         stop.request(f"{number.name} was received")

@@ -7,6 +7,9 @@ from typing import Literal, NamedTuple
 SOURCES = r"^(file:.+|artifact(:.+)?|branch:[A-Za-z0-9._/-]+|merge-base)$"
 """All forms of a source."""
 
+MERGE_BASE = "merge-base"
+"""The one source that has no results yet: the suite of another commit, which runs beside this one."""
+
 SourceKind = Literal["file", "artifact", "branch", "merge-base"]
 
 

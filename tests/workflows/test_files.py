@@ -110,6 +110,7 @@ def test_no_job_may_do_more_than_it_says(file: Path) -> None:
         ("matrix.yml", EVALUATES),
         ("baseline-artifact.yml", {**EVALUATES, "actions": "read"}),
         ("baseline-file.yml", EVALUATES),
+        ("baseline-merge-base.yml", EVALUATES),
         ("comment-command.yml", EVALUATES),
     ],
 )

@@ -1,0 +1,157 @@
+"""The files of commits, written to temporary folders: by the checkout's own Git, or downloaded where it lacks them.
+
+Git runs in a repository of its own that only borrows the objects of the checkout: no setting, hook or filter of the
+checkout or of its user applies, and nothing of the checkout changes.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from holodeck_action.github.commit_archive import ArchiveError, download_commit
+from holodeck_action.github.job import Job
+from holodeck_action.github.local_git import ask_git
+from holodeck_action.github.objects import ApiError
+
+_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
+_LONGEST_POINTER = 1024
+_SHA256 = 64
+_FETCH = "give actions/checkout `fetch-depth: 0`"
+
+
+class TreeError(Exception):
+    """The files of a commit cannot be had; the message is one sentence with the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTree:
+    """The files of a commit: their folder, links resolved, and what the reader should know, each one sentence."""
+
+    folder: Path
+    notices: tuple[str, ...]
+
+
+class CommitTrees:
+    """Writes the files of commits, each once; they are gone when the context ends."""
+
+    def __init__(self, job: Job) -> None:
+        """Prepare; nothing is written.
+
+        Args:
+            job: downloads what the checkout lacks.
+        """
+        self._job = job
+        self._scope = ExitStack()
+        self._found: dict[tuple[Path, str], CommitTree | TreeError] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._scope.close()
+
+    def tree(self, root: Path, commit: str) -> CommitTree:
+        """Return the files of a commit.
+
+        Args:
+            root: the checkout.
+            commit: its hash.
+
+        Raises:
+            TreeError: they cannot be had.
+        """
+        if (root, commit) not in self._found:
+            try:
+                self._found[root, commit] = self._write(root, commit)
+            except TreeError as error:
+                self._found[root, commit] = error
+        found = self._found[root, commit]
+        if isinstance(found, TreeError):
+            raise found
+        return found
+
+    def _write(self, root: Path, commit: str) -> CommitTree:
+        try:
+            # What code of the commit leaves there must not keep the run from ending.
+            temporary = tempfile.TemporaryDirectory(prefix="holodeck-base-", ignore_cleanup_errors=True)
+            outer = Path(os.path.realpath(self._scope.enter_context(temporary)))
+            tree = outer / "tree"
+            tree.mkdir()
+            if not _checked_out(root, commit, outer, self._job.environ):
+                tree = outer / "downloaded"
+                tree.mkdir()
+                self._download(root, commit, tree)
+            return CommitTree(tree, tuple(_notices(tree, commit)))
+        except OSError as error:
+            raise TreeError(f"the files of commit {commit[:12]} cannot be written: {error.strerror}") from error
+
+    def _download(self, root: Path, commit: str, tree: Path) -> None:
+        try:
+            download_commit(self._job.api(root), commit, tree)
+        except (ApiError, ArchiveError) as error:
+            raise TreeError(
+                f"the checkout does not have the files of commit {commit[:12]}, and they cannot be downloaded "
+                f"({error}): {_FETCH}"
+            ) from error
+
+
+def _checked_out(root: Path, commit: str, outer: Path, environ: Mapping[str, str]) -> bool:
+    """Write the files of a commit from the objects of a checkout; tell whether they are all there."""
+    objects = ask_git(root, environ, "rev-parse", "--git-path", "objects")
+    git = outer / "git"
+    kind = "sha256" if len(commit) == _SHA256 else "sha1"
+    made = ask_git(outer, environ, "init", "--quiet", "--bare", "--template=", f"--object-format={kind}", str(git))
+    if objects is None or made is None:
+        return False
+    borrowed = git / "objects" / "info"
+    borrowed.mkdir(parents=True, exist_ok=True)
+    (borrowed / "alternates").write_text(f"{root / objects}\n", encoding="utf-8", errors="surrogateescape")
+    own = {
+        "GIT_DIR": str(git),
+        "GIT_WORK_TREE": str(outer / "tree"),
+        "GIT_INDEX_FILE": str(outer / "index"),
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
+    tree = outer / "tree"
+    return (
+        ask_git(tree, environ, "read-tree", commit, more=own) is not None
+        and ask_git(tree, environ, "checkout-index", "--all", "--quiet", more=own) is not None
+    )
+
+
+def _notices(tree: Path, commit: str) -> Iterator[str]:
+    """Remove links that lead out of the files of a commit, and yield what is not as it is in a checkout.
+
+    Raises:
+        TreeError: something in it would be taken for data of Git.
+    """
+    pointers: list[str] = []
+    for folder, folders, files in os.walk(tree):
+        if any(name.lower() == ".git" for name in (*folders, *files)):
+            raise TreeError(f"the files of commit {commit[:12]} are not used: one of them is called .git")
+        for path in (Path(folder, name) for name in (*folders, *files)):
+            if path.is_symlink():
+                if not Path(os.path.realpath(path)).is_relative_to(tree):
+                    path.unlink()
+            elif path.is_file() and _is_pointer(path):
+                pointers.append(path.relative_to(tree).as_posix())
+    if pointers:
+        yield (
+            f"{len(pointers)} file(s) of commit {commit[:12]} are in Git LFS, such as {min(pointers)!r}: the base sees "
+            "their pointers"
+        )
+
+
+def _is_pointer(path: Path) -> bool:
+    if path.stat().st_size > _LONGEST_POINTER:
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_POINTER)) == _POINTER

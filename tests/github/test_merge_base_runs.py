@@ -1,0 +1,447 @@
+"""Runs that are compared with their merge base, whose suite runs beside them: real repositories and clones."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holodeck_action.results.record import RecordedBaseline
+from holodeck_action.results.result_files import read_record
+from tests.agents.service import Service
+from tests.cli.project import Finished, Project
+from tests.cli.test_against import KEY, NEW, OLD, agent, answered, asks_judge, records, scores, write
+from tests.github.events import event_environ
+from tests.github.fake import FakeGitHub, Token
+from tests.github.test_merge_base import git
+from tests.llm.models import FakeModels
+
+AGENT = """
+def answer(messages):
+    return {words!r}
+"""
+
+
+@pytest.fixture
+def models() -> Iterator[FakeModels]:
+    with FakeModels(keys=[KEY]) as models:
+        models.answer(answered)
+        yield models
+        assert models.violations == []
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    """A repository with `main` checked out."""
+    folder = project.folder / "shop"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    project.write("shop/.gitignore", "out\n__pycache__\n")
+    return Project(folder)
+
+
+def commit(shop: Project, branch: str = "") -> str:
+    """Commit everything, on a new branch if one is named."""
+    if branch:
+        git(shop.folder, "checkout", "-q", "-b", branch)
+    git(shop.folder, "add", "-A")
+    git(shop.folder, "commit", "-q", "-m", "change")
+    return git(shop.folder, "rev-parse", "HEAD")
+
+
+def run(project: Project, *arguments: str, **environ: str) -> Finished:
+    """Run beside the merge base."""
+    return project.run("run", "-o", "out", "--baseline", "merge-base", *arguments, OPENAI_API_KEY=KEY, **environ)
+
+
+def baseline(project: Project) -> RecordedBaseline:
+    found = read_record(project.out / "results.json").baseline
+    assert found is not None
+    return found
+
+
+def missing(project: Project, finished: Finished) -> str:
+    """Why there was no base; the run itself is judged without."""
+    assert finished.code == 0, finished.stdout + finished.stderr
+    found = baseline(project)
+    assert found.base is None
+    assert found.missing[:80] in finished.stdout
+    return found.missing
+
+
+def by_code(shop: Project, words: str, count: int = 3) -> None:
+    """A suite that code of its checkout answers."""
+    cases = [{"name": f"case {at}", "input": f"question {at}", "ground_truth": "right"} for at in range(count)]
+    shop.suite(cases)
+    shop.policy(target="python:agent:answer")
+    shop.write("agent.py", AGENT.format(words=words))
+
+
+def responses(project: Project) -> tuple[set[str | None], set[str | None]]:
+    head, base = records(project)
+    return {turn.response for turn in head.turns}, {turn.response for turn in base.turns}
+
+
+def test_what_the_change_does_not_touch_costs_nothing(shop: Project, models: FakeModels) -> None:
+    kept = ("--cache", str(shop.folder.parent / "kept"))
+    write(shop, models, "", OLD, count=100)
+    fork = commit(shop)
+    shop.run("run", *kept, OPENAI_API_KEY=KEY)
+    before = len(models.requests)
+    assert before == 200
+    write(shop, models, "", NEW, count=100)
+    head = commit(shop, "topic")
+    finished = run(shop, *kept, "--on-case-regression", "fail")
+    asked = Counter("judge" if asks_judge(request) else agent(request) for request in models.requests[before:])
+    assert asked == {NEW: 100, "judge": 100}, finished.stderr
+    mine, base = records(shop)
+    assert (scores(mine), scores(base)) == ([0.9] * 100, [0.2] * 100)
+    assert (mine.provenance.commit, base.provenance.commit) == (head, fork)
+    assert mine.provenance.folder == base.provenance.folder == ""
+    found = baseline(shop).base
+    assert found is not None
+    assert (found.source, found.commit, found.wanted, found.distance) == ("merge-base", fork, fork, 0)
+    assert base.run.model_calls is not None
+    assert (base.run.model_calls.requests, base.run.model_calls.reused) == (0, 100)
+    assert finished.code == 0
+    comparison = shop.verdict()["comparison"]
+    assert (comparison["paired"], len(comparison["fixed"])) == (100, 100)
+    # Nor does anything the second time.
+    before = len(models.requests)
+    run(shop, *kept)
+    assert len(models.requests) == before
+
+
+def test_the_judges_cases_and_metrics_of_the_head_count_for_both(shop: Project, models: FakeModels) -> None:
+    write(shop, models, "", OLD, count=2)
+    shop.policy(judges={"models": [{"provider": "openai", "name": "old-judge", "endpoint": models.openai_url}]})
+    commit(shop)
+    write(shop, models, "", NEW, count=2)
+    shop.policy(gates={"min_pass_rate": 0.5})
+    commit(shop, "topic")
+    finished = run(shop)
+    assert {request.model for request in models.requests} == {"gpt-4o", "gpt-4o-mini"}, finished.stderr
+    assert [scores(record) for record in records(shop)] == [[0.9, 0.9], [0.2, 0.2]]
+
+
+def test_the_base_is_where_the_branch_left_the_default_branch(shop: Project) -> None:
+    by_code(shop, "wrong")
+    fork = commit(shop)
+    by_code(shop, "right")
+    commit(shop, "topic")
+    git(shop.folder, "checkout", "-q", "main")
+    by_code(shop, "later on main")
+    commit(shop)
+    git(shop.folder, "checkout", "-q", "topic")
+    before = git(shop.folder, "status", "--porcelain"), git(shop.folder, "worktree", "list")
+    finished = run(shop)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert responses(shop) == ({"right"}, {"wrong"})
+    assert records(shop)[1].provenance.commit == fork
+    assert (git(shop.folder, "status", "--porcelain"), git(shop.folder, "worktree", "list")) == before
+
+
+def test_a_suite_below_the_root_sees_its_own_files_alone(shop: Project) -> None:
+    inner = Project(shop.folder / "agents" / "a")
+    inner.folder.mkdir(parents=True)
+    by_code(inner, "wrong")
+    shop.write("shared.py", "WORDS = 'wrong'\n")
+    inner.write("agent.py", "from shared import WORDS\n\n\ndef answer(messages):\n    return WORDS\n")
+    commit(shop)
+    shop.write("shared.py", "WORDS = 'right'\n")
+    commit(shop, "topic")
+    finished = run(shop, "agents/a")
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert responses(shop) == ({"right"}, {"wrong"})
+    assert [record.provenance.folder for record in records(shop)] == ["agents/a"] * 2
+
+
+def test_a_stopped_run_is_continued_on_both_sides(shop: Project, models: FakeModels) -> None:
+    write(shop, models, "", OLD)
+    commit(shop)
+    write(shop, models, "", NEW)
+    commit(shop, "topic")
+    stopped = run(shop, "--concurrency", "2", "--max-tokens", "2500")
+    assert stopped.code == 4, stopped.stderr
+    done = [sum(bool(case.trials) for case in record.cases) for record in records(shop)]
+    assert all(0 < count < 12 for count in done)
+    asked = Counter(map(agent, models.requests))
+    assert run(shop, "--resume").code == 0
+    head, base = records(shop)
+    assert (scores(head), scores(base)) == ([0.9] * 12, [0.2] * 12)
+    assert (head.run.resumed_trials, base.run.resumed_trials) == tuple(done)
+    again = Counter(map(agent, models.requests)) - asked
+    assert (again[NEW], again[OLD]) == (12 - done[0], 12 - done[1])
+
+
+def test_the_plan_counts_the_base(shop: Project, models: FakeModels) -> None:
+    write(shop, models, "", OLD)
+    fork = commit(shop)
+    write(shop, models, "", NEW)
+    commit(shop, "topic")
+    planned = run(shop, "--dry-run")
+    assert f"plan: agent.yaml (base, commit {fork[:12]}): 12 cases" in planned.stdout
+    assert models.requests == []
+
+
+@pytest.mark.parametrize(
+    ("before", "says"),
+    [
+        ("", "the suite did not exist at commit {fork}: agent.yaml is not in it"),
+        ("nonsense: 1", "the suite of commit {fork} cannot be run: agent.yaml:1:1: "),
+        ("target", "the suite of commit {fork} cannot be run: target: agent:answer: "),
+    ],
+)
+def test_a_base_that_cannot_be_run_is_missing(shop: Project, before: str, says: str) -> None:
+    if before == "target":
+        by_code(shop, "right")
+        shop.write("agent.py", "def other(): pass\n")
+    elif before:
+        shop.write("agent.yaml", before)
+    fork = commit(shop)
+    by_code(shop, "right")
+    commit(shop, "topic")
+    finished = run(shop)
+    assert missing(shop, finished).startswith(says.format(fork=fork[:12]))
+    assert run(shop, "--on-missing-baseline", "fail").code == 3
+    assert says.format(fork=fork[:12]) in run(shop, "--dry-run").stderr
+
+
+def test_a_key_that_only_the_base_needs_is_missing_there(shop: Project, models: FakeModels) -> None:
+    write(shop, models, "", OLD, count=1, model={"provider": "anthropic", "name": "claude-haiku-4-5"})
+    commit(shop)
+    write(shop, models, "", NEW, count=1)
+    commit(shop, "topic")
+    finished = run(shop)
+    assert missing(shop, finished).startswith("the base cannot be run: agent.yaml: target: Anthropic needs a key")
+    assert "ANTHROPIC_API_KEY" in baseline(shop).missing
+
+
+def test_outside_of_a_repository_there_is_no_base(project: Project) -> None:
+    by_code(project, "right")
+    finished = run(project)
+    assert "it is not known which commit was evaluated" in missing(project, finished)
+
+
+def test_a_commit_is_compared_with_itself_only_where_it_has_been_changed(shop: Project, tmp_path: Path) -> None:
+    by_code(shop, "wrong")
+    main = commit(shop)
+    by_code(shop, "right")
+    assert run(shop).code == 0
+    assert responses(shop) == ({"right"}, {"wrong"})
+    found = baseline(shop).base
+    assert found is not None
+    assert found.notices == (f"commit {main[:12]} is its own merge base: only what is not committed differs",)
+    # A scheduled run has nothing of its own.
+    environ = event_environ("schedule", tmp_path, GITHUB_REF="refs/heads/main")
+    assert missing(shop, run(shop, **environ)) == f"commit {main[:12]} is itself what it would be compared with"
+
+
+def test_one_service_for_both_is_mentioned(shop: Project) -> None:
+    by_code(shop, "right", count=1)
+    commit(shop)
+    service = Service()
+    service.respond = lambda handler, _: handler.answer({"response": "right"})
+    try:
+        assert run(shop, "--target", f"{service.url}?key=hidden").code == 0
+    finally:
+        service.close()
+    found = baseline(shop).base
+    assert found is not None
+    assert f"the same service answers for both commits, http:{service.url}" in found.notices[0]
+    assert len(service.received) == 2
+
+
+def test_answers_that_are_graded_again_have_nothing_beside_them(shop: Project) -> None:
+    by_code(shop, "right")
+    commit(shop)
+    shop.run("run", "-o", "first")
+    shop.policy(target="python:agent:answer", baseline={"source": "merge-base"})
+    finished = shop.run("rejudge", "first/results.json", "-o", "out")
+    assert "nothing runs beside answers that are graded again" in missing(shop, finished)
+
+
+# -- shallow clones
+
+
+def shallow(shop: Project) -> tuple[Project, str, str]:
+    """A clone of the topic branch alone, without its history; and the merge base and the head."""
+    by_code(shop, "wrong")
+    fork = commit(shop)
+    by_code(shop, "right")
+    head = commit(shop, "topic")
+    git(shop.folder, "checkout", "-q", "main")
+    clone = shop.folder.parent / "clone"
+    git(shop.folder.parent, "clone", "-q", "--depth", "1", "--branch", "topic", f"file://{shop.folder}", str(clone))
+    return Project(clone), fork, head
+
+
+def test_a_shallow_clone_gets_the_files_from_github(hub: FakeGitHub, shop: Project) -> None:
+    clone, fork, head = shallow(shop)
+    repository = hub.add_repository("octo/shop")
+    hub.add_token("ghs_reader", Token("github-actions[bot]", permissions={"contents": "read"}))
+    files = {name: (clone.folder / name).read_bytes() for name in ("agent.yaml", "holodeck-action.yaml")}
+    repository.git.commit({**files, "agent.py": AGENT.format(words="wrong")}, sha=fork)
+    repository.git.refs["refs/heads/main"] = repository.git.commit({}, fork)
+    repository.git.commit({}, fork, sha=head)
+    github = {"GITHUB_API_URL": hub.url, "GITHUB_REPOSITORY": "octo/shop", "GITHUB_TOKEN": "ghs_reader"}
+    finished = run(clone, **github)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert responses(clone) == ({"right"}, {"wrong"})
+    assert "ghs_reader" not in (clone.out / "results.json").read_text()
+
+
+def test_a_shallow_clone_without_github_says_how_to_get_more(shop: Project) -> None:
+    clone, _, _ = shallow(shop)
+    assert "fetch-depth: 0" in missing(clone, run(clone))
+
+
+# -- hostile trees
+
+
+def tree_of(shop: Project, entries: list[tuple[str, str, str]]) -> str:
+    """A commit on top of HEAD whose tree has further entries: mode and kind, name, object."""
+    now = git(shop.folder, "ls-tree", "HEAD")
+    lines = now + "\n" + "".join(f"{kind} {found}\t{name}\n" for kind, name, found in entries)
+    made = subprocess.run(
+        ("git", "mktree", "--missing"), cwd=shop.folder, input=lines, capture_output=True, text=True, check=True
+    )
+    return git(shop.folder, "commit-tree", made.stdout.strip(), "-p", "HEAD", "-m", "hostile")
+
+
+def blob(shop: Project, content: str) -> str:
+    shop.write("blob", content)
+    found = git(shop.folder, "hash-object", "-w", "blob")
+    (shop.folder / "blob").unlink()
+    return found
+
+
+SEEING = """
+import os
+from pathlib import Path
+
+def answer(messages):
+    here = Path(__file__).parent
+    return " ".join(sorted(f"{path.name}{'@' * path.is_symlink()}" for path in here.iterdir()))
+"""
+
+
+def test_links_out_of_the_tree_and_submodules_are_not_there(shop: Project) -> None:
+    by_code(shop, "right")
+    commit(shop)
+    shop.write("agent.py", SEEING)
+    commit(shop)
+    passwords = shop.folder.parent / "passwords"
+    passwords.write_text("secret")
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    hostile = tree_of(
+        shop,
+        [
+            ("120000 blob", "absolute", blob(shop, str(passwords))),
+            ("120000 blob", "above", blob(shop, "../../../../../etc/passwd")),
+            ("120000 blob", "fine", blob(shop, "agent.py")),
+            ("160000 commit", "module", "1" * 40),
+            ("100644 blob", "large.pdf", blob(shop, pointer)),
+        ],
+    )
+    git(shop.folder, "update-ref", "refs/heads/main", hostile)
+    git(shop.folder, "checkout", "-q", "-f", "-b", "topic", "main")
+    by_code(shop, "right")
+    commit(shop)
+    ran = run(shop)
+    assert ran.code in (0, 1), ran.stdout + ran.stderr
+    (seen,) = responses(shop)[1]
+    assert seen is not None
+    names = [name for name in seen.split() if not name.startswith("__")]
+    assert sorted(names) == sorted(
+        [".gitignore", "agent.py", "agent.yaml", "fine@", "holodeck-action.yaml", "large.pdf", "module"]
+    )
+    found = baseline(shop).base
+    assert found is not None
+    assert found.notices == (
+        f"1 file(s) of commit {hostile[:12]} are in Git LFS, such as 'large.pdf': the base sees their pointers",
+    )
+
+
+@pytest.mark.parametrize("name", [".git", ".GIT"])
+def test_a_tree_with_data_of_git_is_not_used(shop: Project, name: str) -> None:
+    by_code(shop, "right")
+    commit(shop)
+    head = git(shop.folder, "rev-parse", "HEAD")
+    hostile = tree_of(shop, [("100644 blob", name, blob(shop, "gitdir: /elsewhere"))])
+    topic = git(shop.folder, "commit-tree", f"{head}^{{tree}}", "-p", hostile, "-m", "topic")
+    git(shop.folder, "update-ref", "refs/heads/main", hostile)
+    git(shop.folder, "update-ref", "refs/heads/topic", topic)
+    git(shop.folder, "symbolic-ref", "HEAD", "refs/heads/topic")
+    assert hostile[:12] in missing(shop, run(shop))
+
+
+def test_no_program_of_the_repository_runs(shop: Project) -> None:
+    ran = shop.folder.parent / "ran"
+    program = shop.write("program.sh", f"#!/bin/sh\necho ran >> {ran}\ncat\n")
+    program.chmod(0o755)
+    by_code(shop, "wrong")
+    shop.write(".gitattributes", "*.py filter=own\n")
+    commit(shop)
+    by_code(shop, "right")
+    commit(shop, "topic")
+    for key in ("filter.own.smudge", "filter.own.clean", "core.fsmonitor", "core.sshCommand"):
+        git(shop.folder, "config", key, str(program))
+    for hook in ("post-checkout", "post-index-change", "reference-transaction"):
+        shutil.copy(program, shop.folder / ".git" / "hooks" / hook)
+    ran.unlink(missing_ok=True)
+    finished = run(shop)
+    assert responses(shop) == ({"right"}, {"wrong"}), finished.stderr
+    assert not ran.exists()
+
+
+# -- nothing stays
+
+
+def left(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def waits(shop: Project, where: str) -> None:
+    """A base that hangs while it is imported, or while it answers."""
+    by_code(shop, "right")
+    line = "open(os.environ['BEGUN'], 'w').close(); time.sleep(600)"
+    imported, asked = (line, "pass") if where == "import" else ("pass", line)
+    shop.write("agent.py", f"import os, time\n{imported}\n\n\ndef answer(messages):\n    {asked}\n")
+    commit(shop)
+    by_code(shop, "right")
+    commit(shop, "topic")
+
+
+@pytest.mark.parametrize("where", ["import", "answer"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_leaves_no_files(shop: Project, where: str, number: signal.Signals) -> None:
+    waits(shop, where)
+    begun, temporary = shop.folder.parent / "begun", shop.folder.parent / "temporary"
+    temporary.mkdir()
+    environ = {"BEGUN": str(begun), "TMPDIR": str(temporary)}
+    with shop.start("run", "-o", "out", "--baseline", "merge-base", **environ) as process:
+        shop.wait_until(begun.exists)
+        assert any(name.startswith("holodeck-base-") for name in left(temporary))
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 4, stderr
+    assert "Traceback" not in stderr
+    assert [name for name in left(temporary) if name.startswith("holodeck-base-")] == []
+
+
+def test_a_run_that_ends_leaves_no_files(shop: Project) -> None:
+    by_code(shop, "wrong")
+    commit(shop)
+    by_code(shop, "right")
+    commit(shop, "topic")
+    temporary = shop.folder.parent / "temporary"
+    temporary.mkdir()
+    finished = shop.run_process("run", "-o", "out", "--baseline", "merge-base", TMPDIR=str(temporary))
+    assert finished.code == 0, finished.stderr
+    assert left(temporary) == []
