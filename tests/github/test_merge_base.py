@@ -19,6 +19,7 @@ from holodeck_action.github.merge_base import NoCommit, Wanted, base_branch, fir
 from holodeck_action.github.objects import ApiError
 from tests.github.events import event_environ
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
+from tests.github.raw import answer, serving
 from tests.github.workflow import REPOSITORY
 
 BOT = "github-actions[bot]"
@@ -277,3 +278,21 @@ def test_a_download_that_leads_to_no_file(
     hub.fail(Fault("GET", "/tarball/", status=302, body=b"", headers={"Location": location}))
     with pytest.raises(ApiError, match=r"cannot be (used|downloaded)"):
         download_commit(api, sha, tmp_path)
+
+
+def test_a_repository_that_was_renamed(repo: Repository, tmp_path: Path) -> None:
+    """The API's own redirects are followed with the token, the one to the storage without it."""
+    sha = repo.git.commit({"a": "x"})
+    archive = repo.git.tarball(sha, "top")
+
+    def script(number: int, text: str) -> list[bytes]:
+        if text.startswith("GET /repos/"):
+            return [answer("", f"Location: /repositories/1/tarball/{sha}", status=301)]
+        if text.startswith("GET /repositories/"):
+            return [answer("", "Location: /_codeload/octo/shop?token=key", status=302)]
+        return [answer(archive)]
+
+    with serving(script) as (url, requests), connect(TOKEN, url, REPOSITORY, pause=lambda _: None) as api:
+        download_commit(api, sha, tmp_path)
+    assert (tmp_path / "a").read_text() == "x"
+    assert [TOKEN in text for text in requests] == [True, True, False]
