@@ -243,6 +243,7 @@ def packed(*members: tuple[Mapping[str, Any], bytes]) -> bytes:
         packed(({"name": "top/evil", "type": tarfile.CHRTYPE}, b"")),
         b"no archive at all",
     ],
+    ids=["above", "link", "hard link", "device", "text"],
 )
 def test_an_archive_writes_nothing_outside(
     hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path, content: bytes
