@@ -31,6 +31,7 @@ def _compared(item: Compared, number: int, label: float, labels: Labels, metric:
         score=agreement,
         explanation=f"line {item.row.line} of the labels",
         timestamp=evaluation.timestamp,
+        status="completed" if agreement is not None else "failed",
         human_evaluation=HumanEvaluation(who, label, None),
         ai_evaluation=AIEvaluation(
             model=", ".join(sorted(judges_of(evaluation))) or None,

@@ -92,6 +92,7 @@ def of_card(card: JudgeCard) -> HumanAIEvaluation:
         score=card.judge.agreement.value,
         explanation=f"{table.agreed} of {table.n} labelled answers got the same verdict",
         timestamp=card.created_at,
+        status="completed" if card.n else "failed",
         human_evaluation=HumanEvaluation(
             annotator_id=f"labels:{card.labels}",
             score=rates.human.value,
@@ -138,6 +139,7 @@ def of_summary(card: CardSummary, record: Record, record_digest: str) -> HumanAI
         score=card.agreement.value,
         explanation=f"agreement of judge and people on {card.labels} labelled answers of {card.made_on}",
         timestamp=record.run.finished_at,
+        status="completed" if card.agreement.value is not None else "failed",
         human_evaluation=HumanEvaluation(f"judge-card:{card.made_on}", card.corrected.value, estimated),
         ai_evaluation=AIEvaluation(
             model=None if configuration is None else ", ".join(configuration.judges),

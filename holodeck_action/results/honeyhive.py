@@ -188,7 +188,10 @@ class EvaluationQuality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternEvaluation:
-    """What the evaluations that compare have in common; `metric` is `pass_rate` for the pass rate of cases."""
+    """What the evaluations that compare have in common; `metric` is `pass_rate` for the pass rate of cases.
+
+    `failed`: one of the sides has no number.
+    """
 
     evaluation_id: str
     target_event_id: str
@@ -197,6 +200,7 @@ class PatternEvaluation:
     score: float | None
     explanation: str
     timestamp: str
+    status: Literal["completed", "failed"] = "completed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given, settings
 
 from holodeck_action.reports.console import console_report
 from holodeck_action.reports.formats import html_page, markdown
 from holodeck_action.results.result_files import read_record
+from tests.action.runner import read_log
 from tests.cli.project import Project
 from tests.fields.runs import lettered
-from tests.reports.parsing import parses, rows
+from tests.reports.hostile import storable_texts
+from tests.reports.parsing import check_inert, parses, rows
 from tests.reports.shown import report_of
 from tests.reports.test_comment import comment
-from tests.results.records import case_of, evaluation, record, turn
+from tests.results.records import case, case_of, evaluation, record, turn
 
+SENTINEL = "qzxq"
 WHOLE = {"trials": {"repeat": 4, "min_pass": 3, "stop_when_decided": False}}
 
 
@@ -122,3 +126,31 @@ def test_a_comment_tells_of_the_trials_of_cases_that_it_shows(whole: Project) ->
     text = comment(report_of(read_record(whole.out / "results.json")))
     assert "`2 of 4 trials passed, 3 of 4 needed` · pass@1 0.500, pass@4 1.000, pass^4 0.000" in text
     assert "| `case 0` · flaky | `equality` 0.75 (0.00 to 1.00), `length` 1.00 |" in text
+
+
+def test_a_template_of_ones_own_shows_the_rates(whole: Project) -> None:
+    whole.write(
+        "own.md.j2",
+        "{{ report.trial_rates|rates }}; {% for rate in report.trial_rates.rates %}{{ rate.k }}: "
+        "{{ rate.pass_at_k|ends }} {{ rate.pass_hat_k|ends }}, {% endfor %}",
+    )
+    finished = whole.run("report", "out/results.json", "--format", "markdown", "--template", "own.md.j2")
+    assert (finished.code, finished.stderr) == (0, "")
+    assert finished.stdout.strip() == (
+        "pass@1 0.750, pass@4 1.000, pass^4 0.333; 1: 0.750 0.750, 2: 0.944 0.556, 3: 1.000 0.417, 4: 1.000 0.333,"
+    )
+
+
+@given(storable_texts)
+@settings(max_examples=30)
+def test_no_name_is_anything_but_text(text: str) -> None:
+    text += SENTINEL
+    noisy = [case_of(turn(evaluation(0.6 + 0.2 * (n % 2), 0.72, evaluator_name=text))) for n in range(10)]
+    cases = (case("PFP", 3, 1, name=text), case("FFF", 3, 3, name=text), *noisy)
+    report = report_of(record(*cases, stop_when_decided=False))
+    shown = markdown(report)
+    check_inert(shown, SENTINEL)
+    for tokens in parses(shown):
+        assert [len(row) for row in rows(tokens)].count(7) == 3
+    for text_of_ours in (shown, console_report(report)):
+        assert read_log(text_of_ours.encode()).commands == ()
