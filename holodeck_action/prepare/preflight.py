@@ -220,7 +220,7 @@ async def _try_target(
     return tuple(silence_on_tools(agent, suite.cases)), problems
 
 
-_NEEDED: dict[str, Told] = {"max_cost_usd": "cost", "max_total_tokens": "tokens"}
+_NEEDED: dict[str, Told] = {"max_cost_usd": "cost", "max_total_tokens": "tokens", "p95_first_token_ms": "first token"}
 
 
 def untold_gates(gates: Gates, suite: Suite, agent: Agent, target: AnyTarget, shown: str) -> Iterator[str | Located]:
@@ -229,7 +229,7 @@ def untold_gates(gates: Gates, suite: Suite, agent: Agent, target: AnyTarget, sh
         reason = agent.untold.get(needed)
         if getattr(gates, name) is not None and reason is not None:
             message = (
-                f"gates.{name} cannot be judged: {describe(target)} does not tell what its answers took, because "
+                f"gates.{name} cannot be judged: {describe(target)} does not tell what the gate looks at, because "
                 f"{reason}; give it with every reply, or remove the gate"
             )
             yield suite_problem(suite, shown, suite.gate_marks.get(f"gates.{name}"), f"gates.{name}", message)

@@ -33,10 +33,11 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Milliseconds of the answered turns, and how many turns have no answer."""
+    """Milliseconds of the answered turns, how many turns have no answer, and how many answers do not tell theirs."""
 
     answered: tuple[float, ...]
     missing: int
+    untold: int = 0
 
 
 def tokens_of(record: Record) -> Total:
@@ -74,6 +75,14 @@ def latencies_of(cases: Iterable[CaseRecord]) -> Latencies:
             known = turn.timing.model_ms
             answered.append(turn.timing.duration_ms if known is None else known)
     return Latencies(tuple(answered), missing)
+
+
+def first_tokens_of(cases: Iterable[CaseRecord]) -> Latencies:
+    """Return how long it took until the answer of each turn began."""
+    turns = [turn for case in cases for turn in case.turns]
+    answered = [turn.timing.first_token_ms for turn in turns if turn.response is not None and turn.timing is not None]
+    known = tuple(first for first in answered if first is not None)
+    return Latencies(known, len(turns) - len(answered), len(answered) - len(known))
 
 
 def reused_of(record: Record) -> int:

@@ -10,7 +10,7 @@ from holodeck_action.results.agreement import panel_summaries
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.case_verdicts import judge_case
 from holodeck_action.results.comparison import Comparison
-from holodeck_action.results.consumption import cost_of, latencies_of, tokens_of
+from holodeck_action.results.consumption import cost_of, first_tokens_of, latencies_of, tokens_of
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.gates import GateInputs, gate_sentence, judge_gates
 from holodeck_action.results.record import CaseRecord, Record
@@ -86,6 +86,7 @@ def decide(record: Record, terms: Terms = OWN_TERMS) -> Verdict:
         tokens=tokens_of(record),
         cost_usd=cost_of(record),
         latencies=latencies_of(case for case, _ in gating),
+        first_tokens=first_tokens_of(case for case, _ in gating),
         unrun=sum(verdict.judged == "skipped" for _, verdict in judged),
         summary=record.summary,
         asserting=not record.cases or any(case.asserting for case in record.cases),

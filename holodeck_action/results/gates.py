@@ -33,7 +33,7 @@ from holodeck_action.suite.policy import BOUNDS_OF_METRICS, GateMetric, Gates
 _LOST_SHOWN = 3
 _P95 = 0.95
 _MOST_DIGITS = 14
-_LATENCY = "p95_latency_ms"
+_LATENCY, _FIRST_TOKEN = "p95_latency_ms", "p95_first_token_ms"
 _NOTHING = Total(0.0, 0)
 _NO_TURN = Latencies((), 0)
 _TENTH = 0.10
@@ -68,6 +68,7 @@ class GateInputs:
     tokens: Total = _NOTHING
     cost_usd: Total = _NOTHING
     latencies: Latencies = _NO_TURN
+    first_tokens: Latencies = _NO_TURN
     unrun: int = 0
     summary: CustomSummary | None = None
     asserting: bool = True
@@ -122,7 +123,9 @@ def _judge(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
     if gates.max_total_tokens is not None:
         yield _spent("max_total_tokens", inputs.tokens, gates.max_total_tokens, inputs)
     if gates.p95_latency_ms is not None:
-        yield _latency(gates.p95_latency_ms, inputs, tolerated=complete)
+        yield _latency(_LATENCY, gates.p95_latency_ms, inputs.latencies, inputs.unrun, tolerated=complete)
+    if gates.p95_first_token_ms is not None:
+        yield _latency(_FIRST_TOKEN, gates.p95_first_token_ms, inputs.first_tokens, inputs.unrun, tolerated=complete)
     for name in sorted(gates.metrics):
         summary = inputs.metrics.get(name)
         missing = 0 if summary is None or complete else summary.errors
@@ -207,24 +210,28 @@ def _spent(name: str, total: Total, limit: float, inputs: GateInputs) -> GateVer
     return GateVerdict(name, state, None if state != "failed" and total.unknown else total.known, limit, reason)
 
 
-def _latency(limit: float, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
-    name = _LATENCY
-    answered, missing = inputs.latencies.answered, 0 if tolerated else inputs.latencies.missing
+def _latency(name: str, limit: float, found: Latencies, unrun: int, *, tolerated: bool) -> GateVerdict:
+    # What an answer does not tell is no missing evaluation, which `min_completeness` could tolerate.
+    answered, missing = found.answered, found.untold + (0 if tolerated else found.missing)
     actual = quantile([(took, 1.0) for took in answered], _P95)
     if actual is None:
-        return GateVerdict(name, "undetermined", None, limit, "no turn was answered")
+        reason = f"{found.untold} answer(s) do not tell it" if found.untold else "no turn was answered"
+        return GateVerdict(name, "undetermined", None, limit, reason)
     # Turns without an answer could be as fast or as slow as can be.
     fast, slow = (
         quantile([*((took, 1.0) for took in answered), *([(end, 1.0)] * missing)], _P95) for end in (0.0, math.inf)
     )
     assert fast is not None
     assert slow is not None
-    reason = f"95 % of {len(answered)} answers took no longer"
-    if missing:
-        reason += f", {missing} turn(s) unanswered"
+    what = "took" if name == _LATENCY else "waited for their first token"
+    reason = f"95 % of {len(answered)} answers {what} no longer"
+    if missing > found.untold:
+        reason += f", {found.missing} turn(s) unanswered"
+    if found.untold:
+        reason += f", {found.untold} answer(s) do not tell it"
     if not reaches(limit, fast):
         return GateVerdict(name, "failed", actual, limit, reason)
-    settled = reaches(limit, slow) and (tolerated or not inputs.unrun)
+    settled = reaches(limit, slow) and (tolerated or not unrun)
     return GateVerdict(name, "passed" if settled else "undetermined", actual, limit, reason)
 
 
@@ -261,7 +268,7 @@ def at_most(name: str) -> bool:
     """Tell whether a gate of this name is an upper limit."""
     # The name of a metric may begin with anything.
     key = name.rpartition(".")[2] if name.startswith("metrics.") else name
-    return key.startswith(("max_", "baseline.")) or key == _LATENCY
+    return key.startswith(("max_", "baseline.")) or key in (_LATENCY, _FIRST_TOKEN)
 
 
 def figures(gate: GateVerdict, *, places: int | None = None) -> tuple[str, str]:

@@ -152,6 +152,8 @@ class Gates(FormatModel):
     """Tokens that all model calls of the run may have used. Example: `200000`."""
     p95_latency_ms: Positive | None = None
     """Milliseconds in which 95 % of the turns must be answered. Example: `8000`."""
+    p95_first_token_ms: Positive | None = None
+    """Milliseconds in which 95 % of the answers must have begun. Example: `1500`."""
     metrics: Annotated[dict[str, GateMetric], NoneAs({})] = Field(default_factory=dict)
     """Bounds on metrics, by name. Example: `{rouge: {min_mean: 0.6}}`."""
     summary: GateSummary | None = None
@@ -334,7 +336,8 @@ def _gates_cases(gates: Gates, found: GatedCases) -> bool:
         bool(gates.min_pass_rate or gates.min_pass_rate_lower_bound)
         or (gates.max_errors is not None and gates.max_errors < found.cases)
         or (gates.max_flaky is not None and gates.max_flaky < found.repeated)
-        or any(limit is not None for limit in (gates.max_cost_usd, gates.max_total_tokens, gates.p95_latency_ms))
+        or any(limit is not None for limit in (gates.max_cost_usd, gates.max_total_tokens))
+        or any(limit is not None for limit in (gates.p95_latency_ms, gates.p95_first_token_ms))
     )
 
 

@@ -111,6 +111,8 @@ class ResponseMapping(FormatModel):
 
     text: JSONPath
     """The answer; exactly one match. Example: `$.reply`."""
+    delta: JSONPath | None = None
+    """The next piece of the answer in an event of a stream. Example: `$.choices[0].delta.content`."""
     tool_invocations: JSONPath | None = None
     """The tool calls. Example: `$.tools`."""
     retrieval_context: JSONPath | None = None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Agent, Conversation, Reply, Session
-from holodeck_action.targets.reply import reply_from_mapping
+from holodeck_action.targets.streams import Pieces
 from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
 from holodeck_action.text.plain import excerpt
 from holodeck_action.workers.environment import job_environment
@@ -19,7 +21,7 @@ from holodeck_action.workers.lines import LineProcess
 
 
 class CommandAgent(Agent):
-    """Asks a command that reads one JSON line per turn and answers each with one JSON line.
+    """Asks a command that reads one JSON line per turn and answers each with one JSON line, after any pieces of it.
 
     For the request see `Conversation.request`; the answer is the reply mapping or a JSON text. The process starts in
     the suite's folder without a shell; its end of input is the end of the conversation.
@@ -114,16 +116,23 @@ class CommandSession(Session):
         early = bool(self._conversation.history()) and self._process.has_output
         if not early:
             self._process.write_line(json.dumps(self._conversation.request(turn)).encode())
+        clock = asyncio.get_running_loop().time
+        asked, pieces = clock(), Pieces(self._max_bytes)
+        reply: Reply | None = None
+        while reply is None:
+            value = await self._line()
+            if early:
+                raise AgentError("the command answered the turn before with more than one line", "bad_reply")
+            reply = pieces.take(value, 1000 * (clock() - asked))
+        self._conversation.add(turn, reply)
+        return reply
+
+    async def _line(self) -> Any:
         line = (await self._process.read_line()).decode("utf-8", "replace")
         try:
-            value = parse_json(line)
+            return parse_json(line)
         except ValueError as error:
             raise AgentError(
                 f"the command wrote a line that is not JSON ({error}): {excerpt(line)} (logs belong on stderr)",
                 "bad_reply",
             ) from None
-        if early:
-            raise AgentError("the command answered the turn before with more than one line", "bad_reply")
-        reply = reply_from_mapping(value, max_bytes=self._max_bytes)
-        self._conversation.add(turn, reply)
-        return reply

@@ -6,8 +6,9 @@ import asyncio
 import base64
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -20,6 +21,7 @@ from holodeck_action.suite.targets import HttpTarget
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Conversation, Reply, Session
 from holodeck_action.targets.reply import REPLY, REPLY_KEYS, reply_from_mapping, untold_without
+from holodeck_action.targets.streams import DONE, EventParser, Pieces
 from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.redaction import Redactor
@@ -34,6 +36,8 @@ _FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
 
 _ERROR_BODY = 8192
 """Bytes of an error's body that are read for its excerpt."""
+
+_MAPPING = "the target's response mapping"
 
 _ERROR_BODY_S = 2.0
 """How long an error's body is waited for: its status says the most."""
@@ -75,8 +79,11 @@ class HttpAgent:
             ReplyPaths(response)
         self._request = None if target.request is None else json.dumps(target.request)
         self._response = None if response is None else json.dumps(response)
+        self._delta = None if response is None else response["delta"]
         self._computing = Computing(environ)
         mapped = frozenset(REPLY_KEYS if response is None else (key for key, path in response.items() if path))
+        if "delta" in mapped:
+            mapped |= {"first_token_ms"}
         self.untold = untold_without(mapped, "the target's response maps no {}")
         self._max_bytes = max_bytes
         self._client: httpx2.AsyncClient | None = None
@@ -88,7 +95,7 @@ class HttpAgent:
         if self._client is None:
             self._client = httpx2.AsyncClient(
                 headers={
-                    "accept": "application/json",
+                    "accept": "application/json, text/event-stream",
                     "accept-encoding": "identity",
                     "content-type": "application/json",
                     "user-agent": f"holodeck-action/{__version__}",
@@ -116,7 +123,7 @@ class HttpAgent:
         Raises:
             AgentError: `cannot_start`.
         """
-        for function, mapping in (("request", self._request), ("reply", self._response)):
+        for function, mapping in (("request", self._request), ("reply", self._response), ("stream", self._delta)):
             if mapping is not None:
                 await self._computing.start(function)
 
@@ -148,12 +155,17 @@ class HttpAgent:
         import httpx2
 
         assert self._client is not None
+        asked = asyncio.get_running_loop().time()
         try:
             request = self._client.build_request("POST", self._url, content=body)
             cookies.set_cookie_header(request)
             response = await self._client.send(request, stream=True)
             try:
                 cookies.extract_cookies(response)
+                if not response.is_success:
+                    raise await self._status_error(response)
+                if _is_stream(response):
+                    return await self._streamed(response, asked)
                 text = await self._text(response)
             finally:
                 await response.aclose()
@@ -165,9 +177,7 @@ class HttpAgent:
         return await self._reply(text)
 
     async def _text(self, response: httpx2.Response) -> str:
-        if not response.is_success:
-            raise await self._status_error(response)
-        data = await self._read(response)
+        data = b"".join([part async for part in self._parts(response)])
         text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").strip()
         if not text:
             raise self._error(f"answered {response.status_code} without a body", "bad_reply")
@@ -175,28 +185,82 @@ class HttpAgent:
             raise self._error(f"answered HTML or XML instead of JSON: {self._without_secrets(text)}", "bad_reply")
         return text
 
-    async def _read(self, response: httpx2.Response) -> bytes:
-        """Read a body up to the bound, before and after it is unpacked."""
+    async def _parts(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+        """Yield a body up to the bound, before and after it is unpacked."""
         limit = self._max_bytes * JSON_EXPANSION
         unpacker = self._unpacker(response.headers.get("content-encoding", "identity").strip().lower())
-        data = bytearray()
-        received = 0
+        unpacked = received = 0
         async with aclosing(response.aiter_raw()) as chunks:
             async for chunk in chunks:
                 received += len(chunk)
                 try:
-                    data += chunk if unpacker is None else unpacker.decompress(chunk, limit + 1 - len(data))
+                    part = chunk if unpacker is None else unpacker.decompress(chunk, limit + 1 - unpacked)
                 except zlib.error:
                     raise self._error("answered with a broken compressed body", "bad_reply") from None
-                if len(data) > limit or received > limit:
+                unpacked += len(part)
+                if unpacked > limit or received > limit:
                     raise self._error(
                         f"answered with more than {limit} bytes (see limits.max_response_bytes); "
                         "the connection was closed",
                         "too_large",
                     )
+                yield part
         if unpacker is not None and not unpacker.eof:
             raise self._error("answered with a compressed body that breaks off", "bad_reply")
-        return bytes(data)
+
+    async def _streamed(self, response: httpx2.Response, asked: float) -> Reply:
+        """Read a stream of events to its end.
+
+        Args:
+            response: the stream.
+            asked: when the turn was asked, by the loop's clock.
+        """
+        events: list[tuple[float, str]] = []
+        pieces, reply = Pieces(self._max_bytes), None
+        ended = False
+        async with aclosing(self._events(response)) as received:
+            async for data in received:
+                after_ms = 1000 * (asyncio.get_running_loop().time() - asked)
+                ended = data == DONE
+                if self._response is None and not ended:
+                    reply = self._taken(pieces, data, after_ms)
+                elif not ended:
+                    events.append((after_ms, data))
+                if ended or reply is not None:
+                    break
+        if self._response is not None:
+            return await self._mapped_stream(events)
+        if reply is None and not (ended and pieces.begun):
+            raise self._error(f"ended its stream without a reply or {DONE}", "disconnected")
+        return reply or pieces.whole({})
+
+    async def _events(self, response: httpx2.Response) -> AsyncGenerator[str, None]:
+        parser = EventParser()
+        async with aclosing(self._parts(response)) as parts:
+            async for part in parts:
+                for data in parser.feed(part):
+                    yield data
+
+    def _taken(self, pieces: Pieces, data: str, after_ms: float) -> Reply | None:
+        value = self._parsed(data, "an event")
+        try:
+            return pieces.take(value, after_ms)
+        except AgentError as error:
+            raise self._unusable(error) from None
+
+    async def _mapped_stream(self, events: Sequence[tuple[float, str]]) -> Reply:
+        """Read the events of a stream by the response mapping."""
+        for _, data in events:
+            self._parsed(data, "an event")
+        args = {"mapping": self._response, "bodies": [data for _, data in events]}
+        try:
+            found = await self._computing.call("stream", args, what=_MAPPING, code="bad_reply")
+            reply = reply_from_mapping(REPLY.known(found["reply"]), max_bytes=self._max_bytes)
+        except AgentError as error:
+            raise self._unusable(error) from None
+        if reply.first_token_ms is not None or found["first"] is None:
+            return reply
+        return replace(reply, first_token_ms=events[found["first"]][0])
 
     def _unpacker(self, encoding: str) -> zlib._Decompress | None:
         if encoding in ("", "identity"):
@@ -229,23 +293,26 @@ class HttpAgent:
         return self._error(sentence, "http_status", context)
 
     async def _reply(self, text: str) -> Reply:
-        try:
-            value: Any = parse_json(text)
-        except ValueError as error:
-            raise self._error(
-                f"answered with a body that is not JSON ({error}): {self._without_secrets(text)}", "bad_reply"
-            ) from None
+        value = self._parsed(text, "a body")
         try:
             if self._response is not None:
                 args = {"mapping": self._response, "body": text}
-                found = await self._computing.call(
-                    "reply", args, what="the target's response mapping", code="bad_reply"
-                )
                 # A service may tell more.
-                value = REPLY.known(found)
+                value = REPLY.known(await self._computing.call("reply", args, what=_MAPPING, code="bad_reply"))
             return reply_from_mapping(value, max_bytes=self._max_bytes)
         except AgentError as error:
-            raise self._error(f"gave no usable answer: {error.message}", error.code, error.context) from None
+            raise self._unusable(error) from None
+
+    def _parsed(self, text: str, what: str) -> Any:
+        try:
+            return parse_json(text)
+        except ValueError as error:
+            raise self._error(
+                f"answered with {what} that is not JSON ({error}): {self._without_secrets(text)}", "bad_reply"
+            ) from None
+
+    def _unusable(self, error: AgentError) -> AgentError:
+        return self._error(f"gave no usable answer: {error.message}", error.code, error.context)
 
     def _without_secrets(self, text: str) -> str:
         """Return an excerpt of a body, which may repeat what was sent to it."""
@@ -273,6 +340,11 @@ class HttpSession(Session):
         reply = await self._agent.post(body, self._cookies)
         self._conversation.add(turn, reply)
         return reply
+
+
+def _is_stream(response: httpx2.Response) -> bool:
+    kind: str = response.headers.get("content-type", "")
+    return kind.partition(";")[0].strip().lower() == "text/event-stream"
 
 
 def _secrets(url: str, headers: Mapping[str, str]) -> set[str]:

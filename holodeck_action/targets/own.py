@@ -42,7 +42,7 @@ class OwnAgent:
     that is the trouble of every conversation.
     """
 
-    untold: Mapping[Told, str] = MappingProxyType({})
+    untold: Mapping[Told, str] = MappingProxyType({"first token": "answers of the suite's own model are not streamed"})
 
     def __init__(self, build: Callable[..., ModelAgent], toolkits: Sequence[Toolkit], settings: RunnerSettings) -> None:
         """Prepare; nothing is started yet.

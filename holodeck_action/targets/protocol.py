@@ -87,7 +87,7 @@ class Session(Protocol):
         return
 
 
-Told = Literal["tools", "tokens", "cost"]
+Told = Literal["tools", "tokens", "cost", "first token"]
 """What a reply may leave unsaid, though something else depends on it."""
 
 

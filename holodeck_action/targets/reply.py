@@ -106,6 +106,7 @@ _TELLING: dict[Told, tuple[str, ...]] = {
     "tools": ("tool_invocations",),
     "tokens": ("usage",),
     "cost": ("cost_usd", "usage"),
+    "first token": ("first_token_ms",),
 }
 """Keys without which something is not known."""
 

@@ -28,6 +28,11 @@ def reply(mapping: str, body: str, seconds: float) -> str:
     return _outcome("target response", seconds, lambda: _reply(mapping).extract(parse_json(body)))
 
 
+def stream(mapping: str, bodies: Sequence[str], seconds: float) -> str:
+    """Return what a `response` mapping (as JSON) finds in events, each JSON; see `ReplyPaths.extract_stream`."""
+    return _outcome("target response", seconds, lambda: _reply(mapping).extract_stream([*map(parse_json, bodies)]))
+
+
 def prompt(template: str, parameters: Sequence[str], values: Mapping[str, Any], seconds: float) -> str:
     """Return the text of a prompt's template for some values; see `PromptTemplate.render`."""
 

@@ -32,6 +32,7 @@ class ReplyPaths:
         """
         paths = {name: _compile(name, path) for name, path in mapping.items() if path is not None}
         self._text = paths.pop("text")
+        self._delta = paths.pop("delta", None)
         self._lists = {name: path for name, path in paths.items() if name in _LISTS}
         self._values = {name: path for name, path in paths.items() if name not in _LISTS}
 
@@ -48,6 +49,48 @@ class ReplyPaths:
         """
         if not isinstance(body, dict | list):
             raise AgentError("the answer must be a JSON object or list for the target's response mapping", "bad_reply")
+        reply = self._found_values(body)
+        if "error" not in reply:
+            texts = _matches("text", self._text, body)
+            if len(texts) != 1:
+                _refuse("text", self._text, texts)
+            reply["response"] = texts[0]
+        return {**reply, **self._found_lists(body)}
+
+    def extract_stream(self, events: Sequence[Any]) -> dict[str, object]:
+        """Return the reply mapping that the events of a stream add up to, as `reply`.
+
+        The answer is what `text` matches in the last event in which it matches, or else all that `delta` matches, put
+        together. Every other part is that of the last event in which its path matches. `first` is the number of the
+        first event in which `delta` matches a text that is not empty, None for none.
+
+        Raises:
+            AgentError: `bad_reply`.
+        """
+        pieces: list[str] = []
+        first: int | None = None
+        reply: dict[str, object] = {}
+        for at, event in enumerate(events):
+            body = event if isinstance(event, dict | list) else [event]
+            found = () if self._delta is None else _matches("delta", self._delta, body)
+            pieces += (piece for piece in found if isinstance(piece, str))
+            if first is None and any(pieces):
+                first = at
+            texts = _matches("text", self._text, body)
+            reply |= self._found_values(body)
+            # An event without calls says nothing of those before it.
+            reply |= {name: items for name, items in self._found_lists(body).items() if items or name not in reply}
+            if len(texts) == 1 and texts[0] is not None:
+                reply["response"] = texts[0]
+        if "error" in reply:
+            reply.pop("response", None)
+        elif "response" not in reply:
+            if not pieces:
+                _refuse("delta" if self._delta is not None else "text", self._delta or self._text, ())
+            reply["response"] = "".join(pieces)
+        return {"reply": reply, "first": first}
+
+    def _found_values(self, body: Any) -> dict[str, object]:
         reply: dict[str, object] = {}
         for name, path in self._values.items():
             matches = [match for match in _matches(name, path, body) if match is not None]
@@ -55,11 +98,10 @@ class ReplyPaths:
                 _refuse(name, path, matches)
             if matches:
                 reply[name] = matches if len(matches) > 1 else matches[0]
-        if "error" not in reply:
-            texts = _matches("text", self._text, body)
-            if len(texts) != 1:
-                _refuse("text", self._text, texts)
-            reply["response"] = texts[0]
+        return reply
+
+    def _found_lists(self, body: Any) -> dict[str, list[Any]]:
+        reply: dict[str, list[Any]] = {}
         for name, path in self._lists.items():
             items = _items(_matches(name, path, body))
             if items is None and _selects_of_a_list(name, path, body):

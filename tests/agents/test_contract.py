@@ -325,7 +325,7 @@ def test_a_gate_on_what_no_reply_can_tell_is_refused_before_the_run(
         finished = project.run(*command)
         assert finished.code == 2
         assert (
-            f"gates.{gate} cannot be judged: http:{service.url} does not tell what its answers took" in finished.stderr
+            f"gates.{gate} cannot be judged: http:{service.url} does not tell what the gate looks at" in finished.stderr
         )
     assert service.received == []
     service.respond = lambda handler, _: handler.answer(
