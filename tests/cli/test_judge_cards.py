@@ -239,7 +239,7 @@ def test_records_with_cards_are_judged_again_and_resumed(bench: Bench) -> None:
     assert again.code == 1, again.stderr
     assert read_record(bench.project.folder / "again" / "results.json").cards == record.cards
     # What a stopped run left is gone on with, and the card is about all of it.
-    stopped = bench.project.run("run", "-o", "out", "--max-tokens", "400", "--concurrency", "1", OPENAI_API_KEY=KEY)
+    stopped = bench.project.run("run", "-o", "out", "--max-tokens", "4600", "--concurrency", "1", OPENAI_API_KEY=KEY)
     assert stopped.code == 4, stopped.stdout
     (left,) = read_record(bench.project.out / "results.json").cards
     finished, record = bench.project.evaluate("--resume", OPENAI_API_KEY=KEY)
