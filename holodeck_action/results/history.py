@@ -8,16 +8,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.consumption import Total, cost_of, latencies_of, tokens_of
 from holodeck_action.results.decision import active_quarantine
-from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.evaluation import Criteria, Polarity
 from holodeck_action.results.history_layout import kept_commits, record_path, suite_key
 from holodeck_action.results.judge_card import Configuration
 from holodeck_action.results.record import CaseRecord, Record
@@ -109,6 +109,8 @@ class HistoryLine:
         tokens: of all calls; None when those of one call are not known.
         p95_latency_ms: the time within which 95 % of the turns were answered; None without an answer.
         suite_digest: SHA-256 of the suite.
+        measure: SHA-256 of what decides the numbers besides the answers: cases and trials, metrics with their settings,
+            thresholds and judges.
         record_digest: SHA-256 of the canonical record.
         tool_version: version of holodeck-action.
     """
@@ -130,6 +132,7 @@ class HistoryLine:
     tokens: _Count | None
     p95_latency_ms: _Amount | None
     suite_digest: _Text
+    measure: _Digest
     record_digest: _Digest
     tool_version: _Text
 
@@ -191,6 +194,7 @@ def history_line(record: Record, verdict: Verdict) -> HistoryLine:
         tokens=None if tokens.unknown else int(tokens.known),
         p95_latency_ms=quantile([(took, 1.0) for took in latencies], 0.95),
         suite_digest=record.suite.digest[:_TEXT_LENGTH],
+        measure=_measure(record),
         record_digest=verdict.record_digest,
         tool_version=record.provenance.tool_version[:_TEXT_LENGTH],
     )
@@ -244,8 +248,42 @@ def _metric(
 
 def configuration_digest(configuration: Configuration) -> str:
     """Return the SHA-256 of what decided the scores of a metric."""
-    values = adapter(Configuration).dump_python(configuration, mode="json")
+    return _digest(_values(configuration))
+
+
+def _values(configuration: Configuration) -> Any:
+    return adapter(Configuration).dump_python(configuration, mode="json")
+
+
+def _digest(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _measure(record: Record) -> str:
+    cases = sorted(
+        [case.id, case.content_hash, case.repeat, case.min_pass, case.weight, _asked(case)] for case in record.cases
+    )
+    judges = {name: _values(configuration) for name, configuration in record.configurations.items()}
+    return _digest([cases, judges, record.stop_when_decided])
+
+
+def _asked(case: CaseRecord) -> list[str]:
+    """Return what the metrics of a case are, turn by turn; where they stand in the suite does not matter."""
+    criteria = adapter(Criteria)
+    return sorted(
+        {
+            json.dumps(
+                [
+                    turn.index,
+                    each.evaluator_name,
+                    criteria.dump_python(replace(each.criteria, source=None), mode="json"),
+                ],
+                sort_keys=True,
+            )
+            for turn in case.turns
+            for each in turn.evaluations
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)

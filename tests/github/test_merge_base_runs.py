@@ -445,3 +445,28 @@ def test_a_run_that_ends_leaves_no_files(shop: Project) -> None:
     finished = shop.run_process("run", "-o", "out", "--baseline", "merge-base", TMPDIR=str(temporary))
     assert finished.code == 0, finished.stderr
     assert left(temporary) == []
+
+
+def test_a_base_that_moves_though_its_code_did_not_is_a_drift(shop: Project) -> None:
+    """What answers stands outside of the repository, as a model does."""
+    model = shop.folder.parent / "model"
+    cases = [{"name": f"case {at}", "input": f"question {at}", "ground_truth": "right"} for at in range(20)]
+    shop.write("agent.py", f"def answer(messages):\n    return open({str(model)!r}).read()\n")
+    shop.policy(target="python:agent:answer", gates={"min_pass_rate": 0.0, "max_errors": 0})
+    shop.suite(cases)
+    fork = commit(shop)
+    model.write_text("right")
+    kept = ("--history", str(shop.folder.parent / "past"))
+    assert shop.run("run", *kept).code == 0
+    shop.suite(cases, instructions={"inline": "Answer well."})
+    commit(shop, "topic")
+    moved = f"equality moved at commit {fork[:7]} with the same suite: 1.000 [0.839, 1.000] on "
+    assert moved not in run(shop, *kept).stdout
+    model.write_text("wrong")
+    finished = run(shop, *kept)
+    assert f"drift: {moved}" in finished.stdout, finished.stdout
+    assert "a model changed, not the code" in finished.stdout
+    # Other metrics measure something else.
+    shop.suite(cases, [{"type": "standard", "metric": "equality", "threshold": 0.9}])
+    commit(shop)
+    assert moved not in run(shop, *kept).stdout

@@ -36,6 +36,7 @@ def line(day: int, rate: float = 0.9, **changes: Any) -> HistoryLine:
         tokens=100,
         p95_latency_ms=1500.0,
         suite_digest="suite",
+        measure="a" * 64,
         record_digest=f"{day:064x}",
         tool_version="0.1.0",
     )
