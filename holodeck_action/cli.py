@@ -77,7 +77,7 @@ def run(caller: Caller, /, **given: Any) -> int:
 
 @cli.command()
 @SUITES
-@settings("allow-empty", "env-file", *REACH)
+@settings("allow-empty", "env-file", "requirements", *REACH)
 @click.pass_obj
 def validate(caller: Caller, /, **given: Any) -> int:
     """Check SUITEs (default: agent.yaml) with everything they refer to, and report all errors at once.

@@ -250,7 +250,14 @@ def _attribute_reader(module: ModuleType, names: Mapping[str, str]) -> Callable[
         if name not in names:
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
         source_module, _, source_name = names[name].partition(":")
-        value = getattr(importlib.import_module(source_module), source_name)
+        try:
+            value = getattr(importlib.import_module(source_module), source_name)
+        except (ImportError, SyntaxError) as error:
+            # The project's own Python has none of our packages, and may be too old for our modules.
+            raise ImportError(
+                f"{module.__name__}.{name} needs Python 3.11 or newer with the packages of holodeck-action ({error}); "
+                "add holodeck-action to the environment of the suite"
+            ) from error
         setattr(module, name, value)
         return value
 

@@ -32,7 +32,7 @@ LIVE = "live"
 
 _OF_CALLS = ("suite", "concurrency", "max_cost_usd", "max_tokens", "record", "replay", "cache", "dry_run")
 """Options that are of use where a judge is asked."""
-_OF_SUITES = ("env_file", "allow_paths", "allow_plain_http")
+_OF_SUITES = ("env_file", "requirements", "allow_paths", "allow_plain_http")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,7 @@ def calibrate_judge(given: Mapping[str, Any], caller: Caller) -> int:
         flag
         for flag, value in (
             ("--env-file", given["env_file"]),
+            ("--requirements", given["requirements"]),
             ("--allow-path", allowed.paths),
             ("--allow-plain-http", allowed.plain_http),
         )
@@ -103,7 +104,7 @@ def _calibrate_live(asked: Calibration, given: Mapping[str, Any], caller: Caller
     from holodeck_action.prepare.plan import plan_lines
 
     request = request_from({name: value for name, value in given.items() if name in (*_OF_CALLS, *_OF_SUITES)})
-    around = caller.surroundings(request.env_file, request.allowed)
+    around = caller.surroundings(request.env_file, request.allowed, request.requirements)
     labels = _labels(asked)
     loaded = load_one(given["suite"] or "agent.yaml", around, "a metric of one is calibrated")
     prepared, metric = prepare_labelled(labels, asked.metric, asked.threshold, loaded, request.flags, around)

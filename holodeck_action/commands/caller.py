@@ -42,13 +42,35 @@ class Caller:
     pause: Callable[[float], None] = time.sleep
     signals: Sequence[Signals] = ()
 
-    def surroundings(self, env_file: GivenPath | None, allowed: Allowed | None = None) -> Surroundings:
-        """Return what the outside world says to a suite."""
+    def surroundings(
+        self,
+        env_file: GivenPath | None,
+        allowed: Allowed | None = None,
+        requirements: tuple[str, ...] = (),
+        *,
+        vetted: bool = False,
+    ) -> Surroundings:
+        """Return what the outside world says to a suite (see `Surroundings`)."""
         from holodeck_action.prepare.loading import Surroundings
         from holodeck_action.prepare.request import NOTHING_MORE
 
         home = self.environ.get("HOME")
-        return Surroundings(self.environ, Path(home) if home else None, self.cwd, env_file, allowed or NOTHING_MORE)
+        return Surroundings(
+            self.environ,
+            Path(home) if home else None,
+            self.cwd,
+            env_file,
+            allowed or NOTHING_MORE,
+            requirements,
+            vetted,
+            self._note,
+        )
+
+    def _note(self, sentence: str) -> None:
+        from holodeck_action.text.plain import one_line
+
+        self.stderr.write(f"note: {one_line(sentence, 1000)}\n")
+        self.stderr.flush()
 
     def job(self) -> Job:
         """Return the job that a run of this caller is part of, to be closed when the run is done."""

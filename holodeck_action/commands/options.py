@@ -26,6 +26,7 @@ from holodeck_action.github.action_inputs import (
     HISTORY,
     INPUTS,
     MARGIN,
+    PACKAGES,
     PUBLISH_INPUTS,
     RATE,
     RESULTS,
@@ -174,7 +175,7 @@ TYPES: Mapping[Kind, click.ParamType] = {
     FILE: PATH,
     RESULTS: PATH,
 }
-_LISTS = (FOLDERS, GLOBS, TAGS)
+_LISTS = (FOLDERS, GLOBS, PACKAGES, TAGS)
 _WRITTEN = {"output-dir": ("-o", "--output-dir"), "check": ("--check/--no-check",)}
 """Options that are not just `--NAME`."""
 _SETTINGS = {item.name: item for item in INPUTS}
@@ -186,7 +187,7 @@ CHANGES = ("max-regressions", "baseline-margin", "on-regressed", "on-inconclusiv
 """Gates on what changed since the base."""
 REACH = ("allow-path", "allow-plain-http")
 """By which suites may do more than what lies in their checkout."""
-CALLS = ("env-file", *REACH, "record", "replay", "cache", "dry-run")
+CALLS = ("env-file", "requirements", *REACH, "record", "replay", "cache", "dry-run")
 """Of a command that asks models."""
 JUDGES_ONLY = {
     "max-cost-usd": "US dollars that the judges may cost [default: no limit].",

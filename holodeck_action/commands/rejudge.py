@@ -43,7 +43,7 @@ def rejudge_record(results: GivenPath, suite: str, given: Mapping[str, Any], cal
     """
     request = request_from(given)
     template = template_of(request.template)
-    around = caller.surroundings(request.env_file, request.allowed)
+    around = caller.surroundings(request.env_file, request.allowed, request.requirements)
     with Claims() as claims:
         try:
             loaded = load_one(suite, around, "the answers of a record are those of one")
@@ -110,4 +110,5 @@ def prepare_stored(
         base_files=suite.checkout,
         stored=stored,
         cards=loaded.cards,
+        python=loaded.python,
     )

@@ -36,7 +36,7 @@ def run_suites(given: Mapping[str, Any], caller: Caller) -> int:
     with Claims(caller.disk or DISK) as claims:
         request = _request(given, caller, claims)
         template = template_of(request.template)
-        around = caller.surroundings(request.env_file, request.allowed)
+        around = caller.surroundings(request.env_file, request.allowed, request.requirements)
 
         def found(suites: Sequence[Path]) -> None:
             if not request.dry_run:

@@ -65,6 +65,7 @@ async def run_sides(sides: Sequence[Side], flags: Flags, output: Output, deadlin
         cwd=suite.checkout.cwd,
         size=settings.workers,
         imported=head.imported,
+        interpreter=item.interpreter,
     )
     for side in sides:
         if side.journal is not None:

@@ -33,7 +33,7 @@ from holodeck_action.github.runner import (
     summary_room,
 )
 from holodeck_action.github.surfaces import Surfaces, surfaces_from
-from holodeck_action.prepare.loading import Loaded, load_suites
+from holodeck_action.prepare.loading import Loaded, Surroundings, load_suites
 from holodeck_action.prepare.preflight import prepare
 from holodeck_action.prepare.request import Request, request_from, template_of
 from holodeck_action.reports.custom import CustomTemplate
@@ -266,7 +266,7 @@ class _Step:
             if not request.dry_run:
                 set_aside_earlier(self._claims, request.output_dir, suites, asked.workspace)
 
-        around = asked.caller(self._caller).surroundings(request.env_file, request.allowed)
+        around = self._around(asked)
         try:
             loaded = load_suites(request.suites, around, allow_empty=request.allow_empty, found=found)
         except ConfigurationError:
@@ -287,9 +287,15 @@ class _Step:
             return done
         return Ended(ExitCode.PASSED, plan=done.plan) if done.plan else Ended(done.exit_code, done)
 
+    def _around(self, asked: _Asked) -> Surroundings:
+        """Return what the outside world says to suites; code that must not run here has been refused before."""
+        request = asked.request
+        caller = asked.caller(self._caller)
+        return caller.surroundings(request.env_file, request.allowed, request.requirements, vetted=True)
+
     def _evaluate(self, asked: _Asked, loaded: tuple[Loaded, ...]) -> Done:
         caller, request = asked.caller(self._caller), asked.request
-        around = caller.surroundings(request.env_file, request.allowed)
+        around = self._around(asked)
         prepared = prepare(loaded, request.flags, around)
         with caller.job() as job:
             return evaluate(prepared, request, Output.of(caller, request, asked.template), self._claims, around, job)

@@ -20,14 +20,15 @@ def validate_suites(given: Mapping[str, Any], caller: Caller) -> int:
     """Check suites, and say what a run would miss here.
 
     Args:
-        given: `suites`, `allow_empty`, `env_file`, `allow_paths` and `allow_plain_http` of the command line.
+        given: `suites`, `allow_empty`, `env_file`, `requirements`, `allow_paths` and `allow_plain_http` of the command
+            line.
         caller: whose standard output takes a line for each suite, and standard error notes.
 
     Raises:
         ConfigurationError: the problems of all suites.
     """
     allowed = Allowed(given["allow_paths"], given["allow_plain_http"])
-    around = caller.surroundings(given["env_file"], allowed)
+    around = caller.surroundings(given["env_file"], allowed, given["requirements"])
     suites = load_suites(given["suites"] or ("agent.yaml",), around, allow_empty=given["allow_empty"])
     missing = check_targets(suites, around)
     for loaded, notes in zip(suites, missing, strict=True):

@@ -230,6 +230,7 @@ BASE = Kind(_base, "file:PATH, artifact, artifact:NAME, branch:NAME, merge-base"
 HISTORY = Kind(_history, "a folder, or branch:NAME")
 MARGIN = Kind(_margin, "a number above 0 and up to 1")
 REACTION = _one_of("fail", "warn", "ignore")
+PACKAGES = Kind(_lines, "a file or a Python, or packages, one per line")
 TAGS = Kind(_lines, "tags, one per line")
 SUITE = Kind(str, "a file or folder of a suite")
 SUITES = Kind(_lines, "files, folders or globs, one per line")
@@ -374,6 +375,13 @@ RUN_INPUTS: tuple[Input, ...] = (
     ),
     Input("allow-empty", "allow_empty", FLAG, "Accept a suite without cases.", default="false"),
     Input("env-file", "env_file", FILE, "Read variables from this file."),
+    Input(
+        "requirements",
+        "requirements",
+        PACKAGES,
+        "Run code of suites with these packages: a requirements.txt, a pyproject.toml, a Python, or a package.",
+        metavar="PACKAGES",
+    ),
     Input("allow-path", "allow_paths", FOLDERS, "Let suites also read files below this folder.", metavar="DIR"),
     Input(
         "allow-plain-http",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from holodeck_action.github.annotations import placed
-from holodeck_action.prepare.loading import Surroundings, load_one, shown_folder
+from holodeck_action.prepare.loading import Surroundings, load_one, shown_folder, with_python
 from holodeck_action.prepare.preflight import Prepared, check_python_target, target_of
 from holodeck_action.prepare.settings import Flags, filters_of
 from holodeck_action.results.agent_errors import TargetError
@@ -78,14 +78,20 @@ def _against(item: Prepared, flags: Flags, around: Surroundings) -> BaseSuite:
     try:
         suite = _varied(item, flags, around) if other is None else loaded.suite
         target, files = target_of(suite, found, around)
-        check_python_target(suite, target, loaded.environ)
+        equipped = with_python(replace(loaded, suite=suite), around, target)
+        check_python_target(equipped, target)
     except TargetError as error:
         flag = "--target" if flags.against_target is None else "--against-target"
         message = str(error).replace("--target", flag, 1) if str(error).startswith("--target") else str(error)
         raise ConfigurationError([target_problem(loaded.suite, shown, message, written=found.target)]) from error
     source = _source(flags, target)
     changed = replace(item, suite=suite, environ=loaded.environ, shown=shown, target=target, target_files=files)
-    changed = replace(changed, written=found.target, variant="base" if other is not None else f"base, {source}")
+    changed = replace(
+        changed,
+        python=equipped.python,
+        written=found.target,
+        variant="base" if other is not None else f"base, {source}",
+    )
     folder = placed(suite.folder, around.environ).folder
     base = beside(item, changed, flags, BaseRun(source, head_commit(suite.folder)), folder, required=True)
     if not base.item.cases:

@@ -118,6 +118,7 @@ def prepare_labelled(
         target=RecordedTarget(path=labels.file),
         base_files=loaded.suite.checkout,
         target_files=Checkout.anywhere(around.cwd),
+        python=loaded.python,
         stored=StoredRun(record, labels.digest, asked.cases, trials, ()),
     )
     return prepared, specs[0].label
@@ -172,7 +173,13 @@ async def _judge(opened: Opened, clock: Clock) -> list[TrialRecord]:
     item = opened.item
     assert item.stored is not None
     suite = item.suite
-    pool = WorkerPool(suite.folder, environ=item.environ, cwd=suite.checkout.cwd, size=item.settings.workers)
+    pool = WorkerPool(
+        suite.folder,
+        environ=item.environ,
+        cwd=suite.checkout.cwd,
+        size=item.settings.workers,
+        interpreter=item.interpreter,
+    )
     if opened.judges is not None and opened.reuse is None:
         opened.judges.prepare()
     scorer = TurnScorer(

@@ -13,7 +13,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from holodeck_action.metrics.weak_assertions import weak_assertions
+from holodeck_action.prepare.environments import (
+    Installing,
+    ProjectPython,
+    environment_problem,
+    needs_python,
+    project_python,
+)
 from holodeck_action.prepare.metrics import installed_metrics
+from holodeck_action.prepare.packages import PackagesError
 from holodeck_action.prepare.request import NOTHING_MORE, Allowed
 from holodeck_action.results.cards import suite_cards
 from holodeck_action.suite.checkout import Checkout, ReachError
@@ -21,6 +29,7 @@ from holodeck_action.suite.configuration_errors import ConfigurationError, Locat
 from holodeck_action.suite.errors import Problem, SuiteError
 from holodeck_action.suite.loader import graders, load_policy, load_suite
 from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.targets import AnyTarget
 from holodeck_action.suite.values import Suite
 from holodeck_action.suite.variables import environment_for
 from holodeck_action.text.given_paths import GivenPath
@@ -39,7 +48,9 @@ class Surroundings:
     """What the outside world says.
 
     `environ` are the environment variables, `home` the user's home (None: there is none), `env_file` the file of
-    `--env-file`, `allowed` what suites may do beyond their checkout.
+    `--env-file`, `allowed` what suites may do beyond their checkout. `requirements` are the lines of `--requirements`.
+    `vetted` says that the code is known to be allowed here, `tell` takes a sentence on what takes time.
+    `copy_of` are a copy of what is under version control, in which the suite is, and what it is a copy of.
     """
 
     environ: Mapping[str, str]
@@ -47,15 +58,33 @@ class Surroundings:
     cwd: Path
     env_file: GivenPath | None = None
     allowed: Allowed = NOTHING_MORE
+    requirements: tuple[str, ...] = ()
+    vetted: bool = False
+    tell: Callable[[str], None] = lambda sentence: None
+    copy_of: tuple[Path, Path] | None = None
+
+    @property
+    def installing(self) -> Installing:
+        """How packages come to a suite."""
+        return Installing(self.requirements, self.home, self.cwd, self.vetted, self.tell, self.copy_of)
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A valid suite; `environ` is the job's environment with what an env file adds, `cards` are its judge cards."""
+    """A valid suite; `environ` is the job's environment with what an env file adds, `cards` are its judge cards.
+
+    `python` is the project's own Python; None where code of the suite runs in ours, or none has been asked for yet.
+    """
 
     suite: Suite
     environ: Mapping[str, str]
     cards: Mapping[str, JudgeCard] = field(default_factory=dict)
+    python: ProjectPython | None = None
+
+    @property
+    def interpreter(self) -> Path | None:
+        """The Python of the suite's processes; None for ours."""
+        return None if self.python is None else self.python.interpreter
 
     @property
     def redactor(self) -> Redactor:
@@ -189,17 +218,23 @@ def _load_all(
                 notices=found.notices,
             )
             cards = suite_cards(suite)
+            loaded = Loaded(suite, found.variables, cards)
             references = graders(suite)
-            wrong = asyncio.run(check_callables(suite, references, found.variables)) if references else {}
+            if references:
+                loaded = with_python(loaded, around)
+            wrong = asyncio.run(check_callables(loaded, references)) if references else {}
         except SuiteError as error:
             lines += [located(problem, path.parent, shown) for problem in error.problems]
+            continue
+        except ConfigurationError as error:
+            lines += error.problems
             continue
         for reference, message in wrong.items():
             mark = references[reference]
             field_name = "gates.summary.function" if mark == suite.summary_mark else "grader"
             lines.append(located(Problem(mark, field_name, message), suite.folder, shown))
         suite = replace(suite, notices=(*suite.notices, *weak_assertions(suite)))
-        suites.append(Loaded(suite, found.variables, cards))
+        suites.append(replace(loaded, suite=suite))
     if lines:
         # What code of the suite says when it is imported may be anything.
         redactor = known_secrets(suites, around.environ)
@@ -254,10 +289,28 @@ def writable_folder(folder: GivenPath) -> None:
         ) from error
 
 
-async def check_callables(suite: Suite, references: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+def with_python(loaded: Loaded, around: Surroundings, target: AnyTarget | None = None) -> Loaded:
+    """Return a suite with the Python of its project, with its packages installed, where code of it is to run.
+
+    Raises:
+        ConfigurationError: there is no such Python, or the packages cannot be installed.
+    """
+    if loaded.python is not None or not needs_python(loaded.suite, target):
+        return loaded
+    try:
+        return replace(loaded, python=project_python(loaded.suite, loaded.environ, around.installing))
+    except PackagesError as error:
+        shown = shown_folder(loaded.suite.folder, around.cwd)
+        raise ConfigurationError([environment_problem(loaded.suite, shown, error, around.installing)]) from error
+
+
+async def check_callables(loaded: Loaded, references: Iterable[str]) -> dict[str, str]:
     """Import callables in a worker process; return what is wrong with those that cannot be called."""
+    suite = loaded.suite
     problems: dict[str, str] = {}
-    async with WorkerPool(suite.folder, environ=environ, cwd=suite.checkout.cwd, size=1) as pool:
+    async with WorkerPool(
+        suite.folder, environ=loaded.environ, cwd=suite.checkout.cwd, size=1, interpreter=loaded.interpreter
+    ) as pool:
         for reference in references:
             try:
                 await pool.check(reference)

@@ -12,7 +12,7 @@ from holodeck_action.github.merge_base import NoCommit
 from holodeck_action.prepare.base_suites import BaseSuite, beside
 from holodeck_action.prepare.baselines import MissingBase, evaluated_commit, place_of
 from holodeck_action.prepare.commit_trees import CommitTree, CommitTrees, TreeError
-from holodeck_action.prepare.loading import Loaded, Surroundings, load_at
+from holodeck_action.prepare.loading import Loaded, Surroundings, load_at, with_python
 from holodeck_action.prepare.preflight import Prepared, check_python_target, target_of
 from holodeck_action.prepare.settings import Flags
 from holodeck_action.results.agent_errors import TargetError
@@ -64,7 +64,8 @@ def _beside(
         world = _at(tree.folder, root, item, around)
         loaded = _loaded(item, tree.folder, root, world)
         target, files = target_of(loaded.suite, flags, world)
-        check_python_target(loaded.suite, target, loaded.environ)
+        loaded = with_python(loaded, world, target)
+        check_python_target(loaded, target)
     except TreeError as error:
         return MissingBase(str(error))
     except FileNotFoundError as error:
@@ -77,6 +78,7 @@ def _beside(
         item,
         suite=loaded.suite,
         environ=loaded.environ,
+        python=loaded.python,
         target=target,
         target_files=files,
         variant=f"base, commit {short}",
@@ -91,9 +93,10 @@ def _at(tree: Path, root: Path, item: Prepared, around: Surroundings) -> Surroun
 
     Variables that a file which is not under version control gave to the checked-out suite are those of both.
     """
-    cwd = Path(os.path.realpath(around.cwd))
-    inner = tree / cwd.relative_to(root) if cwd.is_relative_to(root) else tree
-    return replace(around, environ=item.environ, cwd=inner if inner.is_dir() else tree, env_file=None)
+    here = Path(os.path.realpath(around.cwd))
+    inner = tree / here.relative_to(root) if here.is_relative_to(root) else tree
+    cwd = inner if inner.is_dir() else tree
+    return replace(around, environ=item.environ, cwd=cwd, env_file=None, copy_of=(tree, root))
 
 
 def _loaded(item: Prepared, tree: Path, root: Path, world: Surroundings) -> Loaded:

@@ -214,6 +214,7 @@ def _open(item: Prepared, redactor: Redactor, shared: Budget | None, head: Opene
         cwd=item.suite.checkout.cwd,
         size=item.settings.concurrency,
         imported=imported,
+        interpreter=item.interpreter,
     )
     settings = item.settings
     budgets = tuple(
@@ -282,8 +283,10 @@ def _in_folder(opened: Opened, folder: GivenPath, more: Mapping[str, Any], *, re
         JournalError: the journal there cannot be continued.
     """
     item = opened.item
+    environment = None if item.python is None else item.python.digest
     try:
-        identity = opened.redactor.value({**run_identity(item.suite, item.target, item.target_files), **more})
+        identified = run_identity(item.suite, item.target, item.target_files, environment)
+        identity = opened.redactor.value({**identified, **more})
     except OSError as error:
         raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
     resumed = read_for_resume(folder / JOURNAL_FILE, identity, opened.imported.changed) if resume else opened.resumed
@@ -353,6 +356,7 @@ def _own_agent(
         max_bytes=item.settings.max_response_bytes,
         files=files,
         imported=imported,
+        interpreter=item.interpreter,
     )
 
 

@@ -14,6 +14,7 @@ from holodeck_action.prepare.loading import (
     is_broken,
     known_secrets,
     shown_folder,
+    with_python,
 )
 from holodeck_action.prepare.settings import (
     Flags,
@@ -99,13 +100,17 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
             settings = merge(suite, flags, loaded.environ)
             check_reachable(settings, suite, cases)
             target, files = target_of(suite, flags, around)
-            check_python_target(suite, target, loaded.environ)
+            equipped = with_python(loaded, around, target)
+            check_python_target(equipped, target)
         except SettingsError as error:
             mark = suite.gate_marks.get(error.setting or "")
             lines.append(suite_problem(suite, shown, mark, error.setting or "", str(error)))
             continue
         except TargetError as error:
             lines.append(target_problem(suite, shown, str(error), written=flags.target))
+            continue
+        except ConfigurationError as error:
+            lines += error.problems
             continue
         lines += gate_problems(settings.gates, settings.baseline, flags, suite, cases, shown)
         lines += judge_problems(suite, cases, settings, loaded.environ, shown)
@@ -114,6 +119,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
                 suite,
                 loaded.environ,
                 loaded.cards,
+                equipped.python,
                 shown=shown,
                 settings=settings,
                 cases=cases,
@@ -148,14 +154,17 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
         redactor = loaded.redactor
         reasons: tuple[str, ...] = ()
         try:
+            equipped = with_python(loaded, around, target)
             if target is None:
-                reasons = _check_own(suite, loaded.environ)
+                reasons = _check_own(equipped)
             else:
                 silence, untold = asyncio.run(_try_target(suite, target, loaded.environ, shown))
                 lines += untold
-                check_python_target(suite, target, loaded.environ)
+                check_python_target(equipped, target)
         except TargetError as error:
             lines.append(through(target_problem(suite, shown, str(error), written=None), redactor.text))
+        except ConfigurationError as error:
+            lines += (through(each, redactor.text) for each in error.problems)
         lines += gate_problems(suite.policy.gates, suite.policy.baseline, Flags(), suite, suite.cases, shown)
         wrong, lacking = _check_judges(suite, loaded.environ, shown)
         lines += (through(each, redactor.text) for each in wrong)
@@ -235,7 +244,7 @@ def untold_gates(gates: Gates, suite: Suite, agent: Agent, target: AnyTarget, sh
             yield suite_problem(suite, shown, suite.gate_marks.get(f"gates.{name}"), f"gates.{name}", message)
 
 
-def check_python_target(suite: Suite, target: AnyTarget, environ: Mapping[str, str]) -> None:
+def check_python_target(loaded: Loaded, target: AnyTarget) -> None:
     """Import a Python target in a worker process: what cannot be called at all is no case's fault.
 
     Raises:
@@ -243,16 +252,16 @@ def check_python_target(suite: Suite, target: AnyTarget, environ: Mapping[str, s
     """
     if not isinstance(target, PythonTarget):
         return
-    problem = asyncio.run(check_callables(suite, [target.reference], environ)).get(target.reference)
+    problem = asyncio.run(check_callables(loaded, [target.reference])).get(target.reference)
     if problem is not None:
         raise TargetError(problem)
 
 
-def _check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
+def _check_own(loaded: Loaded) -> tuple[str, ...]:
     """Check the suite's own model; return why a run would be refused here."""
     from holodeck_action.targets.own import check_own
 
-    return check_own(suite, environ)
+    return check_own(loaded.suite, loaded.environ, loaded.interpreter)
 
 
 def judge_problems(

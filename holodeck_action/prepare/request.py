@@ -56,6 +56,7 @@ class Request:
     allow_empty: bool
     env_file: GivenPath | None
     allowed: Allowed
+    requirements: tuple[str, ...]
     template: GivenPath | None
     fail_on: FailOn
     dry_run: bool = False
@@ -107,6 +108,7 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
         allow_empty=given.get("allow_empty", False),
         env_file=given.get("env_file"),
         allowed=Allowed(tuple(given.get("allow_paths", ())), given.get("allow_plain_http", False)),
+        requirements=tuple(given.get("requirements", ())),
         template=given.get("template"),
         fail_on=given.get("fail_on", "violation"),
         dry_run=given.get("dry_run", False),

@@ -19,12 +19,14 @@ from holodeck_action.targets.factory import describe
 _CHUNK = 1 << 20
 
 
-def run_identity(suite: Suite, target: AnyTarget, target_files: Checkout) -> dict[str, object]:
+def run_identity(
+    suite: Suite, target: AnyTarget, target_files: Checkout, environment: str | None = None
+) -> dict[str, object]:
     """Return what journaled trials depend on, JSON values by name; names are shown when they differ.
 
     Covers the suite's files, what its variables stand for, the target, a transcript's content, the commit, the files
     that cases give, and the modules named as target or grader; what these import in turn is in the journal itself, as
-    the processes that import it tell.
+    the processes that import it tell. `environment` tells the packages of that code apart, where it has its own.
 
     Raises:
         OSError: a file cannot be read.
@@ -45,6 +47,7 @@ def run_identity(suite: Suite, target: AnyTarget, target_files: Checkout) -> dic
         "code": code.hexdigest(),
         "commit": head_commit(suite.folder),
         "digest": suite.digest,
+        **({} if environment is None else {"environment": environment}),
         "suite": suite.name,
         "target": describe(target),
         "target_digest": asked.hexdigest(),

@@ -38,9 +38,13 @@ class Located:
 
 
 class ConfigurationError(Exception):
-    """What was asked for cannot be run; `lines` say why, one problem each, `located` are those that stand in a file."""
+    """What was asked for cannot be run; `lines` say why, one problem each, `located` are those that stand in a file.
+
+    `problems` are both, in the order in which they were found.
+    """
 
     def __init__(self, problems: Sequence[str | Located]) -> None:
+        self.problems = tuple(problems)
         self.lines = tuple(map(str, problems))
         self.located = tuple(problem for problem in problems if isinstance(problem, Located))
         super().__init__("\n".join(self.lines))

@@ -130,6 +130,7 @@ def load_suite(
         gates_mark=_gates_mark(sources),
         card_marks=_card_marks(sources, policy),
         target_mark=None if policy.target is None else _mark(sources.policy, ("target",)),
+        environment_mark=_environment_mark(sources, policy),
         model_mark=_mark(sources.agent, ("model",)),
         gate_marks=_gate_marks(sources, policy),
     )
@@ -154,6 +155,10 @@ def _summary_mark(sources: Sources, policy: Policy) -> SourceMark | None:
     if sources.policy is None or policy.gates.summary is None or policy.gates.summary.function is None:
         return None
     return _mark(sources.policy, ("gates", "summary", "function"))
+
+
+def _environment_mark(sources: Sources, policy: Policy) -> SourceMark | None:
+    return None if policy.environment is None else _mark(sources.policy, ("environment", policy.environment.way))
 
 
 def _gates_mark(sources: Sources) -> SourceMark | None:

@@ -23,6 +23,7 @@ from holodeck_action.suite.base import (
 )
 from holodeck_action.suite.base_sources import SOURCES
 from holodeck_action.suite.cases import TrajectoryEntry
+from holodeck_action.suite.environments import Environment
 from holodeck_action.suite.judging import SuiteJudges
 from holodeck_action.suite.metric_types import CaseMetric, SuiteMetric
 from holodeck_action.suite.targets import Target
@@ -256,6 +257,9 @@ class Policy(FormatModel):
 
     target: Target | None = None
     """What answers the cases; null is the suite's own model. Example: `recorded:answers.jsonl`."""
+    environment: Environment | None = None
+    """The Python in which targets, graders and function tools of the suite run; null is that of holodeck-action itself.
+    """
     metrics: Annotated[tuple[SuiteMetric, ...], NoneAs([])] = ()
     """Metrics in addition to `evaluations.metrics`. Example: `[{type: length, max_words: 60}]`."""
     cases: Annotated[dict[str, CaseOverlay], NoneAs({})] = Field(default_factory=dict)

@@ -150,6 +150,7 @@ class Suite:
         gates_mark: where the policy file has its gates; None where it has none.
         card_marks: where the policy file names each of its judge cards.
         target_mark: where the policy file names its target; None where it names none.
+        environment_mark: where the policy file says which packages there are; None where it does not.
         model_mark: where agent.yaml describes its model.
         gate_marks: where the policy file sets each gate and key of `baseline`, by name such as `gates.max_cost_usd`.
     """
@@ -170,5 +171,6 @@ class Suite:
     gates_mark: SourceMark | None = None
     card_marks: tuple[SourceMark, ...] = ()
     target_mark: SourceMark | None = None
+    environment_mark: SourceMark | None = None
     model_mark: SourceMark | None = None
     gate_marks: Mapping[str, SourceMark] = field(default_factory=dict)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 
 from holodeck_action.llm.calls import Tokens
@@ -168,6 +169,7 @@ def build_own(
     max_bytes: int,
     files: CaseFiles | None = None,
     imported: Imported = lambda files: None,
+    interpreter: Path | None = None,
 ) -> OwnAgent:
     """Build the suite's own agent; its functions are imported, nothing is asked or started.
 
@@ -177,6 +179,7 @@ def build_own(
         wire: carries the model calls; closed by who made it.
         files: reads the files of cases; closed by who made it. None where no case has any.
         imported: told which files of the checkout its functions have imported.
+        interpreter: the Python of its functions; None for ours.
 
     Raises:
         TargetError: a key or a package is missing, an address is none, a tool cannot be used, or a budget in US dollars
@@ -193,7 +196,7 @@ def build_own(
         plan, fallback = _plans(suite, settings, environ)
         if wire.limits_cost:
             check_price(plan)
-        toolkits = list(_toolkits(suite, plan, wire, environ, redactor, imported))
+        toolkits = list(_toolkits(suite, plan, wire, environ, redactor, imported, interpreter))
     except ModelConfigError as error:
         raise TargetError(str(error)) from error
     except SuiteError as error:
@@ -215,8 +218,10 @@ def build_own(
     return OwnAgent(build, toolkits, settings)
 
 
-def check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
+def check_own(suite: Suite, environ: Mapping[str, str], interpreter: Path | None = None) -> tuple[str, ...]:
     """Build the suite's own agent as a run would, and drop it; nothing is asked or started.
+
+    `interpreter` is the Python of its functions, None for ours.
 
     Returns:
         Why a run would be refused on this machine, each one sentence: keys and packages, which need not be here.
@@ -240,7 +245,8 @@ def check_own(suite: Suite, environ: Mapping[str, str]) -> tuple[str, ...]:
         await agent.close()
         await wire.close()
 
-    asyncio.run(close(build_own(suite, Keyless(environ), wire, redactor, turn_s=1.0, max_bytes=1)))
+    keyless = Keyless(environ)
+    asyncio.run(close(build_own(suite, keyless, wire, redactor, turn_s=1.0, max_bytes=1, interpreter=interpreter)))
     return missing
 
 
@@ -263,7 +269,13 @@ def _prompts(suite: Suite) -> Iterator[PromptTool]:
 
 
 def _toolkits(
-    suite: Suite, plan: ModelPlan, wire: Wire, environ: Mapping[str, str], redactor: Redactor, imported: Imported
+    suite: Suite,
+    plan: ModelPlan,
+    wire: Wire,
+    environ: Mapping[str, str],
+    redactor: Redactor,
+    imported: Imported,
+    interpreter: Path | None,
 ) -> Iterator[Toolkit]:
     """Yield the suite's tools by kind; each kind's module is imported only where it is used.
 
@@ -281,6 +293,7 @@ def _toolkits(
                 clock=time.monotonic,
                 marks=suite.tool_marks,
                 imported=imported,
+                interpreter=interpreter,
             )
         )
     if any(isinstance(tool, MCPTool) for tool in tools):

@@ -136,6 +136,7 @@ async def load_functions(
     clock: Callable[[], float],
     marks: Mapping[str, SourceMark] | None = None,
     imported: Imported = lambda files: None,
+    interpreter: Path | None = None,
 ) -> FunctionTools:
     """Import every function in a worker process and read the schemas of its arguments.
 
@@ -144,13 +145,14 @@ async def load_functions(
         environ: the job's environment; the processes see it without the job's tokens.
         cwd: the processes' working folder, absolute.
         imported: told which files of the checkout they have imported.
+        interpreter: the Python that the processes run; None for ours.
 
     Raises:
         SuiteError: functions that cannot be imported or called, and `parameters` that are no schema or do not fit.
     """
     entries: list[tuple[FunctionEntry, dict[str, Any]]] = []
     problems: list[Problem] = []
-    new_worker = partial(DedicatedWorker, folder, environ=environ, cwd=cwd, imported=imported)
+    new_worker = partial(DedicatedWorker, folder, environ=environ, cwd=cwd, imported=imported, interpreter=interpreter)
     worker = new_worker()
     try:
         for index, entry in enumerate(tools):

@@ -113,17 +113,17 @@ def grade(call: Callable[[object], Any], payload: Mapping[str, Any], max_bytes: 
         if "looked" in context.__dict__:
             raise CallError(UNREPORTED_CALLS, "the target says nothing of tool calls")
     plain = Plain(max_bytes)
-    if isinstance(returned, bool | int | float | str):
+    if isinstance(returned, (bool, int, float, str)):
         return {"kind": "bare", "score": _score(returned, plain)}
     if not all(hasattr(returned, name) for name in _RESULT_FIELDS):
         raise CallError("unsupported_type", f"grader returned unsupported type {type(returned).__name__}")
     passed = scalar_of(returned.passed)
-    if not isinstance(passed, bool | None):
+    if not (passed is None or isinstance(passed, bool)):
         raise CallError(
             "unsupported_type", f"the result's passed is of type {type(passed).__name__}, not True, False or None"
         )
     details = returned.details
-    if not isinstance(details, Mapping | None):
+    if not (details is None or isinstance(details, Mapping)):
         raise CallError("not_json", f"the result's details are of type {type(details).__name__}, not a mapping")
     return {
         "kind": "verdict",
@@ -150,7 +150,7 @@ def _score(score: Any, plain: Plain) -> bool | float | str | None:
     if isinstance(score, float):
         # NaN and infinities are for the evaluator to refuse: it knows the scale.
         return float(score)
-    if isinstance(score, bool | int | str | None):
+    if score is None or isinstance(score, (bool, int, str)):
         converted: bool | int | str | None = plain.convert(score, "score")
         return converted
     raise CallError("unsupported_type", f"the result's score is of unsupported type {type(score).__name__}")

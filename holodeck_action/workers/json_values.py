@@ -59,7 +59,7 @@ class Plain:
                 )
                 for key, item in value.items()
             }
-        if isinstance(value, list | tuple):
+        if isinstance(value, (list, tuple)):
             self._count(1)
             return [self.convert(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
         scalar = scalar_of(value)
@@ -77,7 +77,7 @@ def scalar_of(value: Any) -> Any:
     """Return the Python scalar inside a NumPy-like one (no dimensions, an `item` method); anything else as it is."""
     if getattr(value, "shape", None) == () and hasattr(value, "dtype") and hasattr(value, "item"):
         scalar = value.item()
-        if isinstance(scalar, bool | int | float | str):
+        if isinstance(scalar, (bool, int, float, str)):
             return scalar
     return value
 
@@ -88,14 +88,12 @@ def _child(path: str, key: object) -> str:
 
 def _key(key: object, path: str) -> str:
     """Return a mapping's key as `json` writes it."""
-    match key:
-        case str():
-            return key
-        case None:
-            return "null"
-        case bool():
-            return "true" if key else "false"
-        case int() | float():
-            return repr(key)
-        case _:
-            raise CallError("not_json", f"a key of {path} is of type {type(key).__name__}, which JSON cannot hold")
+    if isinstance(key, str):
+        return key
+    if key is None:
+        return "null"
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, (int, float)):
+        return repr(key)
+    raise CallError("not_json", f"a key of {path} is of type {type(key).__name__}, which JSON cannot hold")

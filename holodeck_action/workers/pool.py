@@ -111,6 +111,7 @@ class WorkerPool:
         size: int,
         server: str = USER_CODE,
         imported: Imported = lambda files: None,
+        interpreter: Path | None = None,
     ) -> None:
         """Prepare the pool; no process is started before the first call.
 
@@ -121,9 +122,11 @@ class WorkerPool:
             size: most workers at once, at least 1.
             server: what answers in the workers (see `WorkerProcess`).
             imported: told which files of the checkout they have imported (see `WorkerProcess`).
+            interpreter: the Python that they run, 3.9 or newer, absolute; None for ours.
         """
         self._folder = folder
-        self._environ = job_environment(environ)
+        self._environ = job_environment(environ, interpreter)
+        self._interpreter = interpreter
         self._cwd = cwd
         self._server = server
         self._imported = imported
@@ -197,7 +200,9 @@ class WorkerPool:
                 return worker
             self._end(worker)
         try:
-            worker = WorkerProcess(self._folder, self._environ, self._cwd, self._server, self._imported)
+            worker = WorkerProcess(
+                self._folder, self._environ, self._cwd, self._server, self._imported, self._interpreter
+            )
         except OSError as error:
             raise UserCodeError(
                 f"{reference}: no process can be started for it: {error.strerror or error}", "cannot_start"
@@ -226,7 +231,13 @@ class DedicatedWorker:
     """
 
     def __init__(
-        self, folder: Path, *, environ: Mapping[str, str], cwd: Path, imported: Imported = lambda files: None
+        self,
+        folder: Path,
+        *,
+        environ: Mapping[str, str],
+        cwd: Path,
+        imported: Imported = lambda files: None,
+        interpreter: Path | None = None,
     ) -> None:
         """Prepare the worker; no process is started before the first call.
 
@@ -235,10 +246,12 @@ class DedicatedWorker:
             environ: the job's environment; the process sees it without the job's tokens.
             cwd: its working folder, absolute, second on the module path.
             imported: told which files of the checkout it has imported (see `WorkerProcess`).
+            interpreter: the Python that it runs, 3.9 or newer, absolute; None for ours.
         """
         self._imported = imported
         self._folder = folder
-        self._environ = job_environment(environ)
+        self._environ = job_environment(environ, interpreter)
+        self._interpreter = interpreter
         self._cwd = cwd
         self._turn = asyncio.Lock()
         self._worker: WorkerProcess | None = None
@@ -314,7 +327,13 @@ class DedicatedWorker:
             raise UserCodeError(f"{reference}: not called, because the conversation has ended", "closed")
         if self._worker is None:
             try:
-                self._worker = WorkerProcess(self._folder, self._environ, self._cwd, imported=self._imported)
+                self._worker = WorkerProcess(
+                    self._folder,
+                    self._environ,
+                    self._cwd,
+                    imported=self._imported,
+                    interpreter=self._interpreter,
+                )
             except OSError as error:
                 raise UserCodeError(
                     f"{reference}: no process can be started for it: {error.strerror or error}", "cannot_start"

@@ -130,6 +130,7 @@ class ServingProcess(KillableProcess):
         *,
         cwd: Path,
         output: int = subprocess.DEVNULL,
+        interpreter: Path | None = None,
     ) -> None:
         """Start the process.
 
@@ -139,6 +140,7 @@ class ServingProcess(KillableProcess):
             environ: its whole environment.
             cwd: its working folder.
             output: where it writes its output and error output.
+            interpreter: the Python that it runs, 3.9 or newer; None for ours.
 
         Raises:
             OSError: the process cannot be started.
@@ -151,8 +153,8 @@ class ServingProcess(KillableProcess):
             lifeline, _ = open_pipe(theirs, ours)
             super().__init__(
                 [
-                    *(sys.executable, "-P", "-u", str(_SCRIPT)),
-                    *(str(connection.fileno()), str(lifeline), str(folder), str(_SCRIPT.parents[2]), server),
+                    *(str(interpreter or sys.executable), "-u", str(_SCRIPT)),
+                    *(str(connection.fileno()), str(lifeline), str(folder), str(_SCRIPT.parents[1]), server),
                 ],
                 environ,
                 folder=cwd,

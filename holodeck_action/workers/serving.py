@@ -1,4 +1,4 @@
-"""Answering calls inside the worker process.
+"""Answering calls inside the worker process, which may run any Python from 3.9 on.
 
 Framed JSON on a connection of its own, so that nothing user code prints can break the protocol. Every message in is
 `{id, op, reference, max_bytes, …}`, every message out `{id, value}` or `{id, error}`, with `files`, those of the
@@ -22,7 +22,7 @@ from holodeck_action.workers.frames import CONNECTION_LOST, HEADER, pack, unpack
 from holodeck_action.workers.json_values import Plain
 
 if TYPE_CHECKING:
-    import asyncio
+    from holodeck_action.workers.event_loop import LastingLoop
 
 
 _FILES_SAID = 200
@@ -57,7 +57,7 @@ class Server:
         self._process = os.getpid()
         self._callables: dict[str, Callable[..., Any]] = {}
         self._with_request: dict[str, bool] = {}
-        self._runner: asyncio.Runner | None = None
+        self._loop: LastingLoop | None = None
         self._modules = set(sys.modules)
         self._unsaid: list[str] = []
 
@@ -74,8 +74,8 @@ class Server:
                     stream.flush()
             files = self._imported()
             self._write(pack({"id": request["id"], **reply, **({"files": files} if files else {})}))
-        if self._runner is not None:
-            self._runner.close()
+        if self._loop is not None:
+            self._loop.close()
 
     def _imported(self) -> list[str]:
         """Return files of the checkout that were imported since this was asked before; what is too much comes later."""
@@ -100,31 +100,25 @@ class Server:
     def _perform(self, request: dict[str, Any]) -> Any:
         function = self._find(request)
         max_bytes = request["max_bytes"]
-        match request["op"]:
-            case "grade":
-                # Graders import it anyway; Python targets need not pay for it.
-                from holodeck_action.workers.grading import grade
+        op = request["op"]
+        if op == "grade":
+            # Graders import it anyway; Python targets need not pay for it.
+            from holodeck_action.workers.grading import grade
 
-                return grade(lambda context: self._settle(function(context)), request["context"], max_bytes)
-            case "ask":
-                asked = request["request"]
-                more = (asked,) if self._with_request[request["reference"]] else ()
-                return Plain(max_bytes).convert(self._settle(function(asked["messages"], *more)), "the reply")
-            case "describe":
-                from holodeck_action.workers.tool_functions import described
+            return grade(lambda context: self._settle(function(context)), request["context"], max_bytes)
+        if op == "ask":
+            asked = request["request"]
+            more = (asked,) if self._with_request[request["reference"]] else ()
+            return Plain(max_bytes).convert(self._settle(function(asked["messages"], *more)), "the reply")
+        if op in ("describe", "prepare", "tool"):
+            # For "prepare" that is all: its import is no working time of the tool.
+            from holodeck_action.workers import tool_functions
 
-                return described(function)
-            case "prepare":
-                # Its import is no working time of the tool.
-                import holodeck_action.workers.tool_functions  # noqa: F401
-
-                return None
-            case "tool":
-                from holodeck_action.workers import tool_functions
-
+            if op == "describe":
+                return tool_functions.described(function)
+            if op == "tool":
                 return tool_functions.result(self._settle(tool_functions.call(function, request["args"])), max_bytes)
-            case _:
-                return None
+        return None
 
     def _find(self, request: dict[str, Any]) -> Callable[..., Any]:
         reference = request["reference"]
@@ -145,15 +139,12 @@ class Server:
         """
         if not hasattr(type(value), "__await__"):
             return value
-        import asyncio
+        if self._loop is None:
+            # Only what is awaited pays for asyncio.
+            from holodeck_action.workers.event_loop import LastingLoop
 
-        if self._runner is None:
-            self._runner = asyncio.Runner()
-
-        async def wait() -> Any:
-            return await value
-
-        return self._runner.run(wait())
+            self._loop = LastingLoop()
+        return self._loop.result(value)
 
     def _read(self, size: int) -> bytes:
         """Return exactly `size` bytes; none when the connection has ended."""

@@ -20,6 +20,9 @@ from typing import Any
 from holodeck_action.workers.json_values import Plain
 
 _SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+_UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))
+_QUALIFIERS = tuple(getattr(typing, name) for name in ("Required", "NotRequired") if hasattr(typing, name))
+"""What Python 3.9 and 3.10 do not have."""
 _LISTS = (list, tuple, set, frozenset, Sequence, Iterable)
 _MAPPINGS = (dict, Mapping)
 _MAX_DEPTH = 20
@@ -90,15 +93,15 @@ def _schema(hint: Any, depth: int = 0) -> dict[str, Any]:
         return _annotated(arguments, depth)
     if origin is typing.Literal:
         return _one_of(list(arguments))
-    if origin in (typing.Union, types.UnionType):
+    if origin in _UNIONS:
         return _union([_schema(argument, depth + 1) for argument in arguments])
-    if origin in (typing.Required, typing.NotRequired):
+    if origin in _QUALIFIERS:
         return _schema(arguments[0], depth + 1)
     kind = origin or hint
-    if typing.is_typeddict(kind):
-        return _typed_dict(kind, depth)
     if not isinstance(kind, type):
         return {"type": "string"}
+    if issubclass(kind, dict) and hasattr(kind, "__required_keys__"):
+        return _typed_dict(kind, depth)
     if issubclass(kind, enum.Enum):
         return _one_of([member.value for member in kind])
     if kind in _SIMPLE:
@@ -121,7 +124,7 @@ def _annotated(arguments: tuple[Any, ...], depth: int) -> dict[str, Any]:
 
 
 def _one_of(values: list[Any]) -> dict[str, Any]:
-    if not values or not all(isinstance(value, str | int | float | None) for value in values):
+    if not values or not all(value is None or isinstance(value, (str, int, float)) for value in values):
         return {"type": "string"}
     kinds = list(dict.fromkeys(_SIMPLE.get(type(value), "string") for value in values))
     return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}
@@ -241,11 +244,11 @@ class _Values(Plain):
 
 
 def _simplified(value: Any) -> Any:
-    if value is None or isinstance(value, str | int | float | Mapping | list | tuple):
+    if value is None or isinstance(value, (str, int, float, Mapping, list, tuple)):
         return value.value if isinstance(value, enum.Enum) else value
     if isinstance(value, enum.Enum):
         return value.value
-    if isinstance(value, set | frozenset):
+    if isinstance(value, (set, frozenset)):
         # The order of a set of texts differs from process to process.
         return sorted(value, key=repr)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

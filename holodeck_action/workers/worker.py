@@ -1,7 +1,10 @@
 """The script of every worker process: it prepares the process, then lets a module of ours answer.
 
-Arguments: file descriptor of the connection, file descriptor of the lifeline, a folder, the folder that holds our
-package, and the name of the module whose `serve(connection, folder)` answers until the connection ends.
+It and what it imports of ours needs nothing but the standard library of any Python from 3.9 on: the interpreter may be
+that of the project, which has its own packages and none of ours.
+
+Arguments: file descriptor of the connection, file descriptor of the lifeline, a folder, the folder of our package, and
+the name of the module whose `serve(connection, folder)` answers until the connection ends.
 """
 
 from __future__ import annotations
@@ -11,20 +14,38 @@ import io
 import os
 import sys
 from contextlib import suppress
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 
 
 def main() -> None:
     """Prepare the process and answer until the connection ends."""
     connection, lifeline, folder, package_folder, server = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]
     prepare(connection, lifeline)
+    if not getattr(sys.flags, "safe_path", False):
+        # The folder of this script, whose modules must not stand in the way of others.
+        del sys.path[0]
     # Started as a script, so that no module of the suite can stand in the way of ours.
-    if package_folder not in sys.path:
-        sys.path.append(package_folder)
+    sys.meta_path.insert(0, OurPackage(package_folder))
     from importlib import import_module
 
     serve = import_module(server).serve
     del sys.argv[1:]
     serve(connection, folder)
+
+
+class OurPackage:
+    """Finds our package and nothing beside it: what it is installed with stays out of the module path."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Return the spec of the package; None for all else, its own modules included, which it finds itself."""
+        if name != os.path.basename(self._folder):
+            return None
+        file = os.path.join(self._folder, "__init__.py")
+        return spec_from_file_location(name, file, submodule_search_locations=[self._folder])
 
 
 def prepare(connection: int, lifeline: int) -> None:

@@ -63,6 +63,7 @@ class WorkerProcess:
         cwd: Path,
         server: str = USER_CODE,
         imported: Imported = lambda files: None,
+        interpreter: Path | None = None,
     ) -> None:
         """Start the process.
 
@@ -72,6 +73,7 @@ class WorkerProcess:
             cwd: its working folder, absolute.
             server: name of the module that answers there, as `USER_CODE` does.
             imported: told of files of the checkout that the process says it has imported, before it gives an answer.
+            interpreter: the Python that it runs (see `ServingProcess`).
 
         Raises:
             OSError: the process cannot be started.
@@ -90,7 +92,7 @@ class WorkerProcess:
         self.gone: asyncio.Future[None] = self._loop.create_future()
         with ExitStack() as ours, ExitStack() as theirs:
             self._output, output = open_pipe(ours, theirs)
-            self._process = ServingProcess(server, folder, environ, cwd=cwd, output=output)
+            self._process = ServingProcess(server, folder, environ, cwd=cwd, output=output, interpreter=interpreter)
             ours.callback(self._process.disconnect)
             self._ours = ours.pop_all()
         self._connection = self._process.connection

@@ -9,11 +9,12 @@ import pytest
 
 from tests.action.step import Ended
 from tests.cli.project import Project
-from tests.github.events import BASE, HEAD, MERGE
+from tests.github.events import BASE, HEAD, MERGE, event_environ
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.fake.permissions import Permissions
 from tests.github.life import FILES, latest_check, only_comment
 from tests.github.workflow import REPOSITORY, Workflow
+from tests.usercode.installing import NO_INDEX, wheel, with_uv
 
 NOT_ABOUT_FORKS: Permissions = {"checks": "write"}
 """Permissions of a token that cannot read pull requests."""
@@ -196,3 +197,40 @@ def test_one_suite_of_another_commit_keeps_all_from_being_published(hub: FakeGit
     assert repository.comments(7) == []
     assert repository.check_runs(HEAD) == []
     assert f"commit {BASE[:12]} was evaluated" in ended.summary
+
+
+@pytest.mark.parametrize("event", ["pull_request_target.fork", "issue_comment"])
+def test_packages_of_a_fork_are_not_installed_where_secrets_are(hub: FakeGitHub, project: Project, event: str) -> None:
+    """Neither by the Action nor by the program in a step of its own; what is built would run."""
+    repository = _hub(hub, "mallory/shop")
+    workspace = Project(project.folder / "workspace")
+    _suite(workspace)
+    workspace.policy(target="python:agent:answer", environment={"requirements": "requirements.txt"})
+    workspace.write("requirements.txt", f"{NO_INDEX}./lib\n")
+    workspace.write("lib/setup.py", f"open({str(workspace.folder / 'imported')!r}, 'w')\n")
+    uv = with_uv(workspace.folder)
+    ended = Workflow(hub, workspace).job(event, checkout=HEAD, PATH=uv["PATH"], UV_OFFLINE="1")
+
+    _refused(ended, workspace, repository, "would give a fork's code the secrets and a token that can write")
+    environ = {**event_environ(event, project.folder, overrides={}), "GITHUB_ACTIONS": "true", **uv}
+    for command in ("run", "validate"):
+        found = workspace.run(command, **environ)
+        assert found.code == 2
+        assert "environment.requirements: nothing is installed: " in found.stderr
+    assert _traces(workspace) == []
+    assert not [*workspace.folder.rglob("environments")]
+
+
+@pytest.mark.parametrize(("event", "allowed"), [("pull_request", "false"), ("pull_request_target.fork", "true")])
+def test_the_action_installs_packages(hub: FakeGitHub, project: Project, event: str, allowed: str) -> None:
+    _hub(hub, "mallory/shop" if allowed == "true" else REPOSITORY)
+    workspace = Project(project.folder / "workspace")
+    _suite(workspace)
+    wheel(workspace.folder / "wheels", "shop", "1.0", "")
+    workspace.write("packages.txt", f"{NO_INDEX}shop\n")
+    workspace.write("agent.py", f"import shop\n{AGENT}")
+    inputs = {"requirements": "packages.txt", "allow-unsafe-forks": allowed}
+    path = with_uv(workspace.folder)["PATH"]
+    ended = Workflow(hub, workspace).job(event, inputs, checkout=HEAD, PATH=path, UV_OFFLINE="1")
+    assert (ended.code, ended.outputs["verdict"]) == (0, "passed"), ended.text
+    assert "note: installing packages.txt in " in ended.text

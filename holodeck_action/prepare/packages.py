@@ -1,0 +1,272 @@
+"""Packages installed by uv into an environment of their own, which later runs find again."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, Checkout
+from holodeck_action.workers.environment import job_environment
+from holodeck_action.workers.processes import KillableProcess
+
+LONGEST_S = 1800.0
+"""Seconds that an installation may take."""
+_LAYOUT = 1
+"""Changed when environments of earlier versions are not to be used any more."""
+_DONE = "holodeck-action.json"
+"""Written last into an environment: one without it is not complete."""
+_TAIL = 64 * 1024
+_UV = ("--quiet", "--no-progress", "--color", "never")
+_INSTALL = ("pip", "install", "--compile-bytecode")
+_BUILD_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
+"""Files of a local package by which uv, too, tells whether it has to be installed again."""
+
+
+class PackagesError(Exception):
+    """Packages that cannot be had; the message is one sentence, `words` is what uv says, which may hold secrets."""
+
+    def __init__(self, sentence: str, words: str = "") -> None:
+        super().__init__(sentence)
+        self.words = words
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What is installed.
+
+    Attributes:
+        shown: it, as the reader wrote it.
+        folder: where uv starts, absolute: relative paths in requirements begin here.
+        arguments: of `uv pip install`; of `uv sync` where `locked`.
+        locked: whether a project is installed as its uv.lock says.
+        content: everything that decides what is installed, besides the interpreter.
+        in_place: whether packages are used where they stand, in `folder` or beside it.
+    """
+
+    shown: str
+    folder: Path
+    arguments: tuple[str, ...]
+    locked: bool
+    content: tuple[str, ...]
+    in_place: bool = False
+
+    @property
+    def digest(self) -> str:
+        """What tells environments apart: sha256 hex over content, Python and machine."""
+        python = (sys.version, sys.base_prefix, platform.system(), platform.machine(), *platform.libc_ver())
+        place = str(self.folder) if self.in_place else ""
+        parts = [_LAYOUT, *python, self.locked, place, *self.arguments, *self.content]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def of_packages(packages: Sequence[str], folder: Path) -> Recipe:
+    """Return the recipe of a list of packages."""
+    return Recipe(", ".join(packages), folder, ("--", *packages), False, ())
+
+
+def of_requirements(name: str, files: Checkout) -> Recipe:
+    """Return the recipe of a requirements file, with the files that it includes.
+
+    Raises:
+        PackagesError: one of them cannot be read.
+    """
+    content: list[str] = []
+    folders: list[Path] = []
+    texts = _texts(name, files, content, folders)
+    path = Path(os.path.normpath(files.folder / name))
+    # As pip does: where one requirement has a hash, all need one.
+    hashes = ("--require-hashes",) if any("--hash" in text for text in texts) else ()
+    return Recipe(name, path.parent, (*hashes, "-r", path.name), False, tuple(content), bool(folders))
+
+
+def of_project(name: str, files: Checkout) -> Recipe:
+    """Return the recipe of a project.
+
+    Raises:
+        PackagesError: its pyproject.toml cannot be read.
+    """
+    text = _read(name, files)
+    folder = Path(os.path.normpath(files.folder / name)).parent
+    lock = _lock_of(folder, files)
+    content = [_hash(text)]
+    if lock is not None:
+        locked = _read(lock, files)
+        content += [_hash(locked), *_of_local(folder / ".python-version")]
+        in_place = re.search(r"source = \{ (editable|directory) =", locked) is not None
+        return Recipe(name, folder, ("--locked", "--no-default-groups"), True, tuple(content), in_place)
+    is_package = re.search(r"^\s*\[build-system\]", text, re.MULTILINE) is not None
+    arguments = ("-e", ".") if is_package else ("-r", Path(name).name)
+    return Recipe(name, folder, arguments, False, tuple(content), is_package)
+
+
+def _lock_of(folder: Path, files: Checkout) -> Path | None:
+    """Return the uv.lock of a project: beside it, or that of the workspace that it is a member of."""
+    for parent in (folder, *folder.parents):
+        lock = parent / "uv.lock"
+        if lock.is_file():
+            return lock
+        if files.roots is None or parent in files.roots:
+            return None
+    return None
+
+
+_INCLUDED = re.compile(r"(?:-r|--requirement|-c|--constraint)[\s=]*(\S.*)")
+_LOCAL = re.compile(r"(?:-e|--editable)[\s=]+(\S.*)|.*@\s*file://(/\S*).*|([^\s;\[@]*[/\\.][^\s;\[]*).*")
+
+
+def _texts(
+    name: str, files: Checkout, content: list[str], folders: list[Path], above: tuple[str, ...] = ()
+) -> list[str]:
+    """Return the texts of a requirements file and of those it includes.
+
+    What decides what is installed is appended to `content`, folders of local packages to `folders`.
+    """
+    if name in above:
+        return []
+    text = _read(name, files)
+    content.append(text)
+    found = [text]
+    folder = os.path.dirname(name)
+    for line in text.replace("\\\n", " ").splitlines():
+        line = re.sub(r"(^|\s)#.*", "", line).strip()
+        included, local = _INCLUDED.fullmatch(line), _LOCAL.fullmatch(line)
+        if included is not None and "://" not in included[1]:
+            found += _texts(os.path.join(folder, included[1]), files, content, folders, (*above, name))
+        elif local is not None and not line.startswith("--"):
+            path = next(filter(None, local.groups()))
+            place = Path(os.path.normpath(files.folder / folder / path.partition("[")[0]))
+            content += _of_local(place)
+            folders += [place] if place.is_dir() else []
+    return found
+
+
+def _of_local(path: Path) -> Iterator[str]:
+    """Yield what decides whether a local package is installed again: an archive's content, or how a folder is built."""
+    paths = [path / name for name in _BUILD_FILES] if path.is_dir() else [path]
+    for each in paths:
+        if each.is_file() and each.stat().st_size <= MOST_FILE:
+            yield hashlib.sha256(each.read_bytes()).hexdigest()
+
+
+def _read(name: str | Path, files: Checkout) -> str:
+    try:
+        return files.read(name, MOST_TEXT).decode("utf-8")
+    except FileNotFoundError:
+        raise PackagesError(f"{name}: there is no such file") from None
+    except OSError as error:
+        raise PackagesError(f"{name}: it cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise PackagesError(f"{name}: it is not UTF-8 text") from None
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def environments_folder(environ: Mapping[str, str], home: Path | None) -> Path:
+    """Return where environments are kept: below the user's cache folder.
+
+    Raises:
+        PackagesError: there is none.
+    """
+    given = environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(given):
+        return Path(given) / "holodeck-action" / "environments"
+    if home is None or not home.is_absolute():
+        raise PackagesError("there is no folder to install packages in: set HOME, or XDG_CACHE_HOME to a folder")
+    cache = ("Library", "Caches") if sys.platform == "darwin" else (".cache",)
+    return home.joinpath(*cache, "holodeck-action", "environments")
+
+
+def find(recipe: Recipe, folder: Path) -> Path | None:
+    """Return the interpreter of an environment that is complete; None where it is to be installed."""
+    environment = folder / recipe.digest[:32]
+    python = environment / "bin" / "python"
+    # The interpreter is a link, which may lead to one that is gone.
+    return python if (environment / _DONE).is_file() and python.exists() else None
+
+
+def install(recipe: Recipe, folder: Path, environ: Mapping[str, str]) -> Path:
+    """Make an environment, and return its interpreter; one that another process makes meanwhile is waited for.
+
+    Args:
+        recipe: what is installed.
+        folder: where environments are kept.
+        environ: the job's environment; uv sees it without the job's tokens.
+
+    Raises:
+        PackagesError: uv is missing, the folder cannot be written, or uv cannot install them.
+    """
+    uv = shutil.which("uv", path=environ.get("PATH", os.defpath))
+    if uv is None:
+        raise PackagesError(
+            "installing packages needs uv, which is not on the PATH: install it (https://docs.astral.sh/uv), or name a "
+            "Python that has the packages (environment.interpreter)"
+        )
+    environment = folder / recipe.digest[:32]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(environment.with_suffix(".lock")):
+            ready = find(recipe, folder)
+            if ready is None:
+                shutil.rmtree(environment, ignore_errors=True)
+                asyncio.run(_fill(environment, recipe, uv, environ))
+                (environment / _DONE).write_text(json.dumps({"installed": recipe.shown}) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise PackagesError(
+            f"packages cannot be installed in {folder}: {error.strerror}; set XDG_CACHE_HOME to a writable folder"
+        ) from None
+    return ready or environment / "bin" / "python"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+async def _fill(environment: Path, recipe: Recipe, uv: str, environ: Mapping[str, str]) -> None:
+    seen = {name: value for name, value in job_environment(environ).items() if name != "VIRTUAL_ENV"}
+    if recipe.locked:
+        seen["UV_PROJECT_ENVIRONMENT"] = str(environment)
+        await _run([uv, *_UV, "sync", "--compile-bytecode", *recipe.arguments], recipe, seen)
+        return
+    await _run([uv, *_UV, "venv", "--no-project", "--python", sys.executable, str(environment)], recipe, seen)
+    python = ("--python", str(environment / "bin" / "python"))
+    await _run([uv, *_UV, *_INSTALL, *python, *recipe.arguments], recipe, seen)
+
+
+async def _run(arguments: Sequence[str], recipe: Recipe, environ: Mapping[str, str]) -> None:
+    """Run uv.
+
+    Raises:
+        PackagesError: with uv's own words.
+    """
+    with tempfile.TemporaryFile() as said:
+        process = KillableProcess(arguments, environ, folder=recipe.folder, stdout=said.fileno(), stderr=said.fileno())
+        ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        process.when_ended(ended.set_result)
+        try:
+            done, _ = await asyncio.wait([ended], timeout=LONGEST_S)
+        finally:
+            process.kill()
+            code = await ended
+        if not done:
+            raise PackagesError(f"uv did not install {recipe.shown} in {LONGEST_S:g} s")
+        if code != 0:
+            said.seek(max(0, said.seek(0, os.SEEK_END) - _TAIL))
+            words = " ".join(said.read().decode("utf-8", "replace").split()).removeprefix("error: ")
+            raise PackagesError(f"uv cannot install {recipe.shown}", words or f"it ended with code {code}")
