@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from holodeck_action.commands.blessing import bless, check_blessing
 from holodeck_action.commands.output import Done, Output, SuiteDone, report_suite, report_together
-from holodeck_action.commands.running import SYSTEM_CLOCK, Side, run_sides
+from holodeck_action.commands.running import SYSTEM_CLOCK, Ran, Side, run_sides
 from holodeck_action.github.job import Job
 from holodeck_action.prepare.base_suites import BaseSuite, suites_against
 from holodeck_action.prepare.baselines import Base, FoundBase, MissingBase, compared, find_bases
@@ -21,7 +22,7 @@ from holodeck_action.prepare.request import Request
 from holodeck_action.prepare.settings import Flags
 from holodeck_action.results.conclusion import Conclusion, conclude
 from holodeck_action.results.decision import Terms
-from holodeck_action.results.exit_codes import ExitCode
+from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import Claims, suite_folders
 from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import BASE_FOLDER, Beside, results_of
@@ -31,6 +32,7 @@ from holodeck_action.runner.suite_run import resumable
 from holodeck_action.suite.base_sources import MERGE_BASE
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.targets.factory import describe
+from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.tools.searching import PlannedCalls
 from holodeck_action.tracing.traces import FlushTime, traced_run
 
@@ -57,6 +59,7 @@ def evaluate(
             be resumed; nothing has run then.
         FolderError: another run writes into the folder.
     """
+    check_blessing(prepared, request)
     with ExitStack() as scope:
         besides: Sequence[BaseToRun] = suites_against(prepared, request.flags, around)
         if any(item.settings.baseline.source == MERGE_BASE for item in prepared):
@@ -75,12 +78,12 @@ def _evaluate(
     claims: Claims,
     job: Job,
 ) -> Done:
-    flags, resume = request.flags, request.resume
+    flags = request.flags
     if request.dry_run:
-        plan = _planned(prepared, besides, flags)
         for missing in besides:
             if isinstance(missing, MissingBase):
                 output.note(missing.reason)
+        plan = _planned(prepared, besides, flags)
         output.stdout.write(plan)
         output.stdout.flush()
         return Done(ExitCode.PASSED, plan=plan)
@@ -88,14 +91,9 @@ def _evaluate(
     bases = find_bases(prepared, job)
     histories = Histories(request.history, job, output.disk, output.note)
     earlier = [histories.of(item) for item in prepared]
-    for folder in (output.folder, *folders):
-        if folder is not None:
-            writable_folder(folder)
-    for folder, other in zip(folders, besides, strict=True):
-        if folder is not None and isinstance(other, BaseSuite):
-            writable_folder(folder / BASE_FOLDER)
+    _make_folders(folders, besides, output)
     shared = budget_of(flags.max_cost_usd, flags.max_tokens)
-    suites = open_all(prepared, folders, shared, resume=resume, besides=besides)
+    suites = open_all(prepared, folders, shared, resume=request.resume, besides=besides)
     try:
         for folder in (output.folder, *folders):
             claims.clear(folder)
@@ -108,20 +106,11 @@ def _evaluate(
     flush = FlushTime()
     finished: list[SuiteDone] = []
     kept: list[tuple[Prepared, Conclusion]] = []
-    complete = True
+    complete = blessed = True
     for sides, base, past in zip(started, bases, earlier, strict=True):
         ready = sides[0].ready
         item = ready.item
-        try:
-            with traced_run(item.suite, item.environ, ready.redactor, output.stderr, flush, output.note):
-                done = asyncio.run(run_sides(sides, flags, output, deadline))
-        except asyncio.CancelledError:
-            raise KeyboardInterrupt from None
-        finally:
-            _close_journals(sides)
-        for side in sides:
-            if side.journal is not None and side.journal.error is not None:
-                output.stderr.write(f"note: {side.journal.error}\n")
+        done = _run(sides, flags, output, deadline, flush)
         record, results = compared(done.record, item, _ran_beside(ready, done.base) or base)
         terms = Terms(base=None if results is None else results.results.record)
         concluded = conclude(record, terms, folder=item.shown, earlier=past)
@@ -130,6 +119,8 @@ def _evaluate(
         finished.append(reported)
         if reported.written:
             kept.append((item, concluded))
+        if request.bless is not None:
+            blessed = bless(request.bless, concluded, results, output)
         complete = complete and reported.written and done.record.stopped is None
         if done.interrupted or (shared is not None and shared.refusal is not None):
             break
@@ -139,11 +130,42 @@ def _evaluate(
         _close_journals(sides)
     not_run = tuple(item.place for item in prepared[left:])
     code = report_together([item.verdict for item in finished], not_run, output)
+    code = code if blessed else worst_exit_code([code, ExitCode.INCOMPLETE])
     histories.add(kept)
     if complete and left == len(prepared):
         for side in (side for sides in started for side in sides):
             _remove_journal(side)
     return Done(code, tuple(finished), not_run)
+
+
+def _make_folders(folders: Sequence[GivenPath | None], besides: Sequence[BaseToRun], output: Output) -> None:
+    """Make the folders of all that runs.
+
+    Raises:
+        ConfigurationError: one cannot be written.
+    """
+    for folder in (output.folder, *folders):
+        if folder is not None:
+            writable_folder(folder)
+    for folder, other in zip(folders, besides, strict=True):
+        if folder is not None and isinstance(other, BaseSuite):
+            writable_folder(folder / BASE_FOLDER)
+
+
+def _run(sides: Sequence[Side], flags: Flags, output: Output, deadline: float | None, flush: FlushTime) -> Ran:
+    """Run a suite and what it is compared with, and close their journals."""
+    ready = sides[0].ready
+    item = ready.item
+    try:
+        with traced_run(item.suite, item.environ, ready.redactor, output.stderr, flush, output.note):
+            return asyncio.run(run_sides(sides, flags, output, deadline))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    finally:
+        _close_journals(sides)
+        for side in sides:
+            if side.journal is not None and side.journal.error is not None:
+                output.stderr.write(f"note: {side.journal.error}\n")
 
 
 def _ran_beside(ready: Opened, record: Record | None) -> Base:

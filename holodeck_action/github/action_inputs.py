@@ -356,6 +356,13 @@ RUN_INPUTS: tuple[Input, ...] = (
         "Also ask the suite's own model with these instructions, and compare with its answers.",
         metavar="FILE",
     ),
+    Input(
+        "bless",
+        "bless",
+        FILE,
+        "With --against: write the better one's results here, for --baseline file:FILE.",
+        metavar="FILE",
+    ),
     Input("case", "case_globs", GLOBS, "Run only cases whose id or name matches.", metavar="GLOB"),
     Input("tag", "tags", TAGS, "Run only cases with this tag."),
     Input("limit", "limit", AT_LEAST_ONE, "Run only the first N of the selected cases."),

@@ -46,7 +46,7 @@ class Request:
 
     Paths and suites are as they were given. `fail_on` says which verdicts the exit code of the process tells:
     `violation` every one, `never` none (configuration errors always fail). `dry_run` asks for the plan alone.
-    `history` is the folder of the history, or `branch:NAME`.
+    `history` is the folder of the history, or `branch:NAME`. `bless` is where the better of two agents' results go.
     """
 
     suites: tuple[str, ...]
@@ -60,6 +60,7 @@ class Request:
     template: GivenPath | None
     fail_on: FailOn
     dry_run: bool = False
+    bless: GivenPath | None = None
     history: GivenPath | str | None = None
 
     def process_exit_code(self, verdict_code: int) -> int:
@@ -94,6 +95,8 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
     if len(against) + (given.get("baseline") is not None) > 1:
         named = " and ".join(f"--{name.replace('_', '-')}" for name in (*against, "baseline") if name in given)
         raise ConfigurationError([f"a run is compared with one other: give one of {named}"])
+    if given.get("bless") is not None and not against:
+        raise ConfigurationError(["--bless is about the better one of two agents: give --against, too"])
     for name in ("turn_timeout", "case_timeout", "run_timeout"):
         given[f"{name}_s"] = given.get(name)
     failed_from = given.pop("failed_from", None)
@@ -112,6 +115,7 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
         template=given.get("template"),
         fail_on=given.get("fail_on", "violation"),
         dry_run=given.get("dry_run", False),
+        bless=given.get("bless"),
         history=given.get("history"),
     )
 

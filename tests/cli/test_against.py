@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holodeck_action.cli import main
+from holodeck_action.results.disk import Disk
 from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import read_record, read_results
 from tests.cli.project import Finished, Project
@@ -146,6 +152,12 @@ def test_only_the_same_cases_are_asked_twice(project: Project, models: FakeModel
     [
         (("--against", "old", "--against-model", "x"), "one other: give one of --against and --against-model"),
         (("--against", "old", "--baseline", "artifact"), "one other: give one of --against and --baseline"),
+        (("--bless", "base.json"), "--bless is about the better one of two agents: give --against, too"),
+        (
+            ("--against-model", "x", "--bless", "no/base.json"),
+            "--bless no/base.json: give a file in a folder that exists",
+        ),
+        (("agent.yaml", "old", "--against-model", "x", "--bless", "b"), "2 suites are run, and one has a winner"),
         (("--against", "nowhere"), "nowhere: no such suite"),
         (
             ("--against", "none"),
@@ -237,3 +249,84 @@ def test_a_side_that_has_nothing_to_wait_for_does_not_hold_up_the_other(project:
     head, base = records(project)
     assert len(scores(head)) == len(scores(base)) == 12, finished.stderr
     assert Counter(agent(request) for request in models.requests)[NEW] == 12
+
+
+@pytest.mark.proves("run: --bless")
+@pytest.mark.parametrize(
+    ("head", "base", "says", "winner"),
+    [
+        (NEW, OLD, "blessed: base.json has the results of this run now: pass rate 1 against 0", 0),
+        (OLD, NEW, "blessed: base.json has the results of the base, against:other, now: pass rate 0 against 1", 1),
+        (NEW, NEW, "not blessed, and base.json is left as it is: pass rate 1 against 1, which is a tie", None),
+    ],
+)
+def test_the_better_one_becomes_the_base_of_later_runs(
+    project: Project, models: FakeModels, head: str, base: str, says: str, winner: int | None
+) -> None:
+    write(project, models, "other", base)
+    write(project, models, "", head)
+    project.write("base.json", "as it was")
+    finished = run(project, "--against", "other", "--bless", "base.json")
+    assert says in finished.stdout
+    files = [project.out / "results.json", project.out / "base" / "results.json"]
+    blessed = (project.folder / "base.json").read_bytes()
+    assert blessed == (b"as it was" if winner is None else files[winner].read_bytes())
+    if winner is not None:
+        # The same suite that won is compared with itself.
+        again = run(project, "other" if winner else "agent.yaml", "--baseline", "file:base.json")
+        assert project.verdict()["comparison"]["paired"] == 12, again.stderr
+        assert project.verdict()["comparison"]["pass_rate"]["difference"] == 0
+
+
+def test_few_cases_bless_nobody(project: Project, models: FakeModels) -> None:
+    write(project, models, "other", OLD, count=4)
+    write(project, models, "", NEW, count=4)
+    finished = run(project, "--against", "other", "--bless", "base.json")
+    assert "base.json is left as it is: pass rate 1 against 0, which is inconclusive: " in finished.stdout
+    assert not (project.folder / "base.json").exists()
+
+
+def test_a_better_pass_rate_with_a_worse_metric_blesses_nobody(project: Project, models: FakeModels) -> None:
+    def judged(request: Request) -> Answer:
+        if asks_judge(request) and "Is it short?" in request.text:
+            return Answer(json.dumps({"score": 9 if "briefly" in request.text else 6, "reason": "so it is"}))
+        return answered(request)
+
+    models.answer(judged)
+    short = {"type": "geval", "name": "Short", "criteria": "Is it short?", "evaluation_steps": ["Is it short?"]}
+    write(project, models, "other", OLD)
+    write(project, models, "", NEW)
+    project.policy(metrics=[short])
+    project.write("other/holodeck-action.yaml", json.dumps({"metrics": [short]}))
+    finished = run(project, "--against", "other", "--bless", "base.json")
+    assert "pass rate 1 against 0, but the head is worse in Short" in finished.stdout, finished.stdout + finished.stderr
+
+
+def test_a_run_that_was_stopped_blesses_nobody(project: Project, models: FakeModels) -> None:
+    write(project, models, "other", OLD)
+    write(project, models, "", NEW)
+    finished = run(project, "--against", "other", "--bless", "base.json", "--max-tokens", "2500")
+    assert "not blessed, and base.json is left as it is: the run stopped early: the budget" in finished.stdout
+
+
+class Refusing(Disk):
+    """A disk on which one file cannot be put into place."""
+
+    def replace(self, source: Path, target: Path) -> None:
+        if target.name == "base.json":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().replace(source, target)
+
+
+def test_a_file_that_cannot_be_blessed_is_no_pass(project: Project, models: FakeModels) -> None:
+    write(project, models, "other", OLD)
+    write(project, models, "", NEW)
+    project.write("base.json", "as it was")
+    arguments = ("run", "-o", "out", "--against", "other", "--bless", "base.json")
+    stdin, stdout, stderr = io.StringIO(), io.StringIO(), io.StringIO()
+    environ = project.environ(OPENAI_API_KEY=KEY)
+    code = main(arguments, environ, project.folder, stdin, stdout, stderr, disk=Refusing())
+    assert code == 3
+    assert "error: --bless base.json: cannot be written: No space left on device" in stderr.getvalue()
+    assert (project.folder / "base.json").read_text() == "as it was"
+    assert sorted(path.name for path in project.folder.iterdir()) == ["agent.yaml", "base.json", "other", "out"]
