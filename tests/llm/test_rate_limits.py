@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 
@@ -52,7 +51,7 @@ class Asking:
     base_url: str
     within: float
     notices: tuple[str, ...] = ()
-    untold: Mapping[Told, str] = MappingProxyType({})
+    untold: Mapping[Told, str] = field(default_factory=dict)
     open_now: int = 0
     most_open: int = 0
 

@@ -77,7 +77,7 @@ def shop(project: Project, models: FakeModels, observability: Mapping[str, Any])
 )
 def test_spans_stand_below_each_other(project: Project, models: FakeModels, collector: Collector) -> None:
     shop(project, models, block(collector))
-    finished = project.run("run", OPENAI_API_KEY=KEY)
+    finished = project.run("run", "-o", "out", OPENAI_API_KEY=KEY)
     assert finished.code == 1, finished.stdout + finished.stderr
     assert "note:" not in finished.stderr
     run = collector.one("run tested")
