@@ -84,8 +84,8 @@ def import_runs(given: Sequence[GivenPath], into: GivenPath, caller: Caller) -> 
     for file in (file for path in given for file in _results(path)):
         try:
             entry = _entry(file)
-        except RecordError as error:
-            problems += error.lines
+        except ConfigurationError as error:
+            problems += error.lines if isinstance(error, RecordError) else (f"{file}: {error}",)
             continue
         if entry is None:
             caller.stderr.write(f"note: {one_line(str(file), 500)}: skipped: its answers were graded again\n")
@@ -103,7 +103,7 @@ def _entry(file: GivenPath) -> HistoryEntry | None:
     """Return the run of a results file; None for stored answers that were graded again, which are no run.
 
     Raises:
-        RecordError: the file, or the base's beside it, cannot be used.
+        ConfigurationError: the file, or the base's beside it, cannot be used.
     """
     content = read_content(file)
     record = parse_results(content, str(file)).record

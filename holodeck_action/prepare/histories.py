@@ -15,6 +15,7 @@ from holodeck_action.results.history_store import HistoryEntry, HistoryError, Hi
 from holodeck_action.results.result_files import results_of
 from holodeck_action.suite.base_sources import parse_source
 from holodeck_action.suite.checkout import repository_root
+from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
 _Place = tuple[str, str]
@@ -59,17 +60,15 @@ class Histories:
 
     def add(self, runs: Sequence[tuple[Prepared, Conclusion]]) -> None:
         """Add runs, those of one history together; what cannot be added is noted and changes no verdict."""
-        entries: dict[_Place, list[HistoryEntry]] = {}
+        added: dict[_Place, list[Conclusion]] = {}
         for item, run in runs:
             place = self._place(item)
             if place is not None and self._belongs(run):
-                line = history_line(run.record, run.verdict)
-                kept = results_of(run.record).content if line.counts else None
-                entries.setdefault(place, []).append(HistoryEntry(line, kept))
-        for place, found in entries.items():
+                added.setdefault(place, []).append(run)
+        for place, found in added.items():
             try:
-                self._stores[place].append(found)
-            except HistoryError as error:
+                self._stores[place].append([_entry(run) for run in found])
+            except ConfigurationError as error:
                 self._note(f"the run was not added to the history: {error}")
 
     def _place(self, item: Prepared) -> _Place | None:
@@ -114,3 +113,8 @@ class Histories:
                 f"workflow runs for {expected[:12]}"
             )
         return commit == expected
+
+
+def _entry(run: Conclusion) -> HistoryEntry:
+    line = history_line(run.record, run.verdict)
+    return HistoryEntry(line, results_of(run.record).content if line.counts else None)

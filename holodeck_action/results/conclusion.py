@@ -12,6 +12,7 @@ from holodeck_action.results.report_building import build_report
 from holodeck_action.results.report_views import Report
 from holodeck_action.results.trends import History, history_of
 from holodeck_action.results.verdict import Verdict
+from holodeck_action.suite.configuration_errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,5 +55,9 @@ def _history(record: Record, verdict: Verdict, base: Record | None, earlier: Seq
     run = None if record.baseline is None else record.baseline.base
     # Only that base has just been run; any other is itself a run of the past.
     again = base is not None and run is not None and run.source == "merge-base"
-    rerun = history_line(base, decide(base)) if base is not None and again else None
-    return history_of(in_order([*lines, history_line(record, verdict)]), rerun)
+    try:
+        rerun = history_line(base, decide(base)) if base is not None and again else None
+        return history_of(in_order([*lines, history_line(record, verdict)]), rerun)
+    except ConfigurationError:
+        # Of a record that no run has written the report tells what it can.
+        return history_of(lines)

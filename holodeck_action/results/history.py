@@ -31,6 +31,7 @@ from holodeck_action.results.statistics import (
 )
 from holodeck_action.results.summaries import case_scores
 from holodeck_action.results.verdict import CaseVerdict, MetricSummary, Outcome, Verdict, VerdictOutcome
+from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
 
 MOST_IDS = 200
@@ -163,7 +164,17 @@ def history_line(record: Record, verdict: Verdict) -> HistoryLine:
     Args:
         record: the run.
         verdict: what it was judged to be, by the gates that it was run with.
+
+    Raises:
+        ConfigurationError: the record holds what no run writes, such as a commit that is none.
     """
+    try:
+        return _parse(dump_line(_line(record, verdict)))
+    except ValueError as error:
+        raise ConfigurationError([f"the record {error}; use the results.json of a run"]) from error
+
+
+def _line(record: Record, verdict: Verdict) -> HistoryLine:
     quarantined = active_quarantine(record)
     judged = [
         (case, found) for case, found in zip(record.cases, verdict.cases, strict=True) if case.id not in quarantined

@@ -206,6 +206,29 @@ def test_results_of_earlier_runs_are_imported_once(four: Project) -> None:
     assert not (four.folder / "other").exists()
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "why"),
+    [
+        (("provenance", "commit"), "../../../elsewhere", "the record is not a run: commit: "),
+        (("provenance", "commit"), "", "the record is not a run: commit: "),
+        (("run", "started_at"), "2026-01-01T00:00:00", "the record is not a run: time: not a time with an offset"),
+    ],
+)
+def test_a_record_that_no_run_has_written_is_not_imported(
+    four: Project, path: tuple[str, str], value: str, why: str
+) -> None:
+    document = json.loads((four.out / "results.json").read_bytes())
+    document[path[0]][path[1]] = value
+    (four.out / "results.json").write_text(resealed(document))
+    finished = four.run("history", "import", "out", "--into", "deep/new")
+    assert finished.code == 2
+    assert f"out/results.json: {why}" in finished.stderr
+    assert not (four.folder / "deep").exists()
+    # A report shows the other runs.
+    shown = json.loads(four.run("report", "out/results.json", "--format", "json").stdout)
+    assert len(shown["history"]["runs"]) == 3
+
+
 def test_results_that_were_graded_again_are_no_run(four: Project) -> None:
     four.run("rejudge", "out/results.json", "-o", "again")
     finished = four.run("history", "import", "again", "--into", "new")

@@ -138,7 +138,7 @@ def test_no_piece_of_a_secret_is_posted_written_or_logged(hub: FakeGitHub, proje
 def test_no_piece_of_a_secret_is_in_a_report_or_a_journal(project: Project) -> None:
     planted(project, "python:planted:answer", ["all", *map(str, CUTS), "stop"])
     # Stopped before its end, it leaves its journal.
-    run = project.run_process("run", "-o", "out", "--concurrency", "1", **VARIABLES)
+    run = project.run_process("run", "-o", "out", "--concurrency", "1", "--history", "past", **VARIABLES)
     assert run.code == 1, run.stdout + run.stderr
     assert "the run stopped" in run.stdout
     assert MASK in files_of(project.out)["journal.jsonl"]
@@ -148,7 +148,10 @@ def test_no_piece_of_a_secret_is_in_a_report_or_a_journal(project: Project) -> N
     ]
     assert all(each.code == 0 and each.stdout for each in shown)
     again = project.run("rejudge", "out/results.json", "-o", "again", **VARIABLES)
-    assert leaks({**files_of(project.out), **files_of(project.folder / "again"), **printed([run, *shown, again])}) == {}
+    history = files_of(project.folder / "past")
+    assert history.keys() == {"history.jsonl"}
+    written = {**files_of(project.out), **files_of(project.folder / "again"), **history}
+    assert leaks({**written, **printed([run, *shown, again])}) == {}
 
 
 def test_no_piece_of_a_secret_is_left_of_what_a_command_prints(project: Project) -> None:
