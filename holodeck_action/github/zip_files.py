@@ -97,6 +97,8 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
         raise ZipError("has a link")
     if entry.flag_bits & 0x1:
         raise ZipError("has an encrypted file")
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ZipError("has a file that is packed in another way than those of GitHub")
 
 
 def _read(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> bytes:

@@ -9,10 +9,14 @@ import stat
 import struct
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from holodeck_action.github.zip_files import ZipError, results_files
 from tests.cli.project import Project
 from tests.github.baselines import OUTPUT, QUIET, Shop
 from tests.github.fake import FakeGitHub, Fault
@@ -143,6 +147,13 @@ def large() -> bytes:
     return content[:-22] + b"PK\x06\x07" + bytes(16) + content[-22:]
 
 
+def packed_with(method: int) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        archive.writestr("results.json", "{}")
+    return packed.getvalue()
+
+
 HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "slip": (lambda: zipped({"../results.json": b"{}"}), "a file whose name leads out of it"),
     "absolute": (lambda: zipped({"/results.json": b"{}"}), "a file whose name leads out of it"),
@@ -154,6 +165,11 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "files": (lambda: zipped({f"{number}.txt": b"" for number in range(5001)}), "has more than 5,000 files"),
     "list": (lambda: with_size(1 << 31), "has more than 5,000 files"),
     "large": (large, "is a zip64 archive"),
+    "encrypted": (
+        lambda: zipped({"results.json": b"{}"}).replace(b"PK\1\2\x14\3\x14\0\0", b"PK\1\2\x14\3\x14\0\1"),
+        "encrypted",
+    ),
+    "packed": (lambda: packed_with(zipfile.ZIP_LZMA), "is packed in another way"),
     "cut": (lambda: zipped({"results.json": b"{}" * 1000})[:60], "is no zip archive"),
     "nothing": (lambda: b"", "is no zip archive"),
     "text": (lambda: zipped({"results.json": b"hello"}), "results.json: not a results file"),
@@ -171,6 +187,18 @@ def test_hostile_archives(shop: Shop, kind: str) -> None:
     assert reason in shop.missing(), shop.missing()
     after = {path for path in shop.project.folder.parent.rglob("*") if path.name == "results.json"}
     assert after - before == {shop.project.folder / OUTPUT / "results.json"}
+
+
+@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255), st.integers(0, 3)), min_size=1, max_size=5))
+def test_damaged_archives_are_refused_or_the_same(changes: list[tuple[int, int, int]]) -> None:
+    """Whatever bytes are changed, cut or put in, there is no other error and no other content."""
+    content = b'{"a": 1}' * 20
+    archive = bytearray(zipped({"results.json": content, "report.md": b"text"}))
+    for place, value, kind in changes:
+        at = place % len(archive)
+        archive[at : at + (kind != 1)] = b"" if kind == 2 else bytes([value])
+    with suppress(ZipError):
+        assert {found for _, found in results_files(bytes(archive))} <= {content, b"text"}
 
 
 def test_an_archive_that_is_not_what_was_uploaded(shop: Shop) -> None:
