@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from holodeck_action.github.api import Api
-from holodeck_action.github.data_branch import MOST_PACKED, head_of, record_folders
+from holodeck_action.github.data_branch import MOST_PACKED, head_of
 from holodeck_action.github.job import Job
 from holodeck_action.github.objects import ApiError
+from holodeck_action.github.stored_objects import TreeEntry
 from holodeck_action.github.stored_results import shown
 from holodeck_action.results.history import (
     HistoryLine,
@@ -28,7 +29,8 @@ from holodeck_action.results.history_store import HistoryEntry, HistoryError, pa
 
 MOST_ATTEMPTS = 20
 """Times that an addition is tried while others add, too."""
-LONGEST_PAUSE_S = 30.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 4.0, 60.0
+"""Seconds between attempts, doubled each time: 20 writers at once need 700 requests, of 1,000 that GitHub allows."""
 
 
 class BranchHistory:
@@ -43,7 +45,7 @@ class BranchHistory:
         try:
             api = self._job.api(self._folder)
             head = head_of(api, self._name)
-            content = b"" if head is None else self._content(api, api.tree_of(head))
+            content = b"" if head is None else self._content(api, api.tree(api.tree_of(head)))
         except ApiError as error:
             raise self._trouble(error.needing("contents: read")) from error
         return parse_lines(content, f"{HISTORY_FILE} of the branch {self._name}")
@@ -62,19 +64,22 @@ class BranchHistory:
             if entry.results is not None
         }
         lines = [entry.line for entry in entries]
+        head = head_of(api, self._name)
         for attempt in range(1, MOST_ATTEMPTS + 1):
-            head = head_of(api, self._name)
             try:
                 self._put(api, head, packed, lines)
             except ApiError as error:
-                # What does not follow is `invalid`. So is what a rule forbids, but then the branch stays.
-                moved = error.kind == "invalid" and head_of(api, self._name) != head
-                if not moved and not error.accepted:
+                if error.kind != "invalid" and not error.accepted:
                     raise
+                refused = error
             else:
                 return
-            # Writers that met once must not meet again.
-            self._job.pause(random.uniform(0.0, min(LONGEST_PAUSE_S, 2.0**attempt)))
+            # Writers that met once must not meet again: each costs the others requests, of which there are not many.
+            self._job.pause(random.uniform(0.0, min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**attempt)))
+            before, head = head, head_of(api, self._name)
+            # What does not follow is `invalid`. So is what a rule forbids, but then the branch stays.
+            if head == before and not refused.accepted:
+                raise refused
         raise self._trouble(f"it moved {MOST_ATTEMPTS} times while it was added to; run fewer jobs at once")
 
     def _put(self, api: Api, head: str | None, packed: Mapping[str, str], new: Sequence[HistoryLine]) -> None:
@@ -84,14 +89,14 @@ class BranchHistory:
             ApiError: `invalid` where the branch has moved.
         """
         tree = None if head is None else api.tree_of(head)
-        content = b"" if tree is None else self._content(api, tree)
+        entries = () if tree is None else api.tree(tree, deep=True)
+        content = self._content(api, entries)
         known = parse_lines(content, HISTORY_FILE).lines
         # An answer may have been lost of an attempt that was carried out.
         added = tuple(lines_after(known, new))
         if not added:
             return
-        outdated = () if tree is None else _outdated(api, tree, (*known, *added))
-        changes = {**dict.fromkeys(outdated), **packed}
+        changes = {**dict.fromkeys(_outdated(entries, (*known, *added))), **packed}
         # A line that was cut short stays a line of its own.
         before = content if not content or content.endswith(b"\n") else content + b"\n"
         changes[HISTORY_FILE] = api.create_blob(b"".join((before, *map(dump_line, added))))
@@ -102,17 +107,16 @@ class BranchHistory:
         else:
             api.advance_branch(self._name, commit)
 
-    def _content(self, api: Api, tree: str) -> bytes:
-        """Return what the history's file holds.
+    def _content(self, api: Api, entries: Sequence[TreeEntry]) -> bytes:
+        """Return what the history's file holds, of a branch with these entries.
 
         Raises:
             HistoryError: it is too large, or the branch is another one than a data branch.
         """
-        entries = api.tree(tree)
         found = next((item for item in entries if item.path == HISTORY_FILE), None)
         if found is not None and found.size > MOST_PACKED:
             raise self._trouble(f"{HISTORY_FILE} is larger than {MOST_PACKED:,} bytes; begin another branch")
-        if found is None and any(item.path != RECORDS_FOLDER for item in entries):
+        if found is None and any(not item.path.startswith(RECORDS_FOLDER) for item in entries):
             raise self._trouble(f"it has other files, and no {HISTORY_FILE}; name a branch for results alone")
         return b"" if found is None else api.blob(found.sha)
 
@@ -120,9 +124,10 @@ class BranchHistory:
         return HistoryError(f"the branch {self._name}: {shown(sentence)}")
 
 
-def _outdated(api: Api, tree: str, lines: Sequence[HistoryLine]) -> Iterator[str]:
+def _outdated(entries: Sequence[TreeEntry], lines: Sequence[HistoryLine]) -> Iterator[str]:
     """Yield the paths of results that are not kept any longer."""
     places = outdated_places(lines)
-    for place, folder in record_folders(api, tree).items():
-        if place in places:
-            yield from (f"{RECORDS_FOLDER}/{place}/{entry.path}" for entry in api.tree(folder.sha))
+    for entry in entries:
+        parts = entry.path.split("/")
+        if entry.type == "blob" and len(parts) == 3 and parts[0] == RECORDS_FOLDER and parts[1] in places:
+            yield entry.path

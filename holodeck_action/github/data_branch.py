@@ -69,7 +69,7 @@ class BranchResults:
             head = head_of(self._api, self._name)
             if head is None:
                 raise NoResultsError(f"there is no branch {self._name} yet: {_ADDED}")
-            self._folders = record_folders(self._api, self._api.tree_of(head))
+            self._folders = _record_folders(self._api, self._api.tree_of(head))
         return self._folders
 
     def _in(self, folder: TreeEntry, commit: str, suite: SuitePlace) -> BaseResults | None:
@@ -97,12 +97,7 @@ def head_of(api: Api, name: str) -> str | None:
         raise
 
 
-def record_folders(api: Api, tree: str) -> dict[str, TreeEntry]:
-    """Return the folders of results in the tree of a data branch, by commit.
-
-    Raises:
-        ApiError: GitHub did not tell.
-    """
+def _record_folders(api: Api, tree: str) -> dict[str, TreeEntry]:
     records = next((item for item in api.tree(tree) if item.path == RECORDS_FOLDER and item.type == "tree"), None)
     entries = () if records is None else api.tree(records.sha)
     return {entry.path: entry for entry in entries if entry.type == "tree"}

@@ -141,6 +141,13 @@ class GitStore:
             else:
                 yield folder + name, entry
 
+    def deep(self, tree: str, folder: str = "") -> Iterator[tuple[str, Entry]]:
+        """Yield everything below a tree with its path, folders too."""
+        for name, entry in self.trees[tree].items():
+            yield folder + name, entry
+            if entry.mode == FOLDER:
+                yield from self.deep(entry.sha, f"{folder}{name}/")
+
     def read(self, ref: str, path: str) -> bytes | None:
         """Return a file of a commit; None where it has none."""
         commit = self.resolve(ref)

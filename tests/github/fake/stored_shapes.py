@@ -85,7 +85,7 @@ class StoredShapes:
 
     def tree(self, sha: str, git: GitStore, *, recursive: bool = False) -> dict[str, Any]:
         """Return a folder, or all files below it."""
-        found = git.files(sha) if recursive else git.trees[sha].items()
+        found = git.deep(sha) if recursive else git.trees[sha].items()
         entries = []
         for path, entry in found:
             kind = "tree" if entry.mode == FOLDER else "blob"
