@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test lint audit bench image-test fields requirements setup clean
+.PHONY: demo check test lint audit bench image-test fields statistics requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -49,6 +49,10 @@ image-test: setup
 # Renews docs/fields.md from the descriptions of the models and flags.
 fields: setup
 	$(BIN)/python -m scripts.build_field_reference
+
+# Renews the tables of docs/statistics.md from simulations; takes minutes.
+statistics: setup
+	$(BIN)/python -m bench.simulation --write
 
 # What the image needs before uv can read uv.lock; run it after a change of uv.lock.
 requirements: $(TOOLS)/bin/uv

@@ -1,0 +1,226 @@
+"""What gates on a comparison do when the truth is known: `python -m bench.simulation [--write]`.
+
+An agent passes a trial of case i with probability pᵢ, drawn from Beta(2, ½): 80 % on average, most cases near always or
+never. A trial has three turns; one that fails has one bad turn, so scores of turns come in clusters. The change
+multiplies every pᵢ, so that the pass rate falls by exactly the given points. `--write` renews the tables of
+docs/statistics.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from random import Random
+
+import click
+
+from holodeck_action.results.comparison import SIGNIFICANT
+from holodeck_action.results.differences import Values, difference, with_states
+from holodeck_action.results.paired_statistics import cases_to_see, interval, p_value, score_interval, student_interval
+from holodeck_action.results.statistics import MANY_ENOUGH
+
+PAGE = Path(__file__).parents[1] / "docs" / "statistics.md"
+MARGIN = 0.1
+SIZES = (20, 50, 100)
+CHANGES = (0.0, -0.1, -0.2)
+RUNS = 1000
+_A, _B = 2.0, 0.5
+_RATE = _A / (_A + _B)
+_BELOW = 0.05
+_TURNS = 3
+_NEEDED = 0.5
+"""Share of trials that a case must pass."""
+
+
+@dataclass(frozen=True)
+class Trials:
+    """How often a case is asked; `all_pass`: all trials must pass, and the first failure ends the case."""
+
+    number: int
+    all_pass: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.number}, all must pass" if self.all_pass else str(self.number)
+
+
+WAYS = (Trials(1), Trials(5), Trials(5, all_pass=True))
+
+
+def _trial(random: Random, chance: float) -> tuple[bool, float]:
+    """Whether a trial passes, and its mean score over the turns."""
+    passes = random.random() < chance
+    bad = 0 if passes else 1
+    scores = [0.45 * random.random() for _ in range(bad)] + [0.6 + 0.4 * random.random() for _ in range(_TURNS - bad)]
+    return passes, math.fsum(scores) / _TURNS
+
+
+def _case(random: Random, chance: float, trials: Trials) -> tuple[float, float]:
+    """What a case's pass rate and score come to."""
+    done = []
+    for _ in range(trials.number):
+        done.append(_trial(random, chance))
+        if trials.all_pass and not done[-1][0]:
+            break
+    score = math.fsum(score for _, score in done) / len(done)
+    passed = [passes for passes, _ in done]
+    return (float(all(passed)) if trials.all_pass else sum(passed) / len(passed)), score
+
+
+def _run(random: Random, cases: int, trials: Trials, change: float) -> tuple[list[Values], list[Values]]:
+    """The pass rates and the scores of both sides."""
+    passed, scored = [], []
+    for _ in range(cases):
+        chance = random.betavariate(_A, _B)
+        base, head = _case(random, chance, trials), _case(random, chance * (1 + change / _RATE), trials)
+        passed.append(Values(base[0], head[0], 1.0, None, trials.number))
+        scored.append(Values(base[1], head[1], 1.0, None, trials.number))
+    return passed, scored
+
+
+def _threshold(trials: Trials) -> float:
+    """A little below the true pass rate of the base."""
+    needed = trials.number if trials.all_pass else 1
+    return math.prod((_A + n) / (_A + _B + n) for n in range(needed)) - _BELOW
+
+
+def gate_row(cases: int, trials: Trials, change: float) -> tuple[str, ...]:
+    """One row: how often each gate fails, and what the comparison says, in percent of the runs."""
+    random = Random(f"{cases} {trials} {change}")
+    counts = dict.fromkeys(("regressed", "non_inferior", "inconclusive", "fell", "below", "case"), 0)
+    for _ in range(RUNS):
+        passed, scored = _run(random, cases, trials, change)
+        states = [
+            each.state
+            for each in with_states([difference(values, MARGIN) for values in (passed, scored)], [True, True], MARGIN)
+        ]
+        counts[next(state for state in ("regressed", "inconclusive", "non_inferior") if state in states)] += 1
+        before, after = (math.fsum(getattr(each, side) for each in passed) / cases for side in ("base", "head"))
+        counts["fell"] += after < before
+        counts["below"] += after < _threshold(trials)
+        counts["case"] += any(each.base >= _NEEDED > each.head for each in passed)
+    shares = (f"{100 * number / RUNS:.1f} %" for number in counts.values())
+    return str(cases), str(trials), f"{100 * change:+.0f}" if change else "none", *shares
+
+
+def gate_rows() -> Iterator[tuple[str, ...]]:
+    for cases in SIZES:
+        for trials in WAYS:
+            for change in CHANGES:
+                yield gate_row(cases, trials, change)
+
+
+GATES = (
+    *("cases", "trials", "change", "regressed", "not worse", "inconclusive"),
+    *("“pass rate fell”", "“below a fixed rate”", "“a case fails now”"),
+)
+
+
+def _bootstrap(differences: Sequence[tuple[float, float]], random: Random) -> tuple[float, float]:
+    """The percentile bootstrap's 95 % interval of a mean."""
+    import numpy as np
+
+    values = np.array([value for value, _ in differences])
+    drawn = np.frombuffer(random.randbytes(8 * 999 * len(values)), dtype=np.uint64) % len(values)
+    means = values[drawn.reshape(999, len(values))].mean(axis=1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def _few_graded(random: Random, cases: int) -> tuple[list[tuple[float, float]], float]:
+    """Scores of which 10 % are lower by 0.5 on average, and all others are equal."""
+    return [(-random.betavariate(2, 2) if random.random() < 0.1 else 0.0, 1.0) for _ in range(cases)], -0.05
+
+
+def _shares(trials: Trials, change: float) -> Callable[[Random, int], tuple[list[tuple[float, float]], float]]:
+    def made(random: Random, cases: int) -> tuple[list[tuple[float, float]], float]:
+        passed, _ = _run(random, cases, trials, change)
+        return [(each.head - each.base, 1.0) for each in passed], change
+
+    return made
+
+
+DATA = {
+    "pass or fail, 1 trial": _shares(Trials(1), 0.0),
+    "pass or fail, 1 trial, −20 points": _shares(Trials(1), -0.2),
+    "share of 5 trials": _shares(Trials(5), 0.0),
+    "share of 5 trials, −20 points": _shares(Trials(5), -0.2),
+    "scores of which one in ten falls": _few_graded,
+}
+
+
+def interval_row(name: str, cases: int) -> tuple[str, ...]:
+    """How often each interval holds the truth, and how often a change is seen, in percent of the runs."""
+    random = Random(f"{name} {cases}")
+    held = [0, 0, 0]
+    seen = 0
+    truth = 0.0
+    for _ in range(RUNS):
+        found, truth = DATA[name](random, cases)
+        found = [(round(value, 12), weight) for value, weight in found]
+        intervals = (interval(found), student_interval(found), _bootstrap(found, random))
+        for position, (low, high) in enumerate(intervals):
+            held[position] += low - 1e-9 <= truth <= high + 1e-9
+        seen += p_value(found) <= SIGNIFICANT
+    return name, str(cases), *(f"{100 * number / RUNS:.1f} %" for number in (*held, seen))
+
+
+def interval_rows() -> Iterator[tuple[str, ...]]:
+    for name in DATA:
+        for cases in SIZES:
+            yield interval_row(name, cases)
+
+
+SIZES_HEADS = (
+    "margin",
+    "cases that rule out a larger loss when none changes",
+    "cases that find such a loss 4 times in 5",
+    "the same when 1 case in 10 changes by chance",
+)
+
+
+def size_rows() -> Iterator[tuple[str, ...]]:
+    steady, noisy = [(0.0, 1.0)] * 100, [(-1.0, 1.0)] * 5 + [(1.0, 1.0)] * 5 + [(0.0, 1.0)] * 90
+    for margin in (0.2, 0.1, 0.05, 0.02):
+        ruling_out = next(n for n in count(MANY_ENOUGH) if score_interval(0, 0, n)[0] > -margin)
+        seeing = (cases_to_see(margin, differences) for differences in (steady, noisy))
+        yield f"{100 * margin:g} points", str(ruling_out), *map(str, seeing)
+
+
+INTERVALS = ("differences", "cases", "ours", "Student's", "bootstrap", "p ≤ 0.05")
+TABLES = {"sizes": (SIZES_HEADS, size_rows), "gates": (GATES, gate_rows), "intervals": (INTERVALS, interval_rows)}
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def marks(name: str) -> tuple[str, str]:
+    """What stands before and after a table of the page."""
+    return f"<!-- {name}: made by `make statistics` -->\n", f"<!-- end of {name} -->"
+
+
+@click.command()
+@click.option("--write", is_flag=True, help="Renew the tables of docs/statistics.md.")
+def main(write: bool) -> None:
+    """Simulate gates and intervals."""
+    for name, (heads, rows) in TABLES.items():
+        text = table(heads, rows())
+        if not write:
+            click.echo(text)
+            continue
+        page = PAGE.read_text(encoding="utf-8")
+        begin, end = marks(name)
+        before, _, rest = page.partition(begin)
+        _, found, after = rest.partition(end)
+        if not found:
+            raise click.ClickException(f"{PAGE} has no place for the table {name}")
+        PAGE.write_text(f"{before}{begin}{text}{end}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

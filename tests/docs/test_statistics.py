@@ -1,0 +1,96 @@
+"""docs/statistics.md says what the program says, and its tables are what the simulations give."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.simulation import PAGE, SIZES_HEADS, Trials, gate_row, interval_row, marks, size_rows, table
+from holodeck_action.reports.comparison import rate_text
+from holodeck_action.results.comparing import compare
+from holodeck_action.results.comparison import Difference
+from holodeck_action.results.decision import judge_cases
+from holodeck_action.results.record import BaseRun
+from holodeck_action.suite.policy import Baseline
+from tests.results.records import case, record
+
+TEXT = PAGE.read_text(encoding="utf-8")
+PROSE = " ".join(TEXT.split())
+
+
+def made_table(name: str) -> str:
+    begin, end = marks(name)
+    return TEXT.partition(begin)[2].partition(end)[0]
+
+
+def rows(name: str) -> dict[tuple[str, ...], list[float]]:
+    """Percentages of a table by the words of its row."""
+    found = {}
+    for line in made_table(name).splitlines()[2:]:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        found[tuple(cell for cell in cells if "%" not in cell)] = [float(cell[:-2]) for cell in cells if "%" in cell]
+    return found
+
+
+def changed(lost: int, gained: int) -> Difference:
+    """The pass rate of 50 cases of which 6 fail on the base."""
+    base = record(*(case(letter) for letter in "P" * 44 + "F" * 6))
+    head = record(*(case(letter) for letter in "F" * lost + "P" * (44 - lost + gained) + "F" * (6 - gained)))
+    found = compare(
+        base, head, Baseline(), against=BaseRun("file:main"), judged=judge_cases(head), digest="0" * 64
+    ).pass_rate
+    assert found is not None
+    return found
+
+
+def test_the_comments_sentence_and_the_example_are_what_the_program_says() -> None:
+    found = changed(11, 1)
+    assert rate_text(found) in PROSE
+    assert found.state == "regressed"
+    assert found.low is not None
+    assert found.high is not None
+    assert found.p_value is not None
+    assert found.p_value == pytest.approx(14 / 4096)
+    assert f"{-100 * found.high:.1f} to {-100 * found.low:.1f} points" in PROSE
+    assert f"once in {round(1 / found.p_value, -1):.0f} runs" in PROSE
+
+
+def test_the_inconclusive_example_is_what_the_program_says() -> None:
+    found = changed(3, 2)
+    assert (found.state, f"{100 * found.difference:.0f} points") == ("inconclusive", "-2 points")
+    assert found.low is not None
+    assert found.high is not None
+    assert f"the coin gives {found.p_value:.2f}" in PROSE
+    assert f"the interval is −{-100 * found.low:.1f} to +{100 * found.high:.1f} points" in PROSE
+    cases, _, rest = found.settles.partition(" × ")
+    assert rest == "1 trial would see a change of 8 points"
+    assert f"{cases} would see a change of 8 points" in PROSE
+
+
+def test_the_table_of_sizes_is_computed() -> None:
+    assert made_table("sizes") == table(SIZES_HEADS, size_rows())
+
+
+@pytest.mark.slow
+def test_rows_of_the_tables_come_out_again() -> None:
+    assert table((), [gate_row(20, Trials(1), -0.1)]).splitlines()[-1] in made_table("gates")
+    assert table((), [interval_row("scores of which one in ten falls", 20)]).splitlines()[-1] in made_table("intervals")
+
+
+def test_the_gate_on_the_comparison_keeps_what_it_promises() -> None:
+    simulated = rows("gates")
+    assert len(simulated) == 27
+    false_alarms = [values[0] for words, values in simulated.items() if words[2] == "none"]
+    assert max(false_alarms) <= 5.0
+    assert simulated["50", "5", "-20"][0] >= 98.0
+    wrongly_cleared = [values[1] for words, values in simulated.items() if words[2] == "-20"]
+    assert max(wrongly_cleared) <= 2.5
+    # What a plain comparison does with an agent that did not change.
+    assert min(values[3] for words, values in simulated.items() if words[2] == "none") > 30.0
+
+
+def test_intervals_hold_the_truth_and_tests_do_not_cry_wolf() -> None:
+    simulated = rows("intervals")
+    assert len(simulated) == 15
+    assert min(values[0] for values in simulated.values()) >= 92.0
+    unchanged = ("pass or fail, 1 trial", "share of 5 trials")
+    assert max(values[3] for words, values in simulated.items() if words[0] in unchanged) <= 6.5
