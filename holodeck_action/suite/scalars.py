@@ -104,6 +104,8 @@ _MARKS = range(0x10FF00, 0x10FF40)
 """Private characters that nobody writes: two of them number a pair's spelling, and keep its place as wide as it was."""
 _MARK = f"[{chr(_MARKS[0])}-{chr(_MARKS[-1])}]"
 _ANY_MARK = re.compile(_MARK)
+_WRITTEN_MARK = re.compile(rf"{_MARK}|\\U0010[fF][fF][0-3]")
+_RUN_OF_MARKS = re.compile(f"{_MARK}+")
 _JOINED = re.compile(rf"\\U[0-9a-f]{{8}}({_MARK})({_MARK})")
 _LONE = re.compile(r"[dD][89a-fA-F][0-9a-fA-F]{2}")
 
@@ -125,13 +127,14 @@ class Joined:
         if _ANY_MARK.search(value) is None:
             return value
         if escapes:
-            return _ANY_MARK.sub("", value)
+            # A pair can itself be a mark: it begins a group of three, and any other stands before the two of its own.
+            return _RUN_OF_MARKS.sub(lambda run: run[0][len(run[0]) % 3 :: 3], value)
         return _JOINED.sub(lambda found: self.spellings[_number(found[1], found[2])], value)
 
 
 def joined_pairs(text: str) -> Joined | None:
     """Join the escaped pairs of a YAML text; None where there are none, or too many spellings to tell apart."""
-    if _ANY_MARK.search(text) is not None:
+    if _WRITTEN_MARK.search(text) is not None:
         return None
     numbers: dict[str, int] = {}
 

@@ -28,6 +28,14 @@ def test_what_json_dumps_writes_is_read_as_it_was(value: dict[str, list[str]], w
     assert read(json.dumps(value, indent=1 if wide else None)) == value
 
 
+MARKS = st.text(st.sampled_from("\U0010ff00\U0010ff3f\U0010ff40😀a"), max_size=6)
+
+
+@given(st.lists(MARKS, max_size=4))
+def test_the_private_characters_that_mark_pairs_are_read_too(value: list[str]) -> None:
+    assert read(json.dumps({"a": value})) == {"a": value}
+
+
 def test_where_escapes_mean_nothing_they_stay_as_written() -> None:
     document = read(
         'a: "\\ud83d\\ude00" # \\ud83d\\ude00\n'
