@@ -103,7 +103,7 @@ def test_spans_say_what_happened_in_the_words_of_the_conventions(
     project: Project, models: FakeModels, collector: Collector
 ) -> None:
     shop(project, models, block(collector))
-    project.run("run", OPENAI_API_KEY=KEY)
+    project.run("run", "-o", "out", OPENAI_API_KEY=KEY)
     first, second = collector.named("invoke_agent tested")
     _, tool, call, *_ = collector.below(first)
     host, port = collector.url, int(models.url.rpartition(":")[2])
@@ -161,7 +161,9 @@ def test_parallel_cases_do_not_mix(project: Project, models: FakeModels, collect
     cases = [{"name": f"case {n}", "input": f"say {n}", "ground_truth": f"echo: say {n}"} for n in range(40)]
     models.latency = lambda request: 0.05 if request.text.endswith(("1", "4", "7")) else 0.0
     asking(project, models, cases, observability=block(collector, {"capture_content": True}))
-    finished = project.run("run", "--concurrency", "20", "--repeat", "2", "--min-pass", "2", OPENAI_API_KEY=KEY)
+    finished = project.run(
+        "run", "-o", "out", "--concurrency", "20", "--repeat", "2", "--min-pass", "2", OPENAI_API_KEY=KEY
+    )
     assert finished.code == 0, finished.stdout + finished.stderr
     assert models.peak > 1
     trials = collector.named("case ")
@@ -187,7 +189,7 @@ def test_evaluations_of_a_turn_follow_each_other(project: Project, collector: Co
     project.suite([{"name": "a", "input": "q", "ground_truth": "x"}], metrics, observability=block(collector))
     project.answers([{"case": "a", "response": "x"}])
     project.policy(target="recorded:answers.jsonl")
-    assert project.run("run").code == 0
+    assert project.run("run", "-o", "out").code == 0
     turn = collector.one("invoke_agent tested")
     found = {span.attributes["gen_ai.evaluation.name"]: span for span in collector.below(turn)}
     assert len(found) == 3
@@ -206,7 +208,7 @@ def test_errors_have_their_codes(project: Project, models: FakeModels, collector
     asking(project, models, tools=[function("broken")], observability=block(collector))
     models.fail(Fault(error="context_length", about=lambda request: bool(request.results)))
     models.script([calling("broken", order="secret words of the case")])
-    finished = project.run("run", OPENAI_API_KEY=KEY)
+    finished = project.run("run", "-o", "out", OPENAI_API_KEY=KEY)
     assert finished.code == 3, finished.stdout + finished.stderr
     failed = {span.name: span.attributes["error.type"] for span in collector.spans if span.failed}
     assert failed == {"execute_tool broken": "raised", "chat gpt-4o": "400", "invoke_agent tested": "context_length"}
@@ -222,7 +224,7 @@ def test_a_failed_evaluation_says_why(project: Project, collector: Collector) ->
     )
     project.answers([{"case": "a", "response": "x"}])
     project.policy(target="recorded:answers.jsonl")
-    assert project.run("run").code == 3
+    assert project.run("run", "-o", "out").code == 3
     (failed,) = [span for span in collector.spans if span.failed]
     assert failed.attributes["holodeck_action.evaluation.status"] == "failed"
     assert failed.attributes["error.type"] == "raised"
@@ -232,7 +234,7 @@ def test_a_failed_evaluation_says_why(project: Project, collector: Collector) ->
 def test_a_stopped_run_has_its_spans(project: Project, models: FakeModels, collector: Collector) -> None:
     asking(project, models, observability=block(collector))
     models.latency = 30
-    finished = project.run("run", "--run-timeout", "1", OPENAI_API_KEY=KEY)
+    finished = project.run("run", "-o", "out", "--run-timeout", "1", OPENAI_API_KEY=KEY)
     assert finished.code == 4, finished.stdout + finished.stderr
     assert collector.tree() == {"run tested": {"case echo": {"invoke_agent tested": {"chat gpt-4o": {}}}}}
     assert collector.one("chat gpt-4o").attributes["error.type"] == "cancelled"
@@ -240,9 +242,9 @@ def test_a_stopped_run_has_its_spans(project: Project, models: FakeModels, colle
 
 def test_calls_that_are_replayed_say_so(project: Project, models: FakeModels, collector: Collector) -> None:
     asking(project, models)
-    assert project.run("run", "--record", "tape", OPENAI_API_KEY=KEY).code == 0
+    assert project.run("run", "-o", "out", "--record", "tape", OPENAI_API_KEY=KEY).code == 0
     asking(project, models, observability=block(collector))
-    assert project.run("run", "--replay", "tape").code == 0
+    assert project.run("run", "-o", "out", "--replay", "tape").code == 0
     call = collector.one("chat ")
     assert (call.attributes["holodeck_action.call.cached"], call.attributes["holodeck_action.call.attempts"]) == (
         True,
@@ -272,7 +274,7 @@ def test_every_judge_of_a_panel_has_a_span(project: Project, models: FakeModels,
     models.answer(graded)
     transcript(project, **block(collector))
     project.policy(target="recorded:answers.jsonl", metrics=[tone])
-    finished = project.run("run", OPENAI_API_KEY=KEY)
+    finished = project.run("run", "-o", "out", OPENAI_API_KEY=KEY)
     assert finished.code == 1, finished.stdout + finished.stderr
     whole = collector.one("evaluate Tone")
     assert whole.attributes["gen_ai.evaluation.score.value"] == 0.4
@@ -307,7 +309,7 @@ def test_the_words_of_a_judge_are_content(project: Project, models: FakeModels, 
     tone = {"type": "geval", "name": "Tone", "criteria": "polite", "evaluation_steps": ["look"]}
     transcript(project, **block(collector, {"capture_evaluation_content": True}))
     project.policy(target="recorded:answers.jsonl", metrics=[tone], judges={"models": [judge, judge]})
-    finished = project.run("run", OPENAI_API_KEY=KEY)
+    finished = project.run("run", "-o", "out", OPENAI_API_KEY=KEY)
     assert finished.code == 0, finished.stdout + finished.stderr
     judges = collector.named("judge openai/gpt-4o")
     assert [span.attributes["gen_ai.evaluation.explanation"] for span in judges] == ["it is fine, ***"] * 2
@@ -324,7 +326,7 @@ def test_inputs_and_outputs_are_left_out_unless_asked_for(
     project: Project, models: FakeModels, collector: Collector
 ) -> None:
     shop(project, models, block(collector))
-    project.run("run", OPENAI_API_KEY=KEY)
+    project.run("run", "-o", "out", OPENAI_API_KEY=KEY)
     sent = b"".join(collector.bodies)
     for words in (b"A-17", b"Where is", b"Leeds", b"Never", b"Tomorrow", b"customers of a shop"):
         assert words not in sent
@@ -335,7 +337,7 @@ def test_inputs_and_outputs_in_the_form_of_the_conventions(
     project: Project, models: FakeModels, collector: Collector
 ) -> None:
     shop(project, models, block(collector, {"capture_content": True}))
-    project.run("run", OPENAI_API_KEY=KEY)
+    project.run("run", "-o", "out", OPENAI_API_KEY=KEY)
     first, _ = collector.named("invoke_agent tested")
     asked, tool, answered, equality, _ = collector.below(first)
 
@@ -389,7 +391,7 @@ def test_a_slow_pattern_ends_the_capture_of_content(project: Project, collector:
     project.suite([{"name": "a", "input": "a" * 60 + "!", "ground_truth": "x"}], observability=block(collector, traces))
     project.answers([{"case": "a", "response": "x"}])
     project.policy(target="recorded:answers.jsonl")
-    finished = project.run("run")
+    finished = project.run("run", "-o", "out")
     assert finished.code == 0, finished.stdout + finished.stderr
     turn = collector.one("invoke_agent")
     assert turn.attributes["gen_ai.input.messages"] == "***"
@@ -416,23 +418,23 @@ def test_nothing_is_sent_unless_asked_for(
     project: Project, collector: Collector, observability: dict[str, Any]
 ) -> None:
     transcript(project, **json.loads(json.dumps(observability).replace("URL", collector.url)))
-    finished = project.run("run")
+    finished = project.run("run", "-o", "out")
     assert finished.code == 0
     assert collector.requests == []
 
 
 def test_the_sdk_s_own_switch(project: Project, collector: Collector) -> None:
     transcript(project, **block(collector))
-    assert project.run("run", OTEL_SDK_DISABLED="true").code == 0
+    assert project.run("run", "-o", "out", OTEL_SDK_DISABLED="true").code == 0
     assert collector.requests == []
-    assert project.run("run").code == 0
+    assert project.run("run", "-o", "out").code == 0
     assert len(collector.spans) == 4
 
 
 @pytest.mark.proves("Traces: sample_rate")
 def test_a_share_of_the_trials_is_kept_whole(project: Project, collector: Collector) -> None:
     transcript(project, 200, **block(collector, {"sample_rate": 0.5}))
-    assert project.run("run").code == 0
+    assert project.run("run", "-o", "out").code == 0
     kept = collector.named("case ")
     # Of 200 tosses between 60 and 140 in all but one of 10^8 runs.
     assert 60 < len(kept) < 140
@@ -465,7 +467,7 @@ def test_who_sends(project: Project, collector: Collector) -> None:
 @pytest.mark.proves("Traces: max_export_batch_size")
 def test_a_batch_holds_no_more_than_it_may(project: Project, collector: Collector) -> None:
     transcript(project, 10, **block(collector, {"max_export_batch_size": 7}))
-    assert project.run("run").code == 0
+    assert project.run("run", "-o", "out").code == 0
     assert len(collector.spans) == 31
     assert max(collector.sizes) <= 7
 
@@ -474,7 +476,7 @@ def test_a_batch_holds_no_more_than_it_may(project: Project, collector: Collecto
 def test_what_the_queue_does_not_hold_is_counted(project: Project, collector: Collector) -> None:
     collector.delay = 0.15
     transcript(project, 60, **block(collector, {"max_queue_size": 3, "max_export_batch_size": 3}))
-    finished = project.run("run")
+    finished = project.run("run", "-o", "out")
     assert finished.code == 0
     assert f"of 181 spans did not reach {collector.url}/v1/traces: more of them came" in finished.stderr
 
@@ -483,7 +485,7 @@ def test_what_the_queue_does_not_hold_is_counted(project: Project, collector: Co
 @pytest.mark.parametrize(("compression", "coding"), [("gzip", "gzip"), ("Deflate", "deflate"), ("none", None)])
 def test_compression_and_headers(project: Project, collector: Collector, compression: str, coding: str | None) -> None:
     transcript(project, **block(collector, otlp={"compression": compression, "headers": {"X-Team": HEADER}}))
-    assert project.run("run").code == 0
+    assert project.run("run", "-o", "out").code == 0
     assert len(collector.spans) == 4
     assert collector.requests[0].get("content-encoding") == coding
     assert collector.requests[0]["x-team"] == HEADER
@@ -494,28 +496,28 @@ def test_compression_and_headers(project: Project, collector: Collector, compres
 def test_the_path_of_traces_is_added_where_it_is_missing(project: Project, collector: Collector, path: str) -> None:
     url = collector.url + path
     transcript(project, **block(collector, otlp={"endpoint": url}))
-    assert project.run("run").code == 0
+    assert project.run("run", "-o", "out").code == 0
     assert collector.paths == ["/otlp/v1/traces" if path == "/otlp" else "/v1/traces"]
 
 
 def test_the_environment_says_where_to_when_the_file_does_not(project: Project, collector: Collector) -> None:
     transcript(project, enabled=True)
     finished = project.run(
-        "run", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, OTEL_EXPORTER_OTLP_HEADERS=f"x-team={HEADER}"
+        "run", "-o", "out", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, OTEL_EXPORTER_OTLP_HEADERS=f"x-team={HEADER}"
     )
     assert finished.code == 0
     assert collector.paths == ["/v1/traces"]
     assert collector.requests[0]["x-team"] == HEADER
     assert "invoke_agent" not in finished.stderr
     transcript(project, enabled=True, exporters={"otlp": {"protocol": "http"}})
-    finished = project.run("run", OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=f"{collector.url}/mine")
+    finished = project.run("run", "-o", "out", OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=f"{collector.url}/mine")
     assert finished.code == 0
     assert collector.paths[1:] == ["/mine"]
 
 
 def test_no_proxy_stands_before_this_machine(project: Project, collector: Collector) -> None:
     transcript(project, **block(collector))
-    assert project.run("run", HTTP_PROXY="http://127.0.0.1:9", http_proxy="http://127.0.0.1:9").code == 0
+    assert project.run("run", "-o", "out", HTTP_PROXY="http://127.0.0.1:9", http_proxy="http://127.0.0.1:9").code == 0
     assert len(collector.spans) == 4
 
 
@@ -529,17 +531,17 @@ def test_grpc(project: Project) -> None:
             "compression": "gzip",
         }
         transcript(project, 3, enabled=True, exporters={"otlp": otlp})
-        finished = project.run("run", http_proxy="http://127.0.0.1:9", grpc_proxy="http://127.0.0.1:9")
+        finished = project.run("run", "-o", "out", http_proxy="http://127.0.0.1:9", grpc_proxy="http://127.0.0.1:9")
         assert (finished.code, "note:" in finished.stderr) == (0, False), finished.stderr
         assert len(collector.spans) == 10
         assert collector.requests[0]["x-team"] == HEADER
         # As HoloDeck has it: gRPC without TLS unless the file says otherwise.
         transcript(project, enabled=True, exporters={"otlp": {"endpoint": collector.url.removeprefix("http://")}})
-        assert project.run("run").code == 0
+        assert project.run("run", "-o", "out").code == 0
         assert len(collector.spans) == 14
         otlp = {"endpoint": collector.url, "protocol": "grpc", "insecure": False, "timeout_ms": 500}
         transcript(project, enabled=True, exporters={"otlp": otlp})
-        finished = project.run("run")
+        finished = project.run("run", "-o", "out")
         assert finished.code == 0
         assert f"4 of 4 spans did not reach {collector.url.replace('http', 'https')}: " in finished.stderr
         assert len(collector.spans) == 14
@@ -550,7 +552,7 @@ def test_grpc(project: Project) -> None:
 
 def console(project: Project, **exporter: Any) -> Finished:
     transcript(project, enabled=True, exporters={"console": exporter})
-    finished = project.run("run")
+    finished = project.run("run", "-o", "out")
     assert finished.code == 0
     assert "invoke_agent" not in finished.stdout
     return finished
@@ -575,7 +577,7 @@ def test_the_console_may_be_indented_and_without_times(project: Project) -> None
 
 def test_without_any_exporter_the_console_is_used(project: Project) -> None:
     transcript(project, enabled=True)
-    assert "invoke_agent tested" in project.run("run").stderr
+    assert "invoke_agent tested" in project.run("run", "-o", "out").stderr
 
 
 def test_no_text_in_a_span_is_a_command_of_the_runner(project: Project) -> None:
@@ -584,7 +586,7 @@ def test_no_text_in_a_span_is_a_command_of_the_runner(project: Project) -> None:
     project.suite([{"name": "a", "input": hostile, "ground_truth": "x"}], observability=observability)
     project.answers([{"case": "a", "response": hostile}])
     project.policy(target="recorded:answers.jsonl")
-    shown = project.run("run").stderr
+    shown = project.run("run", "-o", "out").stderr
     assert "owned" in shown
     for never in ("::error", "##[error", "\x1b", "\u2028"):
         assert never not in shown
@@ -595,7 +597,7 @@ def test_no_text_in_a_span_is_a_command_of_the_runner(project: Project) -> None:
 
 def troubled(project: Project, **observability: Any) -> Finished:
     transcript(project, 3, **observability)
-    finished = project.run("run")
+    finished = project.run("run", "-o", "out")
     assert finished.code == 0, finished.stdout + finished.stderr
     return finished
 
@@ -671,7 +673,7 @@ def test_several_suites_wait_together(project: Project) -> None:
             inner = Project(project.folder / name)
             inner.folder.mkdir()
             transcript(inner, **block(collector, otlp={"timeout_ms": 30000}))
-        finished = project.run("run", "a", "b", "c")
+        finished = project.run("run", "-o", "out", "a", "b", "c")
         assert time.monotonic() - collector.reached[0] < 10
         assert finished.code == 0, finished.stdout + finished.stderr
         assert finished.stderr.count("4 of 4 spans did not reach") == 3
@@ -688,8 +690,8 @@ def test_the_report_is_the_same_with_and_without_traces(
 
     # The same file, so that the suite's digest is the same: the switch is outside.
     asking(project, models, observability=block(collector, {"capture_content": True}))
-    assert project.run("run", "-o", "off", OPENAI_API_KEY=KEY, OTEL_SDK_DISABLED="true").code == 0
-    assert project.run("run", "-o", "on", OPENAI_API_KEY=KEY).code == 0
+    assert project.run("run", "-o", "out", "-o", "off", OPENAI_API_KEY=KEY, OTEL_SDK_DISABLED="true").code == 0
+    assert project.run("run", "-o", "out", "-o", "on", OPENAI_API_KEY=KEY).code == 0
     assert len(collector.spans) == 5
     assert "echo: ping" in canonical("on")
     assert canonical("on") == canonical("off")
@@ -700,9 +702,9 @@ def test_providers_see_nothing_of_it_and_cassettes_hold_nothing_of_it(
     project: Project, models: FakeModels, collector: Collector
 ) -> None:
     asking(project, models)
-    assert project.run("run", "--record", "plain", OPENAI_API_KEY=KEY).code == 0
+    assert project.run("run", "-o", "out", "--record", "plain", OPENAI_API_KEY=KEY).code == 0
     asking(project, models, observability=block(collector, {"capture_content": True}, disable_provider_tracing=False))
-    assert project.run("run", "--record", "traced", OPENAI_API_KEY=KEY).code == 0
+    assert project.run("run", "-o", "out", "--record", "traced", OPENAI_API_KEY=KEY).code == 0
     assert len(collector.spans) == 5
     plain, traced = (sorted(path.name for path in (project.folder / name).iterdir()) for name in ("plain", "traced"))
     assert plain == traced
