@@ -260,6 +260,8 @@ class Policy(FormatModel):
     environment: Environment | None = None
     """The Python in which targets, graders and function tools of the suite run; null is that of holodeck-action itself.
     """
+    warm_up: NonBlank | None = None
+    """What a Python, command or HTTP target is asked before its first turn, while no clock runs. Example: `Hello`."""
     metrics: Annotated[tuple[SuiteMetric, ...], NoneAs([])] = ()
     """Metrics in addition to `evaluations.metrics`. Example: `[{type: length, max_words: 60}]`."""
     cases: Annotated[dict[str, CaseOverlay], NoneAs({})] = Field(default_factory=dict)

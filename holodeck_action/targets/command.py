@@ -14,6 +14,7 @@ from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Agent, Conversation, Reply, Session
 from holodeck_action.targets.streams import Pieces
+from holodeck_action.targets.warm_up import warm_up_request, warmed_up
 from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
 from holodeck_action.text.plain import excerpt
 from holodeck_action.workers.environment import job_environment
@@ -27,13 +28,17 @@ class CommandAgent(Agent):
     the suite's folder without a shell; its end of input is the end of the conversation.
     """
 
-    def __init__(self, command: str, folder: Path, environ: Mapping[str, str], max_bytes: int) -> None:
+    def __init__(
+        self, command: str, folder: Path, environ: Mapping[str, str], max_bytes: int, warm_up: str | None = None
+    ) -> None:
         """Check that the command can be started.
 
         Args:
             command: program and arguments, quoted as for a POSIX shell.
             folder: the suite's folder, where the process starts and a relative program path is looked up.
             environ: the job's environment; the process sees it without the job's tokens.
+            max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
+            warm_up: what each process is asked before its first turn; None for nothing.
 
         Raises:
             TargetError: the command is empty, wrongly quoted, or names no program.
@@ -48,6 +53,7 @@ class CommandAgent(Agent):
         # Python holds back what it prints into a pipe; an agent waiting for its own output would look hung.
         self._environ = {"PYTHONUNBUFFERED": "1", **job_environment(environ)}
         self._max_bytes = max_bytes
+        self._warm_up = warm_up
         self._check_program(self._arguments[0])
 
     async def open(self, case: Case, trial: int) -> CommandSession:
@@ -64,7 +70,7 @@ class CommandAgent(Agent):
             raise AgentError(
                 f"the command {excerpt(self._arguments[0])} cannot be started: {reason}", "cannot_start"
             ) from None
-        return CommandSession(process, Conversation(case, trial), self._max_bytes)
+        return CommandSession(process, Conversation(case, trial), self._max_bytes, self._warm_up)
 
     def _check_program(self, program: str) -> None:
         if "/" in program:
@@ -80,19 +86,36 @@ class CommandAgent(Agent):
 class CommandSession(Session):
     """One conversation with one process; the first failure ends it for good."""
 
-    def __init__(self, process: LineProcess, conversation: Conversation, max_bytes: int) -> None:
+    def __init__(self, process: LineProcess, conversation: Conversation, max_bytes: int, warm_up: str | None) -> None:
         self._process = process
         self._conversation = conversation
         self._max_bytes = max_bytes
+        self._warm_up = warm_up
+        self._answered = False
         self._failed = False
+
+    async def prepare(self) -> None:
+        """Have the process answer the warm-up, after which it has started."""
+        if self._warm_up is not None:
+            text, self._warm_up = self._warm_up, None
+            await warmed_up(self._ask(warm_up_request(text)))
 
     async def send(self, turn: Turn) -> Reply:
         """Write the request, read the answer."""
+        reply = await self._ask(self._conversation.request(turn))
+        self._conversation.add(turn, reply)
+        return reply
+
+    async def close(self) -> None:
+        """End the process and its descendants."""
+        await self._process.close()
+
+    async def _ask(self, request: Mapping[str, Any]) -> Reply:
         if self._failed:
             raise AgentError("the command was stopped after an earlier turn failed", "session_ended")
         self._failed = True
         try:
-            reply = await self._exchange(turn)
+            reply = await self._exchange(request)
         except AgentError as error:
             try:
                 await self._process.stop()
@@ -107,15 +130,11 @@ class CommandSession(Session):
         self._failed = False
         return reply
 
-    async def close(self) -> None:
-        """End the process and its descendants."""
-        await self._process.close()
-
-    async def _exchange(self, turn: Turn) -> Reply:
+    async def _exchange(self, request: Mapping[str, Any]) -> Reply:
         # Only after an answer: what comes before the first request is read as its answer.
-        early = bool(self._conversation.history()) and self._process.has_output
+        early = self._answered and self._process.has_output
         if not early:
-            self._process.write_line(json.dumps(self._conversation.request(turn)).encode())
+            self._process.write_line(json.dumps(request).encode())
         clock = asyncio.get_running_loop().time
         asked, pieces = clock(), Pieces(self._max_bytes)
         reply: Reply | None = None
@@ -124,7 +143,7 @@ class CommandSession(Session):
             if early:
                 raise AgentError("the command answered the turn before with more than one line", "bad_reply")
             reply = pieces.take(value, 1000 * (clock() - asked))
-        self._conversation.add(turn, reply)
+        self._answered = True
         return reply
 
     async def _line(self) -> Any:

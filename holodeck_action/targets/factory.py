@@ -42,6 +42,7 @@ def build_agent(
     Raises:
         TargetError: the target cannot be used.
     """
+    warm_up = suite.policy.warm_up
     match target:
         case RecordedTarget(path=path):
             from holodeck_action.targets.recorded import RecordedAgent
@@ -50,15 +51,15 @@ def build_agent(
         case PythonTarget(reference=reference):
             from holodeck_action.targets.python import PythonAgent
 
-            return PythonAgent(reference, pool, max_bytes)
+            return PythonAgent(reference, pool, max_bytes, warm_up)
         case CommandTarget(command=command):
             from holodeck_action.targets.command import CommandAgent
 
-            return CommandAgent(command, suite.folder, environ, max_bytes)
+            return CommandAgent(command, suite.folder, environ, max_bytes, warm_up)
         case HttpTarget():
             from holodeck_action.targets.http import HttpAgent
 
-            return HttpAgent(target, max_bytes, environ)
+            return HttpAgent(target, max_bytes, environ, warm_up)
 
 
 def describe(target: AnyTarget) -> str:

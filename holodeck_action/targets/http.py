@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from holodeck_action import __version__
 from holodeck_action.llm.headers import check_header
+from holodeck_action.llm.pauses import apart
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.hosts import is_loopback, shown_url
 from holodeck_action.suite.targets import HttpTarget
@@ -22,6 +23,7 @@ from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Conversation, Reply, Session
 from holodeck_action.targets.reply import REPLY, REPLY_KEYS, reply_from_mapping, untold_without
 from holodeck_action.targets.streams import DONE, EventParser, Pieces
+from holodeck_action.targets.warm_up import warm_up_request, warmed_up
 from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.redaction import Redactor
@@ -54,13 +56,16 @@ class HttpAgent:
 
     notices: tuple[str, ...] = ()
 
-    def __init__(self, target: HttpTarget, max_bytes: int, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, target: HttpTarget, max_bytes: int, environ: Mapping[str, str], warm_up: str | None = None
+    ) -> None:
         """Compile the mappings and check the headers.
 
         Args:
             target: the validated target; its header values are secrets and appear in no message.
             max_bytes: most bytes of UTF-8 in one reply; a body may take what JSON needs to write so much.
             environ: the job's environment, for the process that computes requests and replies.
+            warm_up: what the service is asked before the first turn of all; None for nothing.
 
         Raises:
             TargetError: a header, a template or a path cannot be used.
@@ -86,6 +91,8 @@ class HttpAgent:
             mapped |= {"first_token_ms"}
         self.untold = untold_without(mapped, "the target's response maps no {}")
         self._max_bytes = max_bytes
+        self._warm_up = warm_up
+        self._warming: asyncio.Task[None] | None = None
         self._client: httpx2.AsyncClient | None = None
 
     async def open(self, case: Case, trial: int) -> HttpSession:
@@ -112,41 +119,66 @@ class HttpAgent:
 
     async def close(self) -> None:
         """Close the connections."""
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.gather(self._warming, return_exceptions=True)
         if self._client is not None:
             await self._client.aclose()
             self._client = None
         await self._computing.close()
 
     async def prepare(self) -> None:
-        """Start the process that computes requests and replies, where they are mapped.
+        """Start the process that computes requests and replies, where they are mapped, and warm the service up once.
 
         Raises:
-            AgentError: `cannot_start`.
+            AgentError: `cannot_start`, or what the warm-up ended with.
         """
         for function, mapping in (("request", self._request), ("reply", self._response), ("stream", self._delta)):
             if mapping is not None:
                 await self._computing.start(function)
+        if self._warm_up is not None:
+            if self._warming is None:
+                self._warming = asyncio.create_task(self._warm(warm_up_request(self._warm_up)))
+            # One conversation's deadline does not end what all of them wait for.
+            await asyncio.shield(self._warming)
 
-    async def body(self, conversation: Conversation, turn: Turn) -> bytes:
+    async def _warm(self, request: Mapping[str, Any]) -> None:
+        import httpx2
+
+        apart()
+        await warmed_up(self.ask(request, httpx2.Cookies()))
+
+    async def ask(self, request: Mapping[str, Any], cookies: httpx2.Cookies) -> Reply:
+        """Send the request of a turn and read its reply.
+
+        Args:
+            request: see `Conversation.request`.
+            cookies: those of the conversation; changed.
+
+        Raises:
+            AgentError: see `_body` and `_post`.
+        """
+        return await self._post(await self._body(request), cookies)
+
+    async def _body(self, request: Mapping[str, Any]) -> bytes:
         """Return the request body of one turn.
 
         Raises:
             AgentError: `bad_request`, a template has no value for this turn, or takes too much to render.
         """
-        request = conversation.request(turn)
         if self._request is None:
             return json.dumps(request).encode()
         variables = {
-            "turn": {key: request[key] for key in ("input", "files", "turn_config")} | {"index": turn.index},
+            "turn": {key: request[key] for key in ("input", "files", "turn_config")} | {"index": request["turn"]},
             "case": {"id": request["case"], "name": request["name"], "tags": request["tags"]},
             "session": {key: request[key] for key in ("trial", "seed")} | {"id": request["session"]},
-            "history": conversation.history(),
+            "history": request["messages"][:-1],
         }
         args = {"mapping": self._request, "variables": variables}
         body: str = await self._computing.call("request", args, what="target request", code="bad_request")
         return body.encode()
 
-    async def post(self, body: bytes, cookies: httpx2.Cookies) -> Reply:
+    async def _post(self, body: bytes, cookies: httpx2.Cookies) -> Reply:
         """Send one request and read its reply.
 
         Raises:
@@ -336,8 +368,7 @@ class HttpSession(Session):
 
     async def send(self, turn: Turn) -> Reply:
         """Ask one turn."""
-        body = await self._agent.body(self._conversation, turn)
-        reply = await self._agent.post(body, self._cookies)
+        reply = await self._agent.ask(self._conversation.request(turn), self._cookies)
         self._conversation.add(turn, reply)
         return reply
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Agent, Conversation, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
+from holodeck_action.targets.warm_up import warm_up_request, warmed_up
 from holodeck_action.text.plain import cut_before
 from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.pool import Lease, WorkerPool
@@ -22,42 +26,58 @@ class PythonAgent(Agent):
     mapping. All turns of a conversation run in one process, which serves other conversations before and after it.
     """
 
-    def __init__(self, reference: str, pool: WorkerPool, max_bytes: int) -> None:
+    def __init__(self, reference: str, pool: WorkerPool, max_bytes: int, warm_up: str | None = None) -> None:
         """Prepare the agent; the callable is imported when a turn is about to be asked.
 
         Args:
             reference: `module.path:callable`, importable from the suite's folder or the current directory.
             pool: the workers it runs in, one per conversation under way; whoever made it closes it.
+            max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
+            warm_up: what each worker is asked before its first turn; None for nothing.
         """
         self._reference = reference
         self._pool = pool
         self._max_bytes = max_bytes
+        self._warm_up = warm_up
 
     async def open(self, case: Case, trial: int) -> PythonSession:
         """Start a conversation."""
-        return PythonSession(self._reference, self._pool, Conversation(case, trial), self._max_bytes)
+        conversation = Conversation(case, trial)
+        return PythonSession(self._reference, self._pool, conversation, self._max_bytes, self._warm_up)
 
 
 class PythonSession(Session):
     """One conversation."""
 
-    def __init__(self, reference: str, pool: WorkerPool, conversation: Conversation, max_bytes: int) -> None:
+    def __init__(
+        self, reference: str, pool: WorkerPool, conversation: Conversation, max_bytes: int, warm_up: str | None
+    ) -> None:
         self._reference = reference
         self._pool = pool
         self._conversation = conversation
         self._max_bytes = max_bytes
+        self._warm_up = warm_up
         self._lease: Lease | None = None
 
     async def prepare(self) -> None:
-        """Have a worker ready that has imported the callable."""
+        """Have a worker ready that has imported the callable, and has answered the warm-up."""
+        lease = await self._held()
         try:
-            await (await self._held()).check(self._reference)
+            await lease.check(self._reference)
         except UserCodeError as error:
             raise _agent_error(error) from None
+        warm = f"warm-up of {self._reference}"
+        if self._warm_up is not None and warm not in lease.done:
+            await warmed_up(self._ask(warm_up_request(self._warm_up)))
+            lease.done.add(warm)
 
     async def send(self, turn: Turn) -> Reply:
         """Call the callable; a cancelled call ends with its process."""
-        request = self._conversation.request(turn)
+        reply = await self._ask(self._conversation.request(turn))
+        self._conversation.add(turn, reply)
+        return reply
+
+    async def _ask(self, request: Mapping[str, Any]) -> Reply:
         lease = await self._held()
         try:
             # The reply's own reader knows the exact limit; this one only keeps a flood inside the worker.
@@ -67,13 +87,11 @@ class PythonSession(Session):
         except UserCodeError as error:
             raise _agent_error(error) from None
         try:
-            reply = reply_from_mapping(outcome.value, max_bytes=self._max_bytes)
+            return reply_from_mapping(outcome.value, max_bytes=self._max_bytes)
         except AgentError as error:
             raise AgentError(
                 f"{self._reference}: {error.message}", error.code, _facts(error.context, outcome.output)
             ) from None
-        self._conversation.add(turn, reply)
-        return reply
 
     async def close(self) -> None:
         """Leave the worker to other conversations."""

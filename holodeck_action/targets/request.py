@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holodeck_action.targets.shapes import Field, JsonObject, ListOf, Object, Schema, Text, Whole
+from holodeck_action.targets.shapes import Field, Json, JsonObject, ListOf, Object, Schema, Text, Whole
 
 _MESSAGE = Object({"role": Field(Text(name=True), "Who speaks.", required=True)}, more=True)
 REQUEST = Object(
@@ -18,6 +18,7 @@ REQUEST = Object(
         "messages": Field(ListOf(_MESSAGE), "The conversation, with the turn's input as last message.", required=True),
         "files": Field(ListOf(Text()), "Paths (relative to the folder of agent.yaml) or URLs.", required=True),
         "turn_config": Field(JsonObject(), "The turn's free-form data.", required=True),
+        "warm_up": Field(Json(), "True in the request of a warm-up, which belongs to no case; else left out."),
     }
 )
 """Every key of a request; the expected answer is none of them."""

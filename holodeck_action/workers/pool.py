@@ -39,6 +39,11 @@ class Lease:
         self._release = release
         self._worker: WorkerProcess | None = None
 
+    @property
+    def done(self) -> set[str]:
+        """What its worker has imported or, as its holder notes here, done once; nothing before the first call."""
+        return set() if self._worker is None else self._worker.loaded
+
     async def check(self, reference: str) -> None:
         """Have a worker that has imported `module.path:callable`; see `WorkerPool.check`."""
         await self._ready(reference)

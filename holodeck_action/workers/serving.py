@@ -259,7 +259,7 @@ def _callable_of(module: ModuleType, attribute: str, shown: str) -> Callable[...
 
 
 def _needs_second(function: Callable[..., Any]) -> bool:
-    """Tell whether a callable must be given a second argument; one that cannot be looked into is given one."""
+    """Tell whether a callable must be given a second argument; one that cannot be looked into is not given one."""
     import inspect
 
     try:

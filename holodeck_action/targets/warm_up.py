@@ -1,0 +1,51 @@
+"""Warm-ups: what an agent is asked before its first turn, while no clock runs; the answer counts nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable
+from typing import Any
+
+from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.targets.protocol import Reply, seed_of
+
+WARM_UP_S = 60.0
+"""Seconds that a warm-up may take."""
+
+_CASE = "warm-up"
+
+
+def warm_up_request(text: str) -> dict[str, Any]:
+    """Return the request of a warm-up: that of a turn, in a case and a conversation of its own."""
+    return {
+        "session": str(uuid.uuid4()),
+        "case": _CASE,
+        "name": None,
+        "tags": [],
+        "trial": 0,
+        "turn": 0,
+        "seed": seed_of(_CASE, 0),
+        "input": text,
+        "messages": [{"role": "user", "content": text}],
+        "files": [],
+        "turn_config": {},
+        "warm_up": True,
+    }
+
+
+async def warmed_up(answer: Awaitable[Reply]) -> None:
+    """Wait for the answer to a warm-up.
+
+    Raises:
+        AgentError: it failed, with the code of its failure.
+    """
+    try:
+        async with asyncio.timeout(WARM_UP_S):
+            reply = await answer
+    except TimeoutError:
+        raise AgentError(f"the warm-up took longer than {WARM_UP_S:g} s", "timeout") from None
+    except AgentError as error:
+        raise AgentError(f"the warm-up failed: {error.message}", error.code, error.context) from None
+    if reply.error is not None:
+        raise AgentError(f"the warm-up failed: {reply.error.message}", f"{reply.error.kind}_error")
