@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from holodeck_action.github.event import FORKS, event_target
 from holodeck_action.prepare.packages import (
+    Base,
     PackagesError,
     Recipe,
     environments_folder,
@@ -35,11 +37,11 @@ from holodeck_action.workers.environment import job_environment
 OLDEST = (3, 9)
 """The oldest Python that workers run under."""
 OF_THE_JOB = "HOLODECK_ACTION_PYTHON"
-"""Variable that names the Python for suites of which nothing else says any."""
+"""Variable that names the Python for suites of which nothing else says any, and for which packages are installed."""
 _ANSWER_S = 60.0
 _WORDS = 1500
 """Characters of what uv says that are repeated: the last ones."""
-_PROBE = "import sys; print(*sys.version_info[:2], sys.prefix, sep='\\n')"
+_PROBE = "import sys; print(*sys.version_info[:2], sys.version.replace('\\n', ' '), sys.prefix, sep='\\n')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +158,30 @@ def _installed(recipe: Recipe, environ: Mapping[str, str], how: Installing) -> P
     if refused is not None:
         raise PackagesError(refused)
     folder = how.environments(recipe, environ)
-    python = find(recipe, folder)
+    base = _base(environ, how)
+    python = find(recipe, base, folder)
     if python is None:
         how.tell(f"installing {recipe.shown} in {folder}")
         begun = time.monotonic()
-        python = install(recipe, folder, environ)
+        python = install(recipe, base, folder, environ)
         how.tell(f"installed {recipe.shown} in {time.monotonic() - begun:.1f} s")
-    return ProjectPython(python, recipe.digest)
+    return ProjectPython(python, recipe.digest(base))
+
+
+def _base(environ: Mapping[str, str], how: Installing) -> Base:
+    """Return the Python for which packages are installed: the job's where it names one, else ours.
+
+    Raises:
+        PackagesError: there is no such Python.
+    """
+    named = environ.get(OF_THE_JOB)
+    if not named:
+        return Base(sys.executable, f"{sys.version} {sys.base_prefix}")
+    try:
+        python = _existing(named, how.cwd, environ)
+    except PackagesError as error:
+        raise PackagesError(f"{OF_THE_JOB}: {error}") from None
+    return Base(str(python.interpreter), python.digest)
 
 
 def _refusal(environ: Mapping[str, str]) -> str | None:
@@ -198,10 +217,10 @@ def _existing(name: str, folder: Path, environ: Mapping[str, str]) -> ProjectPyt
     except subprocess.TimeoutExpired:
         raise PackagesError(f"{name}: it did not answer in {_ANSWER_S:g} s") from None
     match answer.stdout.decode("utf-8", "replace").splitlines():
-        case [major, minor, prefix] if major.isdecimal() and minor.isdecimal():
-            version = (int(major), int(minor))
+        case [major, minor, version, prefix] if major.isdecimal() and minor.isdecimal():
+            release = (int(major), int(minor))
         case _:
             raise PackagesError(f"{name}: it is no Python (allowed: the path of one, 3.9 or newer)")
-    if version < OLDEST:
+    if release < OLDEST:
         raise PackagesError(f"{name}: it is Python {major}.{minor}; code of a suite needs 3.9 or newer")
-    return ProjectPython(path, f"{major}.{minor} {prefix}")
+    return ProjectPython(path, f"{version} {prefix}")

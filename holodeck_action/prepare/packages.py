@@ -43,6 +43,14 @@ class PackagesError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Base:
+    """The Python for which packages are installed: its path, and what tells it apart from others."""
+
+    interpreter: str
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """What is installed.
 
@@ -62,12 +70,11 @@ class Recipe:
     content: tuple[str, ...]
     in_place: bool = False
 
-    @property
-    def digest(self) -> str:
-        """What tells environments apart: sha256 hex over content, Python and machine."""
-        python = (sys.version, sys.base_prefix, platform.system(), platform.machine(), *platform.libc_ver())
+    def digest(self, base: Base) -> str:
+        """Return what tells environments apart: sha256 hex over content, Python and machine."""
+        machine = (platform.system(), platform.machine(), *platform.libc_ver())
         place = str(self.folder) if self.in_place else ""
-        parts = [_LAYOUT, *python, self.locked, place, *self.arguments, *self.content]
+        parts = [_LAYOUT, base.identity, *machine, self.locked, place, *self.arguments, *self.content]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -190,19 +197,20 @@ def environments_folder(environ: Mapping[str, str], home: Path | None) -> Path:
     return home.joinpath(*cache, "holodeck-action", "environments")
 
 
-def find(recipe: Recipe, folder: Path) -> Path | None:
+def find(recipe: Recipe, base: Base, folder: Path) -> Path | None:
     """Return the interpreter of an environment that is complete; None where it is to be installed."""
-    environment = folder / recipe.digest[:32]
+    environment = folder / recipe.digest(base)[:32]
     python = environment / "bin" / "python"
     # The interpreter is a link, which may lead to one that is gone.
     return python if (environment / _DONE).is_file() and python.exists() else None
 
 
-def install(recipe: Recipe, folder: Path, environ: Mapping[str, str]) -> Path:
+def install(recipe: Recipe, base: Base, folder: Path, environ: Mapping[str, str]) -> Path:
     """Make an environment, and return its interpreter; one that another process makes meanwhile is waited for.
 
     Args:
         recipe: what is installed.
+        base: for which Python; a locked project says itself which one it needs.
         folder: where environments are kept.
         environ: the job's environment; uv sees it without the job's tokens.
 
@@ -215,14 +223,14 @@ def install(recipe: Recipe, folder: Path, environ: Mapping[str, str]) -> Path:
             "installing packages needs uv, which is not on the PATH: install it (https://docs.astral.sh/uv), or name a "
             "Python that has the packages (environment.interpreter)"
         )
-    environment = folder / recipe.digest[:32]
+    environment = folder / recipe.digest(base)[:32]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(environment.with_suffix(".lock")):
-            ready = find(recipe, folder)
+            ready = find(recipe, base, folder)
             if ready is None:
                 shutil.rmtree(environment, ignore_errors=True)
-                asyncio.run(_fill(environment, recipe, uv, environ))
+                asyncio.run(_fill(environment, recipe, base, uv, environ))
                 (environment / _DONE).write_text(json.dumps({"installed": recipe.shown}) + "\n", encoding="utf-8")
     except OSError as error:
         raise PackagesError(
@@ -238,13 +246,13 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-async def _fill(environment: Path, recipe: Recipe, uv: str, environ: Mapping[str, str]) -> None:
+async def _fill(environment: Path, recipe: Recipe, base: Base, uv: str, environ: Mapping[str, str]) -> None:
     seen = {name: value for name, value in job_environment(environ).items() if name != "VIRTUAL_ENV"}
     if recipe.locked:
         seen["UV_PROJECT_ENVIRONMENT"] = str(environment)
         await _run([uv, *_UV, "sync", "--compile-bytecode", *recipe.arguments], recipe, seen)
         return
-    await _run([uv, *_UV, "venv", "--no-project", "--python", sys.executable, str(environment)], recipe, seen)
+    await _run([uv, *_UV, "venv", "--no-project", "--python", base.interpreter, str(environment)], recipe, seen)
     python = ("--python", str(environment / "bin" / "python"))
     await _run([uv, *_UV, *_INSTALL, *python, *recipe.arguments], recipe, seen)
 

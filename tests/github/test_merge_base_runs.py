@@ -20,6 +20,7 @@ from tests.github.events import event_environ
 from tests.github.fake import FakeGitHub, Token
 from tests.github.test_merge_base import git
 from tests.llm.models import FakeModels
+from tests.usercode.installing import bare_python, wheel, with_uv
 
 AGENT = """
 def answer(messages):
@@ -470,3 +471,69 @@ def test_a_base_that_moves_though_its_code_did_not_is_a_drift(shop: Project) -> 
     shop.suite(cases, [{"type": "standard", "metric": "equality", "threshold": 0.9}])
     commit(shop)
     assert moved not in run(shop, *kept).stdout
+
+
+@pytest.mark.parametrize("way", ["requirements", "project in place", "interpreter"])
+def test_each_side_has_its_own_packages(shop: Project, way: str) -> None:
+    """What is not under version control, such as an interpreter, is that of the checkout for both."""
+    by_code(shop, "")
+    shop.write("agent.py", "from goods import WORDS\n\ndef answer(messages):\n    return WORDS\n")
+    shop.write(".gitignore", "out\n__pycache__\n.venv\nwheels\n*.egg-info\n")
+    wheels = shop.folder.parent / "wheels"
+    for version, words in (("1.0", "wrong"), ("2.0", "right")):
+        wheel(wheels, "goods", version, f"WORDS = {words!r}\n")
+    environment = {"requirements": "requirements.txt"}
+    if way == "interpreter":
+        environment = {"interpreter": ".venv/bin/python"}
+        python = bare_python(shop.folder / ".venv")
+        (packages,) = python.parents[1].glob("lib/python3*/site-packages")
+        (packages / "goods.py").write_text("WORDS = 'right'\n")
+    shop.policy(target="python:agent:answer", environment=environment)
+
+    def need(version: str, words: str) -> None:
+        if way == "requirements":
+            shop.write("requirements.txt", f"--no-index\n--find-links {wheels}\ngoods=={version}\n")
+        elif way == "project in place":
+            shop.write("requirements.txt", "--no-index\n-e ./lib\n")
+            shop.write("lib/pyproject.toml", IN_PLACE.format(version=version))
+            shop.write("lib/backend.py", BACKEND)
+            shop.write("lib/src/goods.py", f"WORDS = {words!r}\n")
+
+    need("1.0", "wrong")
+    commit(shop)
+    need("2.0", "right")
+    shop.write("changed.txt", "")
+    commit(shop, "topic")
+    environ = with_uv(shop.folder.parent)
+    finished = run(shop, **environ)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert responses(shop) == ({"right"}, {"right" if way == "interpreter" else "wrong"}), finished.stderr
+    assert (run(shop, **environ).code, responses(shop)[0]) == (0, {"right"})
+    kept = [*shop.folder.parent.rglob("holodeck-action/environments/*/holodeck-action.json")]
+    # Of what is used in place nothing is kept but what the checkout needs.
+    assert len(kept) == {"requirements": 2, "project in place": 1, "interpreter": 0}[way]
+
+
+IN_PLACE = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "goods"
+version = "1"
+description = "{version}"
+"""
+BACKEND = """
+import os, zipfile
+
+def build_editable(folder, config_settings=None, metadata_directory=None):
+    name = "goods-1-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as archive:
+        about = "goods-1.dist-info"
+        archive.writestr("goods.pth", os.path.join(os.getcwd(), "src"))
+        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\\nName: goods\\nVersion: 1\\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        archive.writestr(f"{about}/RECORD", "")
+    return name
+"""

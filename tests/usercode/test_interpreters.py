@@ -11,7 +11,7 @@ import pytest
 
 from holodeck_action.results.result_files import read_record
 from tests.cli.project import Project, evaluations
-from tests.usercode.installing import bare_python, interpreters
+from tests.usercode.installing import NO_INDEX, bare_python, interpreters, wheel, with_uv
 
 AGENT = """
 import asyncio, importlib.util, sys
@@ -129,7 +129,10 @@ def test_programs_of_the_environment_are_found(project: Project) -> None:
     [
         (None, "env/python: it cannot be started: No such file or directory"),
         ("#!/bin/sh\nprintf '3 8\\n/usr\\n'", "env/python: it is no Python"),
-        ("#!/bin/sh\nprintf '3\\n8\\n/usr\\n'", "env/python: it is Python 3.8; code of a suite needs 3.9 or newer"),
+        (
+            "#!/bin/sh\nprintf '3\\n8\\n3.8.1\\n/usr\\n'",
+            "env/python: it is Python 3.8; code of a suite needs 3.9 or newer",
+        ),
         ("#!/bin/sh\nexit 1", "env/python: it is no Python (allowed: the path of one, 3.9 or newer)"),
     ],
 )
@@ -157,3 +160,13 @@ def test_the_python_of_the_job_is_the_last_resort(project: Project, tmp_path: Pa
     bare_python(project.folder / "env")
     project.policy(target="python:own:seen", environment={"interpreter": "env/bin/python"})
     assert project.run("run", HOLODECK_ACTION_PYTHON=str(tmp_path / "gone")).code == 0
+
+
+def test_packages_are_installed_for_the_python_of_the_job(project: Project) -> None:
+    (oldest, path), *_ = interpreters().items()
+    wheel(project.folder / "wheels", "other", "1.0", "")
+    project.write("requirements.txt", f"{NO_INDEX}other\n")
+    suite(project, "answer", oldest)
+    project.policy(target="python:own:answer", environment={"requirements": "requirements.txt"})
+    ran = project.run("run", HOLODECK_ACTION_PYTHON=path, **with_uv(project.folder))
+    assert ran.code == 0, ran.stdout + ran.stderr
