@@ -50,7 +50,7 @@ def bless(file: GivenPath, concluded: Conclusion, base: BaseResults | None, outp
     assert recorded is not None
     assert recorded.base is not None
     content = results_of(concluded.record).content if found.side == "head" else base.content
-    name = "this run" if found.side == "head" else f"the base, {recorded.base.source},"
+    name = "this run" if found.side == "head" else f"the base, {recorded.base.name},"
     try:
         write_atomically(file.path, [content], disk=output.disk)
     except OSError as error:

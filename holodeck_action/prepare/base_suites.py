@@ -84,7 +84,7 @@ def _against(item: Prepared, flags: Flags, around: Surroundings) -> BaseSuite:
         flag = "--target" if flags.against_target is None else "--against-target"
         message = str(error).replace("--target", flag, 1) if str(error).startswith("--target") else str(error)
         raise ConfigurationError([target_problem(loaded.suite, shown, message, written=found.target)]) from error
-    source = _source(flags, target)
+    source, name = _source(flags, target)
     changed = replace(item, suite=suite, environ=loaded.environ, shown=shown, target=target, target_files=files)
     changed = replace(
         changed,
@@ -93,7 +93,7 @@ def _against(item: Prepared, flags: Flags, around: Surroundings) -> BaseSuite:
         variant="base" if other is not None else f"base, {source}",
     )
     folder = placed(suite.folder, around.environ).folder
-    base = beside(item, changed, flags, BaseRun(source, head_commit(suite.folder)), folder, required=True)
+    base = beside(item, changed, flags, BaseRun(source, head_commit(suite.folder), name=name), folder, required=True)
     if not base.item.cases:
         raise ConfigurationError(
             [f"{changed.place}: none of its cases has the name and content of a case of {item.place}"]
@@ -165,9 +165,9 @@ def _text(prompt: GivenPath, around: Surroundings) -> str:
     return text
 
 
-def _source(flags: Flags, target: AnyTarget) -> str:
-    """Return what the run is compared with, without what may be secret."""
+def _source(flags: Flags, target: AnyTarget) -> tuple[str, str]:
+    """Return what the run is compared with, and what to call it, without what may be secret."""
     assert flags.compared_with is not None
     name, value = flags.compared_with
     shown = describe(target) if name == "against_target" else one_line(str(value), 200)
-    return f"{name.replace('_', '-')}:{shown}"
+    return f"{name.replace('_', '-')}:{shown}", shown

@@ -17,6 +17,7 @@ from holodeck_action.cli import main
 from holodeck_action.results.disk import Disk
 from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import read_record, read_results
+from tests.action.step import Step
 from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Request
 
@@ -142,6 +143,8 @@ def test_only_the_same_cases_are_asked_twice(project: Project, models: FakeModel
     assert {case.id: len(case.trials) for case in head.cases} == {"kept": 1, "changed": 1, "new": 1}, finished.stderr
     assert {case.id: len(case.trials) for case in base.cases} == {"kept": 1, "changed": 0, "gone": 0}
     assert [request.text for request in models.requests if agent(request) == OLD] == ["kept?"]
+    unpaired = {case["id"]: case["why"] for case in project.verdict()["comparison"]["unpaired"]}
+    assert unpaired == {"changed": "changed", "gone": "removed", "new": "added"}
     # What a filter leaves out is not gone.
     run(project, "--against", "old", "--case", "changed", "--case", "kept")
     assert {case.id: len(case.trials) for case in records(project)[1].cases} == {"kept": 1, "changed": 0}
@@ -242,6 +245,52 @@ def test_a_deadline_stops_both(project: Project, models: FakeModels) -> None:
     assert abs(sum(bool(case.trials) for case in head.cases) - sum(bool(case.trials) for case in base.cases)) <= 2
 
 
+def test_a_recording_holds_the_calls_of_both(project: Project, models: FakeModels) -> None:
+    write(project, models, "old", OLD, count=3)
+    write(project, models, "", NEW, count=3)
+    first = run(project, "--against", "old", "--record", "tape")
+    before, asked = [scores(record) for record in records(project)], len(models.requests)
+    second = project.run("run", "-o", "out", "--against", "old", "--replay", "tape")
+    assert [scores(record) for record in records(project)] == before == [[0.9] * 3, [0.2] * 3], second.stderr
+    assert (first.code, len(models.requests)) == (second.code, asked)
+
+
+def test_neither_side_shows_the_secrets_of_the_other(project: Project, models: FakeModels) -> None:
+    planted = ("planted-by-the-base-11", "planted-by-the-head-22")
+    models.answer(lambda asked: answered(asked) if asks_judge(asked) else Answer(" and ".join(planted)))
+    write(project, models, "old", OLD, count=1)
+    project.write("old/holodeck-action.yaml", json.dumps({"secrets": ["${BASES}"]}))
+    write(project, models, "", NEW, count=1)
+    project.policy(secrets=["${HEADS}"])
+    finished = run(project, "--against", "old", "--record", "tape", BASES=planted[0], HEADS=planted[1])
+    assert [next(record.turns).response for record in records(project)] == ["*** and ***"] * 2, finished.stderr
+    files = [path for name in ("out", "tape") for path in (project.folder / name).rglob("*.*")]
+    shown = finished.stdout + finished.stderr + "".join(path.read_text() for path in files)
+    assert not [secret for secret in planted if secret in shown]
+
+
+def test_a_step_takes_the_inputs(project: Project, models: FakeModels) -> None:
+    write(project, models, "old", OLD)
+    write(project, models, "", NEW)
+    ended = Step(project).run({"against": "old", "bless": "base.json"}, OPENAI_API_KEY=KEY)
+    assert ended.code == 0, ended.text
+    assert "Compared with old" in ended.text
+    assert "**12 cases got better, none worse** compared with `old`" in ended.summary
+    assert read_record(project.folder / "base.json").baseline is not None
+
+
+def test_the_flag_takes_the_place_of_the_policy_files_source(project: Project, models: FakeModels) -> None:
+    write(project, models, "", NEW, count=1)
+    project.policy(baseline={"source": "artifact", "on_case_regression": "warn"}, gates={"max_errors": 0})
+    finished = run(project, "--against-model", "gpt-4.1")
+    assert finished.code == 0, finished.stdout + finished.stderr
+    baseline = records(project)[0].baseline
+    assert baseline is not None
+    assert (baseline.settings.source, baseline.settings.on_case_regression) == (None, "warn")
+    again = project.run("decide", "out/results.json", "--max-regressions", "0", "--on-case-regression", "fail")
+    assert "max_regressions 0 (required 0)" in again.stdout, again.stderr
+
+
 def test_a_side_that_has_nothing_to_wait_for_does_not_hold_up_the_other(project: Project, models: FakeModels) -> None:
     write(project, models, "", NEW)
     project.answers([{"case": f"case {at}", "response": "at once"} for at in range(12)], "said.jsonl")
@@ -256,7 +305,7 @@ def test_a_side_that_has_nothing_to_wait_for_does_not_hold_up_the_other(project:
     ("head", "base", "says", "winner"),
     [
         (NEW, OLD, "blessed: base.json has the results of this run now: pass rate 1 against 0", 0),
-        (OLD, NEW, "blessed: base.json has the results of the base, against:other, now: pass rate 0 against 1", 1),
+        (OLD, NEW, "blessed: base.json has the results of the base, other, now: pass rate 0 against 1", 1),
         (NEW, NEW, "not blessed, and base.json is left as it is: pass rate 1 against 1, which is a tie", None),
     ],
 )

@@ -16,8 +16,10 @@ from holodeck_action.results.result_files import read_record
 from tests.agents.service import Service
 from tests.cli.project import Finished, Project
 from tests.cli.test_against import KEY, NEW, OLD, agent, answered, asks_judge, records, scores, write
+from tests.github.baselines import Shop
 from tests.github.events import event_environ
 from tests.github.fake import FakeGitHub, Token
+from tests.github.life import suite
 from tests.github.test_merge_base import git
 from tests.llm.models import FakeModels
 from tests.usercode.installing import bare_python, wheel, with_uv
@@ -300,6 +302,25 @@ def test_a_shallow_clone_gets_the_files_from_github(hub: FakeGitHub, shop: Proje
 def test_a_shallow_clone_without_github_says_how_to_get_more(shop: Project) -> None:
     clone, _, _ = shallow(shop)
     assert "fetch-depth: 0" in missing(clone, run(clone))
+
+
+def test_a_pull_request_in_a_shallow_checkout(hub: FakeGitHub, project: Project) -> None:
+    shop = Shop(hub, project, "merge-base")
+    suite(project, "refund")
+    files = {name: (project.folder / name).read_bytes() for name in ("agent.yaml", "answers.jsonl")}
+    main = shop.git.commit({**files, "holodeck-action.yaml": "target: recorded:answers.jsonl"}, shop.main)
+    shop.git.refs["refs/heads/main"] = main
+    head = shop.branch_off("shipping")
+    ended = shop.pull(head)
+    assert ended.code == 1
+    assert (shop.base().source, shop.base().commit, shop.base().name) == ("merge-base", main, "main")
+    assert "passed on the base" in ended.summary
+    assert [name in ended.summary for name in ("shipping", "refund")] == [True, True]
+    # Without the permission the run is judged without a base.
+    suite(project)
+    ended = shop.pull(head, permissions={"actions": "read"})
+    assert "contents: read" in shop.missing()
+    assert ended.code == 0
 
 
 # -- hostile trees
