@@ -130,6 +130,10 @@ def case_trials_text(case: CaseView) -> str:
     return "; ".join(parts)
 
 
+RUN_ALL = "trials.stop_when_decided: false"
+"""The setting with which no trial is left out."""
+
+
 def suite_trials_text(trials: SuiteTrials) -> str:
     """Return how the cases with several trials did together."""
     cases = "1 case" if trials.cases == 1 else f"{trials.cases:,} cases"
@@ -137,7 +141,7 @@ def suite_trials_text(trials: SuiteTrials) -> str:
     if trials.flaky:
         parts.append(f"{trials.flaky:,} flaky")
     if trials.truncated:
-        parts.append(f"{trials.truncated:,} decided before all of their trials")
+        parts.append(f"{trials.truncated:,} decided before all of their trials ({RUN_ALL} runs them all)")
     return "; ".join(parts)
 
 

@@ -103,8 +103,11 @@ def test_a_rate_of_fewer_trials_is_marked(project: Project) -> None:
         "pass^3 0.000"
     ) in finished.stdout
     together = "0.500 of the trials pass (truncated), pass@3 0.667 to 1.000, pass^3 0.333"
-    assert f"{together}; 1 flaky; 2 decided before all of their trials" in finished.stdout
-    assert f"{together} · **1** flaky · **2** decided before all of their trials" in shown(project, "markdown")
+    early = "decided before all of their trials ("
+    assert f"{together}; 1 flaky; 2 {early}trials.stop_when_decided: false runs them all)\n" in finished.stdout
+    told = f"{together} · **1** flaky · **2** {early}`trials.stop_when_decided: false` runs them all)\n"
+    assert told in shown(project, "markdown")
+    assert f"{early}trials.stop_when_decided: false runs them all)</p>" in shown(project, "html")
 
 
 def test_a_run_without_trials_says_nothing_of_them(project: Project) -> None:
