@@ -18,6 +18,7 @@ from holodeck_action.github.job import Job
 from holodeck_action.results.history_layout import kept_commits, suite_key
 from holodeck_action.results.history_store import HistoryEntry, HistoryError
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
+from tests.github.steps import naming, places
 from tests.github.workflow import BOT, REPOSITORY
 from tests.results.lines import START, line
 
@@ -120,6 +121,47 @@ def test_an_answer_that_is_lost_adds_no_line_twice(repo: Repository, job: Job, h
     add(job, entry(3))
     assert lines(repo) == [1, 2, 3]
     assert len(repo.git.ancestors(repo.git.refs[REFERENCE])) == 3
+
+
+FAULTS = [
+    *(
+        Fault("*", "", status=status, body={"message": "trouble"}, times=times)
+        for status in (500, 403, 422)
+        for times in (1, None)
+    ),
+    *(Fault("*", "", drop=drop) for drop in ("before", "after")),
+    Fault("*", "", status=200, body="<html>a proxy</html>"),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.status or fault.drop}-{fault.times}")
+@pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
+def test_trouble_at_any_request_adds_once_or_says_why(
+    repo: Repository, hub: FakeGitHub, fault: Fault, *, first: bool
+) -> None:
+    """Whatever happens at whichever request: the line is there once with its results, or an error names the branch."""
+    with job_of(hub) as job:
+        if not first:
+            add(job, entry(1))
+        before = dict(repo.git.refs)
+        seen = len(hub.requests)
+        add(job, entry(2))
+        found = places(hub.requests[seen:], every=True)
+        repo.git.refs = dict(before)
+    assert len(found) >= 6
+    for place in found:
+        with naming(place), job_of(hub) as job:
+            place.order(hub, fault)
+            told = False
+            try:
+                add(job, entry(2))
+            except HistoryError as error:
+                told = f"the branch {NAME}: " in str(error)
+            hub.heal()
+            added = [number for number in (lines(repo) if REFERENCE in repo.git.refs else []) if number == 2]
+            assert len(added) == 1 or (told and added == [])
+            assert sum(f"{2:040x}" in path for path in (records(repo) if added else [])) == len(added)
+            repo.git.refs = dict(before)
 
 
 def test_old_results_are_thinned_and_lines_stay(repo: Repository, job: Job) -> None:
