@@ -225,9 +225,9 @@ class Api:
         """Return the tree of a commit."""
         return self._one("GET", f"/git/commits/{_part(commit)}", stored_objects.tree_of)
 
-    def tree(self, sha: str, *, deep: bool = False) -> Sequence[TreeEntry]:
-        """Return what stands in a folder, or in and below it."""
-        return self._one("GET", f"/git/trees/{_part(sha)}{'?recursive=1' if deep else ''}", stored_objects.tree)
+    def tree(self, sha: str) -> Sequence[TreeEntry]:
+        """Return everything in and below a folder."""
+        return self._one("GET", f"/git/trees/{_part(sha)}?recursive=1", stored_objects.tree)
 
     def blob(self, sha: str) -> bytes:
         """Return a file."""

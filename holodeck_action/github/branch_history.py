@@ -44,8 +44,7 @@ class BranchHistory:
         """Return all lines, see `HistoryStore`; there are none where there is no branch."""
         try:
             api = self._job.api(self._folder)
-            head = head_of(api, self._name)
-            content = b"" if head is None else self._content(api, api.tree(api.tree_of(head)))
+            content = self._content(api, self._job.branch_entries(api, self._name) or ())
         except ApiError as error:
             raise self._trouble(error.needing("contents: read")) from error
         return parse_lines(content, f"{HISTORY_FILE} of the branch {self._name}")
@@ -89,7 +88,7 @@ class BranchHistory:
             ApiError: `invalid` where the branch has moved.
         """
         tree = None if head is None else api.tree_of(head)
-        entries = () if tree is None else api.tree(tree, deep=True)
+        entries = () if tree is None else api.tree(tree)
         content = self._content(api, entries)
         known = parse_lines(content, HISTORY_FILE).lines
         # An answer may have been lost of an attempt that was carried out.

@@ -6,7 +6,7 @@ It shares no commit with the code. `holodeck_action.results.history_layout` says
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from holodeck_action.github.api import Api
@@ -21,7 +21,7 @@ from holodeck_action.github.stored_results import (
     found_results,
     shown,
 )
-from holodeck_action.results.history_layout import RECORD_ENDING, RECORDS_FOLDER, suite_key
+from holodeck_action.results.history_layout import record_path, suite_key
 from holodeck_action.results.history_store import HistoryError, unpack
 from holodeck_action.results.result_files import BaseResults, RecordError
 
@@ -32,9 +32,11 @@ MOST_PACKED = 32 * 1024 * 1024
 class BranchResults:
     """The results on a data branch."""
 
-    def __init__(self, api: Api, name: str, now: Callable[[], datetime]) -> None:
-        self._api, self._name, self._now = api, name, now
-        self._folders: Mapping[str, TreeEntry] | None = None
+    def __init__(
+        self, api: Api, name: str, entries: Callable[[], Sequence[TreeEntry] | None], now: Callable[[], datetime]
+    ) -> None:
+        """Prepare to look; `entries` gives what stands on the branch, see `entries_of`."""
+        self._api, self._name, self._entries, self._now = api, name, entries, now
 
     def find(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
         """Return the results of a suite at the wanted commit, or at the nearest commit before it.
@@ -49,11 +51,16 @@ class BranchResults:
             raise NoResultsError(sentence) from error
 
     def _nearest(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
+        entries = self._entries()
+        if entries is None:
+            raise NoResultsError(f"there is no branch {self._name} yet: {_ADDED}")
+        files = {entry.path: entry for entry in entries if entry.type == "blob"}
+        key = suite_key(suite.folder, suite.file)
         problems: list[str] = []
-        folders = self._commits()
-        for commit in sorted(folders.keys() & ancestry.distances.keys(), key=lambda sha: ancestry.distances[sha]):
+        for commit in sorted(ancestry.distances, key=lambda sha: ancestry.distances[sha]):
+            entry = files.get(record_path(commit, key))
             try:
-                found = self._in(folders[commit], commit, suite)
+                found = None if entry is None else self._read(entry, commit, suite)
             except (RecordError, HistoryError) as error:
                 problems.append(shown(str(error)))
                 continue
@@ -63,24 +70,10 @@ class BranchResults:
             raise NoResultsError(f"no results on the branch {self._name} can be used: {problems[0]}")
         raise NoResultsError(f"the branch {self._name} has no results of this suite for {ancestry.named}: {_ADDED}")
 
-    def _commits(self) -> Mapping[str, TreeEntry]:
-        """Return the folders of the branch that have the results of a commit."""
-        if self._folders is None:
-            head = head_of(self._api, self._name)
-            if head is None:
-                raise NoResultsError(f"there is no branch {self._name} yet: {_ADDED}")
-            self._folders = _record_folders(self._api, self._api.tree_of(head))
-        return self._folders
-
-    def _in(self, folder: TreeEntry, commit: str, suite: SuitePlace) -> BaseResults | None:
-        name = suite_key(suite.folder, suite.file) + RECORD_ENDING
-        entry = next((item for item in self._api.tree(folder.sha) if item.path == name), None)
-        if entry is None:
-            return None
-        path = f"{RECORDS_FOLDER}/{commit}/{name}"
-        if entry.type != "blob" or entry.size > MOST_PACKED:
-            raise RecordError(f"{path}: is no file of at most {MOST_PACKED:,} bytes")
-        return checked(unpack(self._api.blob(entry.sha), path), path, suite, commit)
+    def _read(self, entry: TreeEntry, commit: str, suite: SuitePlace) -> BaseResults | None:
+        if entry.size > MOST_PACKED:
+            raise RecordError(f"{entry.path}: is larger than {MOST_PACKED:,} bytes")
+        return checked(unpack(self._api.blob(entry.sha), entry.path), entry.path, suite, commit)
 
 
 def head_of(api: Api, name: str) -> str | None:
@@ -97,10 +90,14 @@ def head_of(api: Api, name: str) -> str | None:
         raise
 
 
-def _record_folders(api: Api, tree: str) -> dict[str, TreeEntry]:
-    records = next((item for item in api.tree(tree) if item.path == RECORDS_FOLDER and item.type == "tree"), None)
-    entries = () if records is None else api.tree(records.sha)
-    return {entry.path: entry for entry in entries if entry.type == "tree"}
+def entries_of(api: Api, name: str) -> Sequence[TreeEntry] | None:
+    """Return everything that stands on a branch; None where there is no branch.
+
+    Raises:
+        ApiError: GitHub did not tell, or it is too much for one answer.
+    """
+    head = head_of(api, name)
+    return None if head is None else api.tree(api.tree_of(head))
 
 
 _ADDED = "a run of a push to the default branch with the same baseline and `contents: write` adds them"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -10,9 +10,11 @@ from typing import Self
 
 from holodeck_action.github.action_inputs import given_token
 from holodeck_action.github.api import Api, connect
+from holodeck_action.github.data_branch import entries_of
 from holodeck_action.github.merge_base import NoCommit, Wanted, base_branch, first_parents, wanted_commit
 from holodeck_action.github.objects import ApiError
 from holodeck_action.github.payload import is_repository
+from holodeck_action.github.stored_objects import TreeEntry
 from holodeck_action.github.stored_results import Ancestry
 from holodeck_action.suite.checkout import origin, repository_root
 
@@ -35,6 +37,7 @@ class Job:
         self.base = base_branch(environ)
         self._apis: dict[str, Api] = {}
         self._wanted: dict[tuple[str | None, Path], Wanted | NoCommit] = {}
+        self._branches: dict[tuple[Api, str], Sequence[TreeEntry] | None] = {}
         self._ancestries: dict[tuple[Api, Wanted], Ancestry] = {}
 
     def __enter__(self) -> Self:
@@ -77,6 +80,16 @@ class Job:
                 api = None
             self._wanted[evaluated, root] = wanted_commit(evaluated, self.base, api, root, self.environ)
         return self._wanted[evaluated, root]
+
+    def branch_entries(self, api: Api, name: str) -> Sequence[TreeEntry] | None:
+        """Return everything that stands on a branch, as it was when it was first asked for; see `entries_of`.
+
+        Raises:
+            ApiError: GitHub did not tell.
+        """
+        if (api, name) not in self._branches:
+            self._branches[api, name] = entries_of(api, name)
+        return self._branches[api, name]
 
     def ancestry(self, api: Api, wanted: Wanted) -> Ancestry:
         """Return the commits in which results are looked for.

@@ -106,7 +106,11 @@ def _from_github(item: Prepared, job: Job, stores: dict[tuple[Api, str], _Store]
         return MissingBase(wanted.sentence)
     if (api, source) not in stores:
         kind, name = parse_source(source)
-        stores[api, source] = (ArtifactResults if kind == "artifact" else BranchResults)(api, name, job.now)
+        stores[api, source] = (
+            ArtifactResults(api, name, job.now)
+            if kind == "artifact"
+            else BranchResults(api, name, lambda: job.branch_entries(api, name), job.now)
+        )
     found = stores[api, source].find(place_of(item), job.ancestry(api, wanted))
     run = BaseRun(source, found.commit, wanted.commit, found.distance, found.notices, wanted.branch)
     return FoundBase(found.results, run)

@@ -15,6 +15,7 @@ import pytest
 
 from holodeck_action.github.branch_history import BranchHistory
 from holodeck_action.github.job import Job
+from holodeck_action.results.history import dump_line
 from holodeck_action.results.history_layout import kept_commits, suite_key
 from holodeck_action.results.history_store import HistoryEntry, HistoryError
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
@@ -165,9 +166,13 @@ def test_trouble_at_any_request_adds_once_or_says_why(
 
 
 def test_old_results_are_thinned_and_lines_stay(repo: Repository, job: Job) -> None:
-    """The last 30 commits, then one a week; a run a day for 60 days."""
-    for day in range(60):
-        add(job, entry(day))
+    """The last 30 commits, then one a week; a run a day for 60 days, of which this is the last."""
+    git = repo.git
+    earlier = [entry(day) for day in range(59)]
+    files: dict[str, str | bytes | None] = {item.line.record_path: b"packed" for item in earlier}
+    files["history.jsonl"] = b"".join(dump_line(item.line) for item in earlier)
+    git.refs[REFERENCE] = git.commit(files)
+    add(job, entry(59))
     assert lines(repo) == list(range(60))
     days = sorted(int(path.split("/")[1], 16) for path in records(repo))
     # The 30th newest is day 30, a Saturday, whose week has its own among the 30; then the Sundays before.
