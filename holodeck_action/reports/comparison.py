@@ -109,6 +109,7 @@ def consumed_lines(base: Consumed, head: Consumed) -> Iterator[tuple[str, str, s
         ("tokens", base.tokens, head.tokens, ""),
         ("median latency", base.p50_latency_ms, head.p50_latency_ms, " ms"),
         ("95 % latency", base.p95_latency_ms, head.p95_latency_ms, " ms"),
+        ("95 % first token", base.p95_first_token_ms, head.p95_first_token_ms, " ms"),
     ):
         if before is not None or now is not None:
             yield name, shown(before, unit), shown(now, unit)

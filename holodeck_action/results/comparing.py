@@ -16,7 +16,7 @@ from holodeck_action.results.comparison import (
     MetricComparison,
     UnpairedCase,
 )
-from holodeck_action.results.consumption import Total, cost_of, latencies_of, tokens_of
+from holodeck_action.results.consumption import Total, cost_of, first_tokens_of, latencies_of, tokens_of
 from holodeck_action.results.differences import MetricValues, difference, metric_values, pass_values, with_states
 from holodeck_action.results.pairing import CasePair, judged_alike, same_cases
 from holodeck_action.results.record import BaseRun, CaseRecord, Record
@@ -121,12 +121,14 @@ def _consumed(record: Record, cases: Sequence[CaseRecord]) -> Consumed:
     """Return what the cases took that both runs have, so that added cases do not look like a rise."""
     common = replace(record, cases=tuple(cases))
     times = [(time, 1.0) for time in latencies_of(cases).answered]
+    begun = [(time, 1.0) for time in first_tokens_of(cases).answered]
     tokens = _known(tokens_of(common))
     return Consumed(
         cost_usd=_known(cost_of(common)),
         tokens=None if tokens is None else round(tokens),
         p50_latency_ms=quantile(times, 0.5),
         p95_latency_ms=quantile(times, 0.95),
+        p95_first_token_ms=quantile(begun, 0.95),
     )
 
 

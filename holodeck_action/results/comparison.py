@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.record import IfGiven
 from holodeck_action.suite.errors import SourceMark
 
 ChangeState = Literal["regressed", "non_inferior", "inconclusive"]
@@ -167,12 +168,16 @@ class UnpairedCase:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """What one run took: US dollars, tokens, and milliseconds of latency; None where it is not known."""
+    """What one run took: US dollars, tokens, and milliseconds of latency; None where it is not known.
+
+    `p95_first_token_ms` is the time within which 95 % of the answers that tell it had begun.
+    """
 
     cost_usd: float | None
     tokens: int | None
     p50_latency_ms: float | None
     p95_latency_ms: float | None
+    p95_first_token_ms: IfGiven[float | None] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +218,6 @@ class Comparison:
             self,
             base=replace(self.base, started_at=""),
             head=replace(self.head, started_at=""),
-            base_consumed=replace(self.base_consumed, p50_latency_ms=None, p95_latency_ms=None),
-            head_consumed=replace(self.head_consumed, p50_latency_ms=None, p95_latency_ms=None),
+            base_consumed=Consumed(self.base_consumed.cost_usd, self.base_consumed.tokens, None, None),
+            head_consumed=Consumed(self.head_consumed.cost_usd, self.head_consumed.tokens, None, None),
         )

@@ -7,11 +7,12 @@ run that it repeats. What is not known is counted apart: it is never zero.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.record import CaseRecord, Record, TurnRecord, Usage
+from holodeck_action.results.record import CaseRecord, ModelUsage, Record, TurnRecord, Usage
 
 _JUDGED_KINDS = (
     *("geval", "rag", "generation", "query_transformation", "summarization", "lm_retrieval", "agent"),
@@ -58,6 +59,31 @@ def cost_of(record: Record) -> Total:
 def judging_cost_of(record: Record) -> Total:
     """Return the list price of the judges' calls in US dollars, quarantined cases included."""
     return _total(usage.cost_usd for turn in record.turns for usage in _judges(turn))
+
+
+def models_of(record: Record) -> tuple[ModelUsage, ...]:
+    """Return what each model took whose name replies give, over what is known of it, in order of name."""
+    used: dict[str, list[ModelUsage]] = {}
+    for turn in record.turns:
+        for part in () if turn.usage is None else turn.usage.models or (_of_one(turn.model, turn.usage),):
+            if part.model is not None:
+                used.setdefault(part.model, []).append(part)
+    return tuple(_together(name, used[name]) for name in sorted(used))
+
+
+def _of_one(model: str | None, usage: Usage) -> ModelUsage:
+    tokens = (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.reasoning_tokens)
+    return ModelUsage(model, *tokens, usage.cost_usd)
+
+
+def _together(model: str, parts: Sequence[ModelUsage]) -> ModelUsage:
+    def known(name: str) -> list[Any]:
+        return [value for part in parts if (value := getattr(part, name)) is not None]
+
+    counts = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+    tokens = {name: sum(found) for name in counts if (found := known(name))}
+    costs = known("cost_usd")
+    return ModelUsage(model, cost_usd=math.fsum(costs) if costs else None, **tokens)
 
 
 def latencies_of(cases: Iterable[CaseRecord]) -> Latencies:

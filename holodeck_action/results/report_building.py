@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from holodeck_action.results.consumption import models_of
 from holodeck_action.results.decision import minimized_in
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, TurnRecord
 from holodeck_action.results.report_views import (
@@ -274,6 +275,7 @@ def _spend(record: Record) -> Spend:
         agent_cost_usd=agent,
         judge_cost_usd=judge,
         cost_usd=_total((agent, judge)),
+        models=models_of(record),
     )
 
 

@@ -13,7 +13,7 @@ from holodeck_action.results.canonical import adapter
 from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.judge_card import CardSummary
-from holodeck_action.results.record import ModelCalls
+from holodeck_action.results.record import IfGiven, ModelCalls, ModelUsage
 from holodeck_action.results.summaries import EvaluationSummary
 from holodeck_action.results.trends import History
 from holodeck_action.results.trials import CaseTrials, SuiteTrials
@@ -161,13 +161,17 @@ class SkippedMetric:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """What the models used, US dollars and tokens, over what is known; None where nothing is, which is not zero."""
+    """What the models used, US dollars and tokens, over what is known; None where nothing is, which is not zero.
+
+    `models` holds what each model took of which replies give the name, in order of name.
+    """
 
     prompt_tokens: int | None
     completion_tokens: int | None
     agent_cost_usd: float | None
     judge_cost_usd: float | None
     cost_usd: float | None
+    models: IfGiven[tuple[ModelUsage, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -370,3 +370,29 @@ def test_reports_add_up_what_replies_tell(project: Project) -> None:
     report = json.loads(project.run("report", "out/results.json", "--format", "json").stdout)
     assert (report["spend"]["prompt_tokens"], report["spend"]["completion_tokens"]) == (2000, 200)
     assert report["spend"]["agent_cost_usd"] == pytest.approx(2 * COST)
+    (model,) = report["spend"]["models"]
+    assert (model["model"], model["prompt_tokens"], model["cached_tokens"]) == ("openai/gpt-4o", 2000, None)
+
+
+def test_reports_tell_models_apart(suite: Project) -> None:
+    suite.evaluate("--target", "recorded:answers.jsonl")
+    report = json.loads(suite.run("report", "out/results.json", "--format", "json").stdout)
+    large, first, small = report["spend"]["models"]
+    assert [each["model"] for each in (large, first, small)] == ["large", "openai/gpt-4o", "small"]
+    assert large == {"model": "large", **USED, "cost_usd": 0.5}
+    assert first["reasoning_tokens"] == 60
+    suite.numbered(1)
+    suite.evaluate("--target", "recorded:answers.jsonl")
+    report = json.loads(suite.run("report", "out/results.json", "--format", "json").stdout)
+    assert "models" not in report["spend"]
+
+
+def test_a_comparison_shows_when_answers_began(project: Project) -> None:
+    project.numbered(12)
+    for first_ms, baseline in ((100, {}), (250, {"source": "file:base.json"})):
+        rows = [{"case": f"case {n}", "response": str(n), "first_token_ms": first_ms} for n in range(12)]
+        project.answers(rows)
+        project.policy(target="recorded:answers.jsonl", baseline=baseline)
+        finished = project.run("run", "-o", "out")
+        project.write("base.json", (project.out / "results.json").read_bytes())
+    assert "  95 % first token: 100 ms → 250 ms" in finished.stdout
