@@ -113,7 +113,8 @@ class TrialRunner:
 
     `agent_name` is what traces call the agent. `files` reads the files of turns (None: no turn has any), whose texts
     are read where the agent is given them (`gives_files`) or a metric looks at them. `on_turn` is told of every turn
-    just before the agent is, `on_spent` afterwards what it says that it took (None: nothing).
+    just before the agent is, `on_spent` afterwards what it says that it took (None: nothing). `base` says that the run
+    is the base of another one, beside it.
     """
 
     agent: Agent
@@ -126,6 +127,7 @@ class TrialRunner:
     gives_files: bool = False
     on_turn: Callable[[], None] = lambda: None
     on_spent: Callable[[Usage | None], None] = lambda usage: None
+    base: bool = False
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
         """Run one trial of a case.
@@ -205,6 +207,7 @@ class TrialRunner:
             "holodeck_action.case.id": case_id,
             "holodeck_action.case.name": case.name,
             "holodeck_action.trial.index": index,
+            "holodeck_action.base": self.base or None,
         }
         return span(f"case {case_id}", attributes, sampled=True)
 

@@ -20,6 +20,7 @@ from holodeck_action.results.result_files import read_record, read_results
 from tests.action.step import Step
 from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Request
+from tests.tracing.collector import http_collector
 
 KEY = "sk-planted-4711-secret"
 OLD, NEW = "Answer briefly.", "Answer at length."
@@ -379,3 +380,13 @@ def test_a_file_that_cannot_be_blessed_is_no_pass(project: Project, models: Fake
     assert "error: --bless base.json: cannot be written: No space left on device" in stderr.getvalue()
     assert (project.folder / "base.json").read_text() == "as it was"
     assert sorted(path.name for path in project.folder.iterdir()) == ["agent.yaml", "base.json", "other", "out"]
+
+
+def test_spans_of_the_base_say_so(project: Project, models: FakeModels) -> None:
+    with http_collector() as collector:
+        sent = {"enabled": True, "exporters": {"otlp": {"endpoint": collector.url, "protocol": "http"}}}
+        write(project, models, "old", OLD, count=1)
+        write(project, models, "", NEW, count=1, observability=sent)
+        run(project, "--against", "old")
+        found = [span.attributes.get("holodeck_action.base") for span in collector.spans if span.name == "case case-0"]
+    assert sorted(found, key=str) == [None, True]

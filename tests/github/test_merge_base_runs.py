@@ -323,6 +323,77 @@ def test_a_pull_request_in_a_shallow_checkout(hub: FakeGitHub, project: Project)
     assert ended.code == 0
 
 
+# -- more than one suite, place or attempt
+
+
+def test_suites_of_one_repository_have_their_own_bases(shop: Project) -> None:
+    one, two = (Project(shop.folder / name) for name in ("one", "two"))
+    for suite_folder in (one, two):
+        suite_folder.folder.mkdir()
+    by_code(one, "wrong")
+    commit(shop)
+    by_code(one, "right")
+    by_code(two, "right")
+    commit(shop, "topic")
+    finished = run(shop, "one", "two")
+    assert finished.code == 0, finished.stdout + finished.stderr
+    found = [read_record(shop.out / name / "results.json").baseline for name in ("one", "two")]
+    assert [each is not None and each.base is not None for each in found] == [True, False]
+    assert (shop.out / "one" / "base" / "results.json").is_file()
+    assert not (shop.out / "two" / "base").exists()
+
+
+def test_a_worktree_has_the_objects_of_its_repository(shop: Project) -> None:
+    by_code(shop, "wrong")
+    commit(shop)
+    other = Project(shop.folder.parent / "other")
+    git(shop.folder, "worktree", "add", "-q", "-b", "topic", str(other.folder))
+    by_code(other, "right")
+    commit(other)
+    finished = run(other)
+    assert responses(other) == ({"right"}, {"wrong"}), finished.stderr
+
+
+SLOW = """
+import os
+import time
+from words import WORDS
+
+def answer(messages):
+    with open(os.environ["ASKED"], "a") as file:
+        file.write(WORDS + messages[-1]["content"] + "\\n")
+    time.sleep(0.05)
+    return WORDS
+"""
+
+
+def test_a_killed_run_is_continued_with_the_base_in_another_place(shop: Project) -> None:
+    by_code(shop, "", count=40)
+    shop.write("agent.py", SLOW)
+    shop.write("words.py", "WORDS = 'wrong'\n")
+    commit(shop)
+    shop.write("words.py", "WORDS = 'right'\n")
+    commit(shop, "topic")
+    asked = shop.folder.parent / "asked"
+    asked.touch()
+    environ = {"ASKED": str(asked)}
+    journals = [shop.out / "journal.jsonl", shop.out / "base" / "journal.jsonl"]
+
+    def trials() -> list[int]:
+        return [file.read_bytes().count(b'{"case"') if file.exists() else 0 for file in journals]
+
+    with shop.start("run", "-o", "out", "--baseline", "merge-base", "--concurrency", "2", **environ) as process:
+        shop.wait_until(lambda: min(trials()) > 3)
+        process.kill()
+        process.communicate()
+    before, kept = len(asked.read_text().splitlines()), trials()
+    assert max(kept) < 40
+    finished = run(shop, "--resume", **environ)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert [record.run.resumed_trials for record in records(shop)] == kept
+    assert len(asked.read_text().splitlines()) - before == 80 - sum(kept)
+
+
 # -- hostile trees
 
 
