@@ -37,7 +37,7 @@ lint: setup
 # Looks for what is unsafe in the workflows; with a GH_TOKEN also whether each commit is the version beside it.
 audit: setup
 	$(BIN)/zizmor $(if $(GH_TOKEN),,--offline) --strict-collection --config .github/zizmor.yml \
-		.github examples/workflows/*.yml holodeck_action/starter/evaluate.yml action.yml
+		.github examples/workflows/*.yml holodeck_action/starter/evaluate.yml action.yml runner/action.yml
 
 bench: setup
 	$(BIN)/python -m bench
@@ -46,9 +46,10 @@ bench: setup
 image-test: setup
 	engine="$$(scripts/build_image.sh holodeck-action:tested)" && IMAGE_ENGINE="$$engine" $(BIN)/pytest -m image tests/image
 
-# Renews docs/fields.md from the descriptions of the models and flags.
+# Renews docs/fields.md from the descriptions of the models and flags, and runner/action.yml from action.yml.
 fields: setup
 	$(BIN)/python -m scripts.build_field_reference
+	$(BIN)/python -m scripts.build_runner_action
 
 # Renews the tables of docs/statistics.md from simulations; takes minutes.
 statistics: setup

@@ -37,7 +37,8 @@ def test_they_fit_githubs_schemas() -> None:
 
 
 def test_they_are_safe() -> None:
-    _check("zizmor", "--offline", "--strict-collection", "--config", CONFIG, *ALL, DEPENDABOT, ROOT / "action.yml")
+    actions = (ROOT / "action.yml", ROOT / "runner" / "action.yml")
+    _check("zizmor", "--offline", "--strict-collection", "--config", CONFIG, *ALL, DEPENDABOT, *actions)
 
 
 def test_everything_they_use_is_pinned_to_the_table() -> None:
@@ -83,7 +84,8 @@ def test_zizmor_runs_in_ci() -> None:
         ".github ",
         "examples/workflows/*.yml",
         "holodeck_action/starter/evaluate.yml",
-        "action.yml",
+        " action.yml",
+        "runner/action.yml",
     ):
         assert part in recipe
 
