@@ -1,9 +1,10 @@
 """All benchmarks, one after the other: `make bench`."""
 
-from bench import judges, metrics, runs, startup, wire
+from bench import comparisons, judges, metrics, runs, startup, wire
 
 startup.main()
 runs.main()
 wire.main()
 metrics.main()
 judges.main()
+comparisons.main()

@@ -5,11 +5,14 @@ Each case has one turn and three metrics. The command runs as a process of its o
 
 from __future__ import annotations
 
+import json
 import tempfile
+import time
 from pathlib import Path
 
 from bench.processes import PROGRAM, best
 from bench.records import made_record
+from holodeck_action.commands.program import collect_rarely
 from holodeck_action.results.decision import decide
 from holodeck_action.results.result_files import RESULTS_FILE, write_results
 
@@ -17,8 +20,8 @@ SIZES = (5_000, 50_000)
 
 
 def main() -> None:
-    print("compare BASE HEAD (1 turn, 3 metrics a case):")
-    print(f"{'cases':>7}  {'MiB each':>8}  {'wall s':>7}  {'CPU s':>7}  {'peak MiB':>8}")
+    print("compare BASE HEAD (1 turn, 3 metrics a case), against json.loads of both files:")
+    print(f"{'cases':>7}  {'MiB each':>8}  {'wall s':>7}  {'CPU s':>7}  {'CPU / json.loads':>16}  {'peak MiB':>8}")
     for size in SIZES:
         with tempfile.TemporaryDirectory() as root:
             for seed, side in enumerate(("base", "head")):
@@ -26,11 +29,25 @@ def main() -> None:
                 folder = Path(root, side)
                 folder.mkdir()
                 write_results(folder, record, decide(record))
+            parsing = min(_parsing(Path(root)) for _ in range(3))
             mib = (folder / RESULTS_FILE).stat().st_size / 2**20
             cost = best((*PROGRAM, "compare", "base", "head"), Path(root), 3)
         if cost.code not in (0, 1):
             raise SystemExit(f"the comparison of {size} cases ended with exit code {cost.code}")
-        print(f"{size:>7,}  {mib:>8.1f}  {cost.wall_s:>7.2f}  {cost.cpu_s:>7.2f}  {cost.peak_mib:>8.0f}")
+        ratio = cost.cpu_s / parsing
+        print(
+            f"{size:>7,}  {mib:>8.1f}  {cost.wall_s:>7.2f}  {cost.cpu_s:>7.2f}  {ratio:>16.1f}  {cost.peak_mib:>8.0f}"
+        )
+
+
+def _parsing(root: Path) -> float:
+    """CPU seconds of json.loads on both files, garbage looked for as rarely as by the command."""
+    collect_rarely()
+    contents = [(root / side / RESULTS_FILE).read_bytes() for side in ("base", "head")]
+    started = time.process_time()
+    for content in contents:
+        json.loads(content)
+    return time.process_time() - started
 
 
 if __name__ == "__main__":

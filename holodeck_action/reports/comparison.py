@@ -89,9 +89,17 @@ def state_text(change: Difference) -> str:
     return "no worse" if change.state == "non_inferior" else "cannot be told"
 
 
-def step_text(step: MetricStep, turns: int) -> str:
-    """Return what a metric did in a changed case, such as `turn 3: rouge 0.98 → 0.31, needs 0.50`."""
-    where = f"turn {step.turn}: " if turns > 1 else ""
+def step_text(step: MetricStep, turns: int, trial: int | None) -> str:
+    """Return what a metric did in a changed case, such as `trial 1, turn 3: rouge 0.98 → 0.31, needs 0.50`.
+
+    Args:
+        step: what it did.
+        turns: how many turns the case has.
+        trial: index of the trial in which it fails; None where the case was asked once.
+    """
+    places = [] if trial is None else [f"trial {trial}"]
+    places += [f"turn {step.turn}"] if turns > 1 else []
+    where = f"{', '.join(places)}: " if places else ""
     if step.base is None or step.head is None:
         return f"{where}{one_line(step.name, 60)}: {one_line(step.reason, 200)}"
     needs = "" if step.threshold is None else f", needs {step.threshold:.2f}"
@@ -145,7 +153,7 @@ def _case_lines(sign: str, case: CaseChange, folder: str) -> Iterator[str]:
     aside = ", quarantined" if case.quarantined else ""
     yield f"  {sign} {one_line(case.title)}  {one_line(place(case.source, folder))}  {was}{aside}"
     for step in case.steps[:3]:
-        yield f"      {step_text(step, case.turns)}"
+        yield f"      {step_text(step, case.turns, case.trial)}"
     if case.kind == "regressed":
         yield f"      asked:  {one_line(case.question)}"
         yield f"      before: {_answer(case.before)}"

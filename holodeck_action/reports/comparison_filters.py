@@ -59,9 +59,9 @@ def arrow(difference: Fields) -> str:
     return "▲" if found.moved and found.difference > 0 else ""
 
 
-def step(found: Fields, turns: int) -> Untrusted:
+def step(found: Fields, turns: int, trial: int | None) -> Untrusted:
     """Return what a metric did in a changed case."""
-    return Untrusted(texts.step_text(_value(MetricStep, found), turns))
+    return Untrusted(texts.step_text(_value(MetricStep, found), turns, trial))
 
 
 def consumed(comparison: Fields) -> list[tuple[str, str, str]]:

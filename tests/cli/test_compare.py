@@ -8,8 +8,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from holodeck_action.results.result_files import result_schema
+from holodeck_action.results.decision import decide
+from holodeck_action.results.result_files import result_schema, write_results
 from tests.cli.project import Project
+from tests.results.records import case, record
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +42,17 @@ def test_what_got_worse_is_named_first(both: Project, base: str) -> None:
     assert "equality 1.00 → 0.00" in lines[2]
     assert "now:    wrong" in finished.stdout
     assert lines[-1].startswith("FAILED: max_regressions is 2, 0 required")
+
+
+@pytest.mark.parametrize("form", ["console", "markdown", "html"])
+def test_the_trial_that_fails_is_named(tmp_path: Path, form: str) -> None:
+    for name, trials in (("base", "PPP"), ("head", "PF")):
+        made = record(*(case(trials, repeat=3, min_pass=3) for _ in range(2)))
+        (tmp_path / name).mkdir()
+        write_results(tmp_path / name, made, decide(made))
+    finished = Project(tmp_path).run("compare", "base", "head", "--format", form)
+    assert finished.code == 1
+    assert "trial 1: bleu 0.90 → 0.10, needs 0.50" in finished.stdout
 
 
 def test_the_other_way_round_everything_is_fixed(both: Project) -> None:
