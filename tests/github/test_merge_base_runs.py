@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-import signal
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.record import RecordedBaseline
 from holodeck_action.results.result_files import read_record
 from tests.agents.service import Service
-from tests.cli.project import Finished, Project
+from tests.cli.project import Project
 from tests.cli.test_against import KEY, NEW, OLD, agent, answered, asks_judge, records, scores, write
-from tests.github.baselines import Shop
 from tests.github.events import event_environ
-from tests.github.fake import FakeGitHub, Token
-from tests.github.life import suite
+from tests.github.repositories import baseline, by_code, commit, missing, repository, responses, run
 from tests.github.test_merge_base import git
 from tests.llm.models import FakeModels
 from tests.usercode.installing import bare_python, wheel, with_uv
-
-AGENT = """
-def answer(messages):
-    return {words!r}
-"""
 
 
 @pytest.fixture
@@ -40,54 +29,7 @@ def models() -> Iterator[FakeModels]:
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """A repository with `main` checked out."""
-    folder = project.folder / "shop"
-    folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
-    project.write("shop/.gitignore", "out\n__pycache__\n")
-    return Project(folder)
-
-
-def commit(shop: Project, branch: str = "") -> str:
-    """Commit everything, on a new branch if one is named."""
-    if branch:
-        git(shop.folder, "checkout", "-q", "-b", branch)
-    git(shop.folder, "add", "-A")
-    git(shop.folder, "commit", "-q", "-m", "change")
-    return git(shop.folder, "rev-parse", "HEAD")
-
-
-def run(project: Project, *arguments: str, **environ: str) -> Finished:
-    """Run beside the merge base."""
-    return project.run("run", "-o", "out", "--baseline", "merge-base", *arguments, OPENAI_API_KEY=KEY, **environ)
-
-
-def baseline(project: Project) -> RecordedBaseline:
-    found = read_record(project.out / "results.json").baseline
-    assert found is not None
-    return found
-
-
-def missing(project: Project, finished: Finished) -> str:
-    """Why there was no base; the run itself is judged without."""
-    assert finished.code == 0, finished.stdout + finished.stderr
-    found = baseline(project)
-    assert found.base is None
-    assert found.missing[:80] in finished.stdout
-    return found.missing
-
-
-def by_code(shop: Project, words: str, count: int = 3) -> None:
-    """A suite that code of its checkout answers."""
-    cases = [{"name": f"case {at}", "input": f"question {at}", "ground_truth": "right"} for at in range(count)]
-    shop.suite(cases)
-    shop.policy(target="python:agent:answer")
-    shop.write("agent.py", AGENT.format(words=words))
-
-
-def responses(project: Project) -> tuple[set[str | None], set[str | None]]:
-    head, base = records(project)
-    return {turn.response for turn in head.turns}, {turn.response for turn in base.turns}
+    return repository(project)
 
 
 def test_what_the_change_does_not_touch_costs_nothing(shop: Project, models: FakeModels) -> None:
@@ -269,60 +211,6 @@ def test_answers_that_are_graded_again_have_nothing_beside_them(shop: Project) -
     assert "nothing runs beside answers that are graded again" in missing(shop, finished)
 
 
-# -- shallow clones
-
-
-def shallow(shop: Project) -> tuple[Project, str, str]:
-    """A clone of the topic branch alone, without its history; and the merge base and the head."""
-    by_code(shop, "wrong")
-    fork = commit(shop)
-    by_code(shop, "right")
-    head = commit(shop, "topic")
-    git(shop.folder, "checkout", "-q", "main")
-    clone = shop.folder.parent / "clone"
-    git(shop.folder.parent, "clone", "-q", "--depth", "1", "--branch", "topic", f"file://{shop.folder}", str(clone))
-    return Project(clone), fork, head
-
-
-def test_a_shallow_clone_gets_the_files_from_github(hub: FakeGitHub, shop: Project) -> None:
-    clone, fork, head = shallow(shop)
-    repository = hub.add_repository("octo/shop")
-    hub.add_token("ghs_reader", Token("github-actions[bot]", permissions={"contents": "read"}))
-    files = {name: (clone.folder / name).read_bytes() for name in ("agent.yaml", "holodeck-action.yaml")}
-    repository.git.commit({**files, "agent.py": AGENT.format(words="wrong")}, sha=fork)
-    repository.git.refs["refs/heads/main"] = repository.git.commit({}, fork)
-    repository.git.commit({}, fork, sha=head)
-    github = {"GITHUB_API_URL": hub.url, "GITHUB_REPOSITORY": "octo/shop", "GITHUB_TOKEN": "ghs_reader"}
-    finished = run(clone, **github)
-    assert finished.code == 0, finished.stdout + finished.stderr
-    assert responses(clone) == ({"right"}, {"wrong"})
-    assert "ghs_reader" not in (clone.out / "results.json").read_text()
-
-
-def test_a_shallow_clone_without_github_says_how_to_get_more(shop: Project) -> None:
-    clone, _, _ = shallow(shop)
-    assert "fetch-depth: 0" in missing(clone, run(clone))
-
-
-def test_a_pull_request_in_a_shallow_checkout(hub: FakeGitHub, project: Project) -> None:
-    shop = Shop(hub, project, "merge-base")
-    suite(project, "refund")
-    files = {name: (project.folder / name).read_bytes() for name in ("agent.yaml", "answers.jsonl")}
-    main = shop.git.commit({**files, "holodeck-action.yaml": "target: recorded:answers.jsonl"}, shop.main)
-    shop.git.refs["refs/heads/main"] = main
-    head = shop.branch_off("shipping")
-    ended = shop.pull(head)
-    assert ended.code == 1
-    assert (shop.base().source, shop.base().commit, shop.base().name) == ("merge-base", main, "main")
-    assert "passed on the base" in ended.summary
-    assert [name in ended.summary for name in ("shipping", "refund")] == [True, True]
-    # Without the permission the run is judged without a base.
-    suite(project)
-    ended = shop.pull(head, permissions={"actions": "read"})
-    assert "contents: read" in shop.missing()
-    assert ended.code == 0
-
-
 # -- more than one suite, place or attempt
 
 
@@ -392,152 +280,6 @@ def test_a_killed_run_is_continued_with_the_base_in_another_place(shop: Project)
     assert finished.code == 0, finished.stdout + finished.stderr
     assert [record.run.resumed_trials for record in records(shop)] == kept
     assert len(asked.read_text().splitlines()) - before == 80 - sum(kept)
-
-
-# -- hostile trees
-
-
-def tree_of(shop: Project, entries: list[tuple[str, str, str]]) -> str:
-    """A commit on top of HEAD whose tree has further entries: mode and kind, name, object."""
-    now = git(shop.folder, "ls-tree", "HEAD")
-    lines = now + "\n" + "".join(f"{kind} {found}\t{name}\n" for kind, name, found in entries)
-    made = subprocess.run(
-        ("git", "mktree", "--missing"), cwd=shop.folder, input=lines, capture_output=True, text=True, check=True
-    )
-    return git(shop.folder, "commit-tree", made.stdout.strip(), "-p", "HEAD", "-m", "hostile")
-
-
-def blob(shop: Project, content: str) -> str:
-    shop.write("blob", content)
-    found = git(shop.folder, "hash-object", "-w", "blob")
-    (shop.folder / "blob").unlink()
-    return found
-
-
-SEEING = """
-import os
-from pathlib import Path
-
-def answer(messages):
-    here = Path(__file__).parent
-    return " ".join(sorted(f"{path.name}{'@' * path.is_symlink()}" for path in here.iterdir()))
-"""
-
-
-def test_links_out_of_the_tree_and_submodules_are_not_there(shop: Project) -> None:
-    by_code(shop, "right")
-    commit(shop)
-    shop.write("agent.py", SEEING)
-    commit(shop)
-    passwords = shop.folder.parent / "passwords"
-    passwords.write_text("secret")
-    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
-    hostile = tree_of(
-        shop,
-        [
-            ("120000 blob", "absolute", blob(shop, str(passwords))),
-            ("120000 blob", "above", blob(shop, "../../../../../etc/passwd")),
-            ("120000 blob", "fine", blob(shop, "agent.py")),
-            ("160000 commit", "module", "1" * 40),
-            ("100644 blob", "large.pdf", blob(shop, pointer)),
-        ],
-    )
-    git(shop.folder, "update-ref", "refs/heads/main", hostile)
-    git(shop.folder, "checkout", "-q", "-f", "-b", "topic", "main")
-    by_code(shop, "right")
-    commit(shop)
-    ran = run(shop)
-    assert ran.code in (0, 1), ran.stdout + ran.stderr
-    (seen,) = responses(shop)[1]
-    assert seen is not None
-    names = [name for name in seen.split() if not name.startswith("__")]
-    assert sorted(names) == sorted(
-        [".gitignore", "agent.py", "agent.yaml", "fine@", "holodeck-action.yaml", "large.pdf", "module"]
-    )
-    found = baseline(shop).base
-    assert found is not None
-    assert found.notices == (
-        f"1 file(s) of commit {hostile[:12]} are in Git LFS, such as 'large.pdf': the base sees their pointers",
-    )
-
-
-@pytest.mark.parametrize("name", [".git", ".GIT"])
-def test_a_tree_with_data_of_git_is_not_used(shop: Project, name: str) -> None:
-    by_code(shop, "right")
-    commit(shop)
-    head = git(shop.folder, "rev-parse", "HEAD")
-    hostile = tree_of(shop, [("100644 blob", name, blob(shop, "gitdir: /elsewhere"))])
-    topic = git(shop.folder, "commit-tree", f"{head}^{{tree}}", "-p", hostile, "-m", "topic")
-    git(shop.folder, "update-ref", "refs/heads/main", hostile)
-    git(shop.folder, "update-ref", "refs/heads/topic", topic)
-    git(shop.folder, "symbolic-ref", "HEAD", "refs/heads/topic")
-    assert hostile[:12] in missing(shop, run(shop))
-
-
-def test_no_program_of_the_repository_runs(shop: Project) -> None:
-    ran = shop.folder.parent / "ran"
-    program = shop.write("program.sh", f"#!/bin/sh\necho ran >> {ran}\ncat\n")
-    program.chmod(0o755)
-    by_code(shop, "wrong")
-    shop.write(".gitattributes", "*.py filter=own\n")
-    commit(shop)
-    by_code(shop, "right")
-    commit(shop, "topic")
-    for key in ("filter.own.smudge", "filter.own.clean", "core.fsmonitor", "core.sshCommand"):
-        git(shop.folder, "config", key, str(program))
-    for hook in ("post-checkout", "post-index-change", "reference-transaction"):
-        shutil.copy(program, shop.folder / ".git" / "hooks" / hook)
-    ran.unlink(missing_ok=True)
-    finished = run(shop)
-    assert responses(shop) == ({"right"}, {"wrong"}), finished.stderr
-    assert not ran.exists()
-
-
-# -- nothing stays
-
-
-def left(folder: Path) -> list[str]:
-    return [path.name for path in folder.iterdir()]
-
-
-def waits(shop: Project, where: str) -> None:
-    """A base that hangs while it is imported, or while it answers."""
-    by_code(shop, "right")
-    line = "open(os.environ['BEGUN'], 'w').close(); time.sleep(600)"
-    imported, asked = (line, "pass") if where == "import" else ("pass", line)
-    shop.write("agent.py", f"import os, time\n{imported}\n\n\ndef answer(messages):\n    {asked}\n")
-    commit(shop)
-    by_code(shop, "right")
-    commit(shop, "topic")
-
-
-@pytest.mark.parametrize("where", ["import", "answer"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_leaves_no_files(shop: Project, where: str, number: signal.Signals) -> None:
-    waits(shop, where)
-    begun, temporary = shop.folder.parent / "begun", shop.folder.parent / "temporary"
-    temporary.mkdir()
-    environ = {"BEGUN": str(begun), "TMPDIR": str(temporary)}
-    with shop.start("run", "-o", "out", "--baseline", "merge-base", **environ) as process:
-        shop.wait_until(begun.exists)
-        assert any(name.startswith("holodeck-base-") for name in left(temporary))
-        process.send_signal(number)
-        _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 4, stderr
-    assert "Traceback" not in stderr
-    assert [name for name in left(temporary) if name.startswith("holodeck-base-")] == []
-
-
-def test_a_run_that_ends_leaves_no_files(shop: Project) -> None:
-    by_code(shop, "wrong")
-    commit(shop)
-    by_code(shop, "right")
-    commit(shop, "topic")
-    temporary = shop.folder.parent / "temporary"
-    temporary.mkdir()
-    finished = shop.run_process("run", "-o", "out", "--baseline", "merge-base", TMPDIR=str(temporary))
-    assert finished.code == 0, finished.stderr
-    assert left(temporary) == []
 
 
 def test_a_base_that_moves_though_its_code_did_not_is_a_drift(shop: Project) -> None:
