@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.github.zip_files import ZipError, results_files
+from holodeck_action.github.zip_files import MOST_PACKED, ZipError, results_files
 from tests.cli.project import Project
 from tests.github.baselines import OUTPUT, QUIET, Shop
 from tests.github.fake import FakeGitHub, Fault
@@ -320,3 +320,22 @@ def test_a_push_without_the_permission_for_contents(shop: Shop) -> None:
     assert "add contents: read to the permissions: of the job" in shop.missing()
     shop.push("9" * 40)
     assert "Not Found" in shop.missing()
+
+
+def test_two_results_of_one_suite_are_none(shop: Shop) -> None:
+    """Which of them the run meant cannot be told; those of an earlier run and of a base are not meant."""
+    shop.push()
+    content = (shop.project.folder / OUTPUT / "results.json").read_bytes()
+    shop.upload(files={"a/results.json": content, "b/results.json": content})
+    shop.pull(shop.branch_off())
+    assert "has two results of this suite" in shop.missing()
+    shop.upload(files={"results.json": content, "previous/results.json": content, "base/results.json": content})
+    shop.pull(shop.branch_off())
+    assert shop.base().commit == shop.main
+
+
+def test_an_archive_that_is_too_large_is_not_downloaded(shop: Shop) -> None:
+    shop.upload(files=bytes(MOST_PACKED + 1))
+    shop.pull(shop.branch_off())
+    assert "is larger than 67,108,864 bytes" in shop.missing()
+    assert not any(call.path.endswith("/zip") for call in shop.hub.requests)

@@ -19,7 +19,6 @@ from tests.github.workflow import READS, REPOSITORY, WRITES, InProcess
 SOURCES = ["artifact", "file:accepted/results.json", "branch:holodeck-data"]
 LENIENT = {"min-pass-rate": "0.5"}
 """With two of three cases right the run itself passes: only what got worse fails."""
-FORK = "carol/shop"
 
 
 class Kept(Shop):
