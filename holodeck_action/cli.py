@@ -69,6 +69,8 @@ def run(caller: Caller, /, **given: Any) -> int:
       holodeck-action run examples/support/agent.yaml -o results
       holodeck-action run --target recorded:answers.jsonl --case 'refund*'
       holodeck-action run 'agents/**/agent.yaml' --min-pass-rate 0.9
+      holodeck-action run --baseline merge-base
+      holodeck-action run agent.yaml --against old/agent.yaml
     """
     from holodeck_action.commands.run import run_suites
 
