@@ -23,7 +23,7 @@ from holodeck_action.github.objects import ApiError
 _POINTER = b"version https://git-lfs.github.com/spec/v1\n"
 _LONGEST_POINTER = 1024
 _SHA256 = 64
-_FETCH = "give actions/checkout `fetch-depth: 0`"
+_FETCH = "give actions/checkout `fetch-depth: 0`, and no `filter`"
 
 
 class TreeError(Exception):

@@ -22,23 +22,25 @@ def shop(project: Project) -> Project:
     return repository(project)
 
 
-# -- shallow clones
+# -- clones without the files
 
 
-def shallow(shop: Project) -> tuple[Project, str, str]:
-    """A clone of the topic branch alone, without its history; and the merge base and the head."""
+def partial(shop: Project, how: str = "--depth=1") -> tuple[Project, str, str]:
+    """A clone without the files of the merge base; and the merge base and the head."""
     by_code(shop, "wrong")
     fork = commit(shop)
     by_code(shop, "right")
     head = commit(shop, "topic")
     git(shop.folder, "checkout", "-q", "main")
     clone = shop.folder.parent / "clone"
-    git(shop.folder.parent, "clone", "-q", "--depth", "1", "--branch", "topic", f"file://{shop.folder}", str(clone))
+    git(shop.folder.parent, "clone", "-q", how, "--branch", "topic", f"file://{shop.folder}", str(clone))
     return Project(clone), fork, head
 
 
-def test_a_shallow_clone_gets_the_files_from_github(hub: FakeGitHub, shop: Project) -> None:
-    clone, fork, head = shallow(shop)
+@pytest.mark.parametrize("how", ["--depth=1", "--filter=blob:none"])
+def test_a_partial_clone_gets_the_files_from_github(hub: FakeGitHub, shop: Project, how: str) -> None:
+    git(shop.folder, "config", "uploadpack.allowFilter", "true")
+    clone, fork, head = partial(shop, how)
     repository = hub.add_repository("octo/shop")
     hub.add_token("ghs_reader", Token("github-actions[bot]", permissions={"contents": "read"}))
     files = {name: (clone.folder / name).read_bytes() for name in ("agent.yaml", "holodeck-action.yaml")}
@@ -52,8 +54,10 @@ def test_a_shallow_clone_gets_the_files_from_github(hub: FakeGitHub, shop: Proje
     assert "ghs_reader" not in (clone.out / "results.json").read_text()
 
 
-def test_a_shallow_clone_without_github_says_how_to_get_more(shop: Project) -> None:
-    clone, _, _ = shallow(shop)
+@pytest.mark.parametrize("how", ["--depth=1", "--filter=blob:none"])
+def test_a_partial_clone_without_github_says_how_to_get_more(shop: Project, how: str) -> None:
+    git(shop.folder, "config", "uploadpack.allowFilter", "true")
+    clone, _, _ = partial(shop, how)
     assert "fetch-depth: 0" in missing(clone, run(clone))
 
 
