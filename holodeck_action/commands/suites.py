@@ -80,13 +80,7 @@ def _evaluate(
 ) -> Done:
     flags = request.flags
     if request.dry_run:
-        for missing in besides:
-            if isinstance(missing, MissingBase):
-                output.note(missing.reason)
-        plan = _planned(prepared, besides, flags)
-        output.stdout.write(plan)
-        output.stdout.flush()
-        return Done(ExitCode.PASSED, plan=plan)
+        return _only_planned(prepared, besides, flags, output)
     folders = suite_folders([(item.shown, item.suite.file) for item in prepared], output.folder)
     bases = find_bases(prepared, job)
     histories = Histories(request.history, job, output.disk, output.note)
@@ -94,13 +88,7 @@ def _evaluate(
     _make_folders(folders, besides, output)
     shared = budget_of(flags.max_cost_usd, flags.max_tokens)
     suites = open_all(prepared, folders, shared, resume=request.resume, besides=besides)
-    try:
-        for folder in (output.folder, *folders):
-            claims.clear(folder)
-        started = [[Side(ready, _start_journal(ready, output)) for ready in suite.sides] for suite in suites]
-    except ConfigurationError:
-        asyncio.run(close_all(suites))
-        raise
+    started = _start_journals(suites, folders, output, claims)
     _announce(suites, flags, output)
     deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s
     flush = FlushTime()
@@ -108,17 +96,16 @@ def _evaluate(
     kept: list[tuple[Prepared, Conclusion]] = []
     complete = blessed = True
     for sides, base, past in zip(started, bases, earlier, strict=True):
-        ready = sides[0].ready
-        item = ready.item
+        head = sides[0]
         done = _run(sides, flags, output, deadline, flush)
-        record, results = compared(done.record, item, _ran_beside(ready, done.base) or base)
+        record, results = compared(done.record, head.ready.item, _ran_beside(head.ready, done.base) or base)
         terms = Terms(base=None if results is None else results.results.record)
-        concluded = conclude(record, terms, folder=item.shown, earlier=past)
+        concluded = conclude(record, terms, folder=head.ready.item.shown, earlier=past)
         beside = Beside(results, past)
-        reported = report_suite(concluded, ready.folder, output, beside, journaled=sides[0].journal is not None)
+        reported = report_suite(concluded, head.ready.folder, output, beside, journaled=head.journal is not None)
         finished.append(reported)
         if reported.written:
-            kept.append((item, concluded))
+            kept.append((head.ready.item, concluded))
         if request.bless is not None:
             blessed = bless(request.bless, concluded, results, output)
         complete = complete and reported.written and done.record.stopped is None
@@ -136,6 +123,34 @@ def _evaluate(
         for side in (side for sides in started for side in sides):
             _remove_journal(side)
     return Done(code, tuple(finished), not_run)
+
+
+def _only_planned(prepared: Sequence[Prepared], besides: Sequence[BaseToRun], flags: Flags, output: Output) -> Done:
+    for missing in besides:
+        if isinstance(missing, MissingBase):
+            output.note(missing.reason)
+    plan = _planned(prepared, besides, flags)
+    output.stdout.write(plan)
+    output.stdout.flush()
+    return Done(ExitCode.PASSED, plan=plan)
+
+
+def _start_journals(
+    suites: Sequence[Opened], folders: Sequence[GivenPath | None], output: Output, claims: Claims
+) -> list[list[Side]]:
+    """Clear the folders of results, and start the journals of all that runs.
+
+    Raises:
+        ConfigurationError: a file stands in the way.
+        FolderError: another run writes into a folder.
+    """
+    try:
+        for folder in (output.folder, *folders):
+            claims.clear(folder)
+        return [[Side(ready, _start_journal(ready, output)) for ready in suite.sides] for suite in suites]
+    except ConfigurationError:
+        asyncio.run(close_all(suites))
+        raise
 
 
 def _make_folders(folders: Sequence[GivenPath | None], besides: Sequence[BaseToRun], output: Output) -> None:
