@@ -28,6 +28,9 @@ def changed_text(comparison: Comparison) -> str:
     return f"{cases_text(worse)} got worse" + (f", {better} better" if better else "")
 
 
+_SCREEN = "This is a screen on chosen cases, not a sample of what users ask."
+
+
 def cases_text(count: int) -> str:
     """Return a number of cases."""
     return f"{count:,} {'case' if count == 1 else 'cases'}"
@@ -173,9 +176,7 @@ def _measure_lines(comparison: Comparison) -> Iterator[str]:
     for name, change in rows:
         shown = f"{one_line(name, 60):<{width}}  {change.base:6.3f}  {change.head:6.3f}"
         yield f"  {shown}  {change_text(change)}  {state_text(change)}"
-    settles = settling(comparison)
-    if settles:
-        yield f"  {settles}"
+    yield f"  {outlook(comparison)}"
 
 
 def measures(comparison: Comparison) -> Iterator[tuple[str, Difference]]:
@@ -187,9 +188,18 @@ def measures(comparison: Comparison) -> Iterator[tuple[str, Difference]]:
             yield metric.name, metric.change
 
 
-def settling(comparison: Comparison) -> str:
-    """Return what would settle the first measure that cannot be told; empty where there is none."""
-    return next((change.settles for _, change in measures(comparison) if change.settles), "")
+def outlook(comparison: Comparison) -> str:
+    """Return how far the comparison sees: the smallest change it finds, what would settle it, and whom it is about.
+
+    Empty where nothing is measured.
+    """
+    changes = [change for _, change in measures(comparison)]
+    rate = comparison.pass_rate
+    parts = []
+    if rate is not None and rate.detectable is not None:
+        parts.append(f"A change of the pass rate of {100 * rate.detectable:.2g} points is found 4 times in 5.")
+    parts += [f"{change.settles}." for change in changes if change.settles][:1]
+    return " ".join([*parts, _SCREEN]) if changes else ""
 
 
 def unpaired_lines(comparison: Comparison) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from holodeck_action.reports import comparison as texts
@@ -75,11 +74,9 @@ def unpaired(comparison: Fields) -> list[Untrusted]:
     return [Untrusted(line) for line in texts.unpaired_lines(_value(Comparison, comparison))]
 
 
-def settling(comparison: Fields) -> str:
-    """Return what would settle what cannot be told; empty where nothing needs settling."""
-    found = _value(Comparison, comparison)
-    named = replace(found, metrics=tuple(metric for metric in found.metrics if metric.change is not None))
-    return texts.settling(named)
+def outlook(comparison: Fields) -> str:
+    """Return how far a comparison sees; empty where nothing is measured."""
+    return texts.outlook(_value(Comparison, comparison))
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
@@ -93,6 +90,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "step": step,
     "consumed": consumed,
     "unpaired": unpaired,
-    "settling": settling,
+    "outlook": outlook,
 }
 """Filter by the name that templates use."""

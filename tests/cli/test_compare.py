@@ -45,6 +45,14 @@ def test_what_got_worse_is_named_first(both: Project, base: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["console", "markdown", "html"])
+def test_every_report_says_how_far_it_sees(both: Project, form: str) -> None:
+    said = both.run("compare", "base", "head", "--format", form).stdout
+    assert "A change of the pass rate of 24 points is found 4 times in 5. " in said
+    assert " cases × 1 trial would see a change of 6.7 points. " in said
+    assert "This is a screen on chosen cases, not a sample of what users ask." in said
+
+
+@pytest.mark.parametrize("form", ["console", "markdown", "html"])
 def test_the_trial_that_fails_is_named(tmp_path: Path, form: str) -> None:
     for name, trials in (("base", "PPP"), ("head", "PF")):
         made = record(*(case(trials, repeat=3, min_pass=3) for _ in range(2)))
