@@ -252,7 +252,7 @@ def check_python_target(loaded: Loaded, target: AnyTarget) -> None:
     """
     if not isinstance(target, PythonTarget):
         return
-    problem = asyncio.run(check_callables(loaded, [target.reference])).get(target.reference)
+    problem = asyncio.run(check_callables(loaded, [target.called])).get(target.called)
     if problem is not None:
         raise TargetError(problem)
 

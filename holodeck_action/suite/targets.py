@@ -12,10 +12,13 @@ from holodeck_action.suite.base import FormatModel, NonBlank, SecretText
 from holodeck_action.suite.cases import FreeMapping
 
 _WORD = r"[^\W\d]\w*"
-_TEXT_FORMS = rf"^(recorded|command):\s*\S|^python:\s*{_WORD}(\.{_WORD})*:{_WORD}\s*$|^http:\s*https?://[^\s/?#]|^https?://[^\s/?#]"
+FRAMEWORKS = ("langgraph", "openai-agents", "pydantic-ai")
+"""Frameworks whose agents can be named as they are."""
+_NAMED = "|".join(FRAMEWORKS)
+_TEXT_FORMS = rf"^(recorded|command):\s*\S|^(python|{_NAMED}):\s*{_WORD}(\.{_WORD})*:{_WORD}\s*$|^http:\s*https?://[^\s/?#]|^https?://[^\s/?#]"
 OWN_MODEL = "model"
 """What `--target` says for the suite's own model, which is the target where the policy file names none."""
-FORMS = "recorded:PATH, python:MODULE:CALLABLE, command:CMD or http:URL"
+FORMS = f"recorded:PATH, python:MODULE:CALLABLE, {_NAMED}:MODULE:AGENT, command:CMD or http:URL"
 
 
 class ModelTarget(FormatModel):
@@ -38,11 +41,18 @@ class RecordedTarget(FormatModel):
 
 
 class PythonTarget(FormatModel):
-    """`target: python:MODULE:CALLABLE`: answers from a Python callable."""
+    """`target: python:MODULE:CALLABLE`: answers from a Python callable, or from an agent of a framework."""
 
     kind: ClassVar[Literal["python"]] = "python"
     reference: str
     """The module and the callable. Example: `my_agent:answer`."""
+    framework: str | None = None
+    """The framework whose agent is named in the place of a callable. Example: `langgraph`."""
+
+    @property
+    def called(self) -> str:
+        """What a worker process imports."""
+        return self.reference if self.framework is None else f"{self.framework}:{self.reference}"
 
 
 class CommandTarget(FormatModel):
@@ -162,7 +172,8 @@ def parse_target(value: str) -> WrittenTarget:
     """Read the short form of a target.
 
     Args:
-        value: `recorded:PATH`, `python:MODULE:CALLABLE`, `command:CMD`, `http:URL`, or a plain http(s) URL.
+        value: `recorded:PATH`, `python:MODULE:CALLABLE`, one of `FRAMEWORKS` with `:MODULE:AGENT`, `command:CMD`,
+            `http:URL`, or a plain http(s) URL.
 
     Raises:
         PydanticCustomError: a ValueError whose text is one sentence naming the allowed forms.
@@ -173,13 +184,13 @@ def parse_target(value: str) -> WrittenTarget:
         return RecordedTarget(path=rest)
     if kind == "command" and rest:
         return CommandTarget(command=rest)
-    if kind == "python" and rest:
+    if kind in ("python", *FRAMEWORKS) and rest:
         module, _, name = rest.rpartition(":")
         if not all(part.isidentifier() for part in (*module.split("."), name)):
             raise PydanticCustomError(
-                "target_python", "must be python:MODULE:CALLABLE, such as python:app.agent:answer"
+                "target_python", "must be {kind}:MODULE:CALLABLE, such as {kind}:app.agent:answer", {"kind": kind}
             )
-        return PythonTarget(reference=rest)
+        return PythonTarget(reference=rest, framework=None if kind == "python" else kind)
     if kind in ("http", "https") and rest:
         return HttpTarget(url=_http_url(value if rest.startswith("//") else rest))
     raise PydanticCustomError("target_form", "must be {forms}", {"forms": FORMS})

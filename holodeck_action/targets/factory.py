@@ -48,10 +48,10 @@ def build_agent(
             from holodeck_action.targets.recorded import RecordedAgent
 
             return RecordedAgent(files.folder / path, path, suite.cases, max_bytes, files)
-        case PythonTarget(reference=reference):
+        case PythonTarget():
             from holodeck_action.targets.python import PythonAgent
 
-            return PythonAgent(reference, pool, max_bytes, warm_up)
+            return PythonAgent(target.called, pool, max_bytes, warm_up)
         case CommandTarget(command=command):
             from holodeck_action.targets.command import CommandAgent
 
@@ -72,8 +72,8 @@ def describe(target: AnyTarget) -> str:
             return f"model:{model}"
         case RecordedTarget(path=path):
             return f"recorded:{path}"
-        case PythonTarget(reference=reference):
-            return f"python:{reference}"
+        case PythonTarget(reference=reference, framework=framework):
+            return f"{framework or 'python'}:{reference}"
         case CommandTarget(command=command):
             return f"command:{_shown_command(command)}"
         case HttpTarget(url=url):

@@ -172,13 +172,13 @@ class Server:
 
 
 def load(reference: str, places: Places) -> Callable[..., Any]:
-    """Import a module and return its callable.
+    """Import a module and return its callable; with a framework before it, that of the framework's agent there.
 
     Raises:
         CallError: there is no such module (code `missing_module`), importing it fails (`import_failed`), it lacks the
             attribute (`missing_attribute`), or that cannot be called (`not_callable`).
     """
-    module_name, _, attribute = reference.partition(":")
+    *framework, module_name, attribute = reference.split(":")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -190,7 +190,21 @@ def load(reference: str, places: Places) -> Callable[..., Any]:
         raise _import_failed(module_name, error, places) from None
     except BaseException as error:  # noqa: BLE001 - importing runs user code, which may even try to exit
         raise _import_failed(module_name, error, places) from None
-    return _callable_of(module, attribute, f"the module {module_name}")
+    shown = f"the module {module_name}"
+    if framework:
+        return _agent_of(framework[0], _attribute_of(module, attribute, shown), f"{attribute} in {shown}", places)
+    return _callable_of(module, attribute, shown)
+
+
+def _agent_of(framework: str, agent: object, shown: str, places: Places) -> Callable[..., Any]:
+    from holodeck_action.workers.frameworks.replies import adapted
+
+    try:
+        return adapted(framework, agent, shown)
+    except CallError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - importing a framework runs its code
+        raise _import_failed(framework, error, places) from None
 
 
 def load_from_file(file: str, function: str, folder: str, places: Places) -> Callable[..., Any]:
@@ -248,11 +262,15 @@ def _module_of_file(path: str, folder: str) -> ModuleType:
     return module
 
 
-def _callable_of(module: ModuleType, attribute: str, shown: str) -> Callable[..., Any]:
+def _attribute_of(module: ModuleType, attribute: str, shown: str) -> Any:
     try:
-        found = getattr(module, attribute)
+        return getattr(module, attribute)
     except AttributeError:
         raise CallError("missing_attribute", f"{shown} has no {attribute}{_similar(attribute, module)}") from None
+
+
+def _callable_of(module: ModuleType, attribute: str, shown: str) -> Callable[..., Any]:
+    found = _attribute_of(module, attribute, shown)
     if not callable(found):
         raise CallError("not_callable", f"{attribute} in {shown} is of type {type(found).__name__}, not callable")
     return found  # type: ignore[no-any-return]  # a callable of any kind

@@ -83,7 +83,10 @@ def test_target_as_text(tmp_path: Path, text: str, target: object) -> None:
     assert policy_of(tmp_path, f"target: '{text}'\n").policy.target == target
 
 
-FORMS = "must be recorded:PATH, python:MODULE:CALLABLE, command:CMD or http:URL"
+FORMS = (
+    "must be recorded:PATH, python:MODULE:CALLABLE, langgraph|openai-agents|pydantic-ai:MODULE:AGENT, command:CMD "
+    "or http:URL"
+)
 
 
 @pytest.mark.parametrize(
