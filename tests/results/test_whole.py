@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,25 @@ CHANGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a space more": (lambda c: c.replace(b"{", b"{ ", 1), "it was edited or cut short"),
     "another digest": (lambda c: c[:-68] + b"0" * 64 + c[-4:], "it was edited or cut short"),
 }
+
+
+def sealed_anew(content: bytes) -> bytes:
+    """The file with the digest that fits its content, as whoever forges one would write."""
+    text = content[: content.rindex(b',\n "digest"')]
+    return text + f',\n "digest": "{hashlib.sha256(text).hexdigest()}"\n}}\n'.encode()
+
+
+def test_a_number_that_json_does_not_have_is_refused_and_its_name_in_a_text_is_not(
+    made: Project, tmp_path: Path
+) -> None:
+    content = (made.out / "results.json").read_bytes()
+    path = tmp_path / "results.json"
+    path.write_bytes(sealed_anew(content.replace(b'"response":"wrong"', b'"response":"NaN: -Infinity"')))
+    assert [turn.response for turn in read_results(path).record.turns].count("NaN: -Infinity") == 1
+    for number in (b"NaN", b"-Infinity"):
+        path.write_bytes(sealed_anew(content.replace(b'"score":0.0', b'"score":' + number)))
+        with pytest.raises(RecordError, match=r"it holds -?(NaN|Infinity)"):
+            read_results(path)
 
 
 @pytest.mark.parametrize("name", CHANGES)
