@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from holodeck_action.results.evaluation import Evaluation, Polarity
+from holodeck_action.results.evaluation import Criteria, Evaluation, Polarity
 from holodeck_action.results.judge_card import Configuration
 from holodeck_action.results.pairing import SameCase, decides_alike
 from holodeck_action.results.record import Record
@@ -42,8 +42,8 @@ class ComparableMetrics:
 
 def comparable_metrics(base: Record, head: Record, cases: Sequence[SameCase]) -> ComparableMetrics:
     """Tell which metrics of two runs can be compared, over the cases that are the same."""
-    of_base, of_head = _one_of_each(base), _one_of_each(head)
-    asserting = _asserting(base) | _asserting(head)
+    of_base, of_head = _asked(base), _asked(head)
+    asserting = frozenset(name for found in (of_base, of_head) for name, asked in found.items() if asked.asserts)
     both = of_base.keys() & of_head.keys()
     incomparable = {
         **dict.fromkeys(of_base.keys() - both, "only the base has it"),
@@ -66,7 +66,7 @@ def comparable_metrics(base: Record, head: Record, cases: Sequence[SameCase]) ->
                 if any(isinstance(each.metadata.get("passed"), bool) and _graded(each) for each in (before, now)):
                     own_verdicts.add(name)
     return ComparableMetrics(
-        polarities={name: each.criteria.polarity for name, each in sorted((of_base | of_head).items())},
+        polarities={name: asked.polarity for name, asked in sorted((of_base | of_head).items())},
         incomparable=incomparable,
         silent=frozenset(incomparable) | own_verdicts,
         asserting=asserting,
@@ -74,12 +74,14 @@ def comparable_metrics(base: Record, head: Record, cases: Sequence[SameCase]) ->
     )
 
 
-def _one_of_each(record: Record) -> dict[str, Evaluation]:
-    return {each.evaluator_name: each for each in record.evaluations}
-
-
-def _asserting(record: Record) -> frozenset[str]:
-    return frozenset(each.evaluator_name for each in record.evaluations if each.criteria.asserts)
+def _asked(record: Record) -> dict[str, Criteria]:
+    """Return the criteria of each metric: asserting ones where there are any."""
+    found: dict[str, Criteria] = {}
+    for each in record.evaluations:
+        known = found.get(each.evaluator_name)
+        if known is None or (each.criteria.asserts and not known.asserts):
+            found[each.evaluator_name] = each.criteria
+    return found
 
 
 def _judged_otherwise(name: str, base: Record, head: Record) -> Iterator[str]:

@@ -218,7 +218,7 @@ def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:
     if unsealed:
         return _without_digest(path, record)
     # Line ends may have been changed by a checkout.
-    written = content.replace(b"\r\n", b"\n")
+    written = content.replace(b"\r\n", b"\n") if b"\r\n" in content else content
     found = _DIGEST.search(written)
     missing = _missing(record, written, found)
     if missing is not None or found is None:
