@@ -109,7 +109,14 @@ def project_python(suite: Suite, environ: Mapping[str, str], how: Installing) ->
     Raises:
         PackagesError: there is no such Python, or the packages cannot be installed.
     """
-    environment, files = _asked(suite, environ, how)
+    return python_of(suite.policy.environment, suite.checkout, environ, how)
+
+
+def python_of(
+    environment: Environment | None, checkout: Checkout, environ: Mapping[str, str], how: Installing
+) -> ProjectPython | None:
+    """Return the Python that a policy file names; as `project_python`."""
+    environment, files = _asked(environment, checkout, environ, how)
     if environment is None:
         return None
     if environment.interpreter is not None:
@@ -134,15 +141,17 @@ def environment_problem(suite: Suite, shown: str, error: PackagesError, how: Ins
     return located(Problem(suite.environment_mark, f"environment.{environment.way}", str(error)), suite.folder, shown)
 
 
-def _asked(suite: Suite, environ: Mapping[str, str], how: Installing) -> tuple[Environment | None, Checkout]:
+def _asked(
+    environment: Environment | None, checkout: Checkout, environ: Mapping[str, str], how: Installing
+) -> tuple[Environment | None, Checkout]:
     if how.requirements:
         try:
             return environment_from(how.requirements), Checkout.anywhere(how.cwd)
         except ValueError as error:
             raise PackagesError(str(error)) from None
-    if suite.policy.environment is None and environ.get(OF_THE_JOB):
+    if environment is None and environ.get(OF_THE_JOB):
         return Environment(interpreter=environ[OF_THE_JOB]), Checkout.anywhere(how.cwd)
-    return suite.policy.environment, suite.checkout
+    return environment, checkout
 
 
 def _recipe(environment: Environment, files: Checkout) -> Recipe:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from holodeck_action.metrics.weak_assertions import weak_assertions
+from holodeck_action.prepare.case_rows import CaseRows
 from holodeck_action.prepare.environments import (
     Installing,
     ProjectPython,
@@ -215,6 +216,7 @@ def _load_all(
                 checkout=place,
                 plain_http=around.allowed.plain_http,
                 allow_empty=allow_empty,
+                rows=CaseRows(place, found.variables, around.installing),
                 notices=found.notices,
             )
             cards = suite_cards(suite)

@@ -206,7 +206,7 @@ def call_text(call: ToolCallView, limit: int = 300) -> str:
 
 
 def place(source: SourceMark, folder: str) -> str:
-    """Return `file:line:column`, the folder put before it."""
+    """Return `file:line:column`, or the row where there are no lines, the folder put before it."""
     return f"{folder}/{source}" if folder else str(source)
 
 
@@ -216,14 +216,14 @@ def usable(number: int) -> bool:
 
 
 def repository_path(folder: str | None, source: SourceMark) -> str | None:
-    """Return the path of a position's file in the suite's repository; None when no line of it can be meant.
+    """Return the path of a position's file in the suite's repository; None when no line is meant.
 
     Args:
         folder: the suite's folder in its repository, as the record says; it may be invented, as a fork's record is.
         source: the position; its file may lie outside of the suite's folder, but not of the repository.
     """
     file = source.file
-    if folder is None or not file or not usable(source.line):
+    if folder is None or not file or not usable(source.line) or source.column == 0:
         return None
     written = f"{folder}/{file}"
     if file.startswith("/") or folder.startswith("/") or "\\" in written or not written.isprintable():

@@ -182,7 +182,8 @@ def word(outcome: Any) -> str:
 def place(source: Fields, folder: Any = "") -> Untrusted:
     """Return a source position as `folder/file:line`."""
     file = text_of(source["file"])
-    return Untrusted(f"{text_of(folder)}/{file}:{source['line']}" if folder else f"{file}:{source['line']}")
+    where = f"{file}:{source['line']}" if source["column"] else f"{file}: row {source['line']}"
+    return Untrusted(f"{text_of(folder)}/{where}" if folder else where)
 
 
 def required(gate: Fields) -> str:

@@ -17,7 +17,8 @@ def missing_static_inputs(spec: MetricSpec, turn: Turn) -> tuple[str, ...]:
     required = spec.config.needs
     if turn.expected_trajectory is not None:
         required -= TOOLS
-    return tuple(name for name in _STATIC if name in required and not _gives(turn, name))
+    # A list is faster than a generator, and this is asked of every metric of every turn, several times.
+    return tuple([name for name in _STATIC if name in required and not _gives(turn, name)])
 
 
 def _gives(turn: Turn, name: str) -> bool:

@@ -21,7 +21,7 @@ _COLUMN = UNSET - 1
 
 
 class MarkedMap(dict[Any, Any]):
-    """A mapping with the position of itself, its keys and its values."""
+    """A mapping with the position of itself, its keys and its values; without marks everything in it stands there."""
 
     __slots__ = ("column", "line", "marks")
     line: int
@@ -37,23 +37,26 @@ class MarkedMap(dict[Any, Any]):
 
     def key_position(self, key: Any) -> tuple[int, int]:
         """Line and column of a key."""
-        line, column, _, _ = self._entry(key)
+        line, column, _, _ = self.entry(key)
         return line, column & _COLUMN
 
     def value_position(self, key: Any) -> tuple[int, int]:
         """Line and column of a key's value."""
-        _, _, line, column = self._entry(key)
+        _, _, line, column = self.entry(key)
         return line, column & _COLUMN
 
     def substituted(self, key: Any) -> bool:
         """Whether the value holds the value of a variable."""
-        return bool(self._entry(key)[3] & SUBSTITUTED)
+        return bool(self.entry(key)[3] & SUBSTITUTED)
 
     def unset(self, key: Any) -> bool:
         """Whether the value names a variable that is not set."""
-        return bool(self._entry(key)[3] & UNSET)
+        return bool(self.entry(key)[3] & UNSET)
 
-    def _entry(self, key: Any) -> tuple[int, int, int, int]:
+    def entry(self, key: Any) -> tuple[int, int, int, int]:
+        """Packed positions of a key and its value."""
+        if not self.marks:
+            return self.line, self.column, self.line, self.column
         index = list(self).index(key)
         if 16 * index >= len(self.marks):
             # Filled in from another file.
@@ -63,7 +66,7 @@ class MarkedMap(dict[Any, Any]):
 
 
 class MarkedList(list[Any]):
-    """A list with the position of itself and its items."""
+    """A list with the position of itself and its items; without marks everything in it stands there."""
 
     __slots__ = ("column", "line", "marks")
     line: int
@@ -72,21 +75,25 @@ class MarkedList(list[Any]):
 
     def value_position(self, index: int) -> tuple[int, int]:
         """Line and column of an item."""
+        if not self.marks:
+            return self.line, self.column
         packed = array(PACKED, self.marks)
         return packed[2 * index], packed[2 * index + 1] & _COLUMN
 
     def substituted(self, index: int) -> bool:
         """Whether the item holds the value of a variable."""
-        return bool(array(PACKED, self.marks)[2 * index + 1] & SUBSTITUTED)
+        return bool(self.marks) and bool(array(PACKED, self.marks)[2 * index + 1] & SUBSTITUTED)
 
     def unset(self, index: int) -> bool:
         """Whether the item names a variable that is not set."""
-        return bool(array(PACKED, self.marks)[2 * index + 1] & UNSET)
+        return bool(self.marks) and bool(array(PACKED, self.marks)[2 * index + 1] & UNSET)
 
 
 def last_position(marked: MarkedMap | MarkedList) -> tuple[int, int]:
     """Return line and column of the value in a part of a document that begins last: what begins later is outside."""
     last = marked.line, marked.column
+    if not marked.marks:
+        return last
     for place in marked if isinstance(marked, MarkedMap) else range(len(marked)):
         value = marked[place]
         last = max(last, marked.value_position(place))

@@ -16,8 +16,8 @@ class SourceMark:
 
     Attributes:
         file: path relative to the suite's folder with `/` separators, so that records are equal on every machine.
-        line: 1-based line.
-        column: 1-based column, in characters.
+        line: 1-based line; of what has rows and no lines, such as a Parquet file, the 1-based row.
+        column: 1-based column, in characters; 0 where `line` is a row.
     """
 
     file: str
@@ -25,7 +25,7 @@ class SourceMark:
     column: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+        return f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}: row {self.line}"
 
 
 _LONGEST_QUOTE = 60

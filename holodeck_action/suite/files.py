@@ -96,6 +96,8 @@ def unreadable_case_files(
         document: where the case stands; paths start in its folder.
         case: index of the case.
     """
+    if entry.turns is None and not entry.files:
+        return []
     places: list[tuple[Where, Sequence[FileInput] | None, Any]] = [(("test_cases", case), entry.files, raw)]
     for index, turn in enumerate(entry.turns or ()):
         places.append((("test_cases", case, "turns", index), turn.files, raw["turns"][index]))

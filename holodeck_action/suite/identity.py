@@ -15,12 +15,12 @@ from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 
 MAX_SLUG = 80
 _SHORT, _UNNAMED = 8, 12
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def canonical_json(value: Any) -> bytes:
     """JSON with sorted keys and no white space, as UTF-8."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return text.encode("utf-8", "surrogatepass")
+    return _ENCODER.encode(value).encode("utf-8", "surrogatepass")
 
 
 def slug(name: str) -> str:
@@ -91,12 +91,11 @@ def case_ids(cases: Sequence[tuple[str | None, str]]) -> list[str]:
         base if taken[base] == 1 or base == f"case-{asked[:_UNNAMED]}" else f"{base}-{asked[:_SHORT]}"
         for base, asked in zip(plain, hashes, strict=True)
     ]
-    contents: dict[str, set[str]] = {}
-    for found, asked in zip(ids, hashes, strict=True):
-        contents.setdefault(found, set()).add(asked)
+    first: dict[str, str] = {}
     # Different questions whose short hashes are equal, or a name that looks like another case's id.
+    shared = {found for found, asked in zip(ids, hashes, strict=True) if first.setdefault(found, asked) != asked}
     ids = [
-        found if len(contents[found]) == 1 else f"{base}-{asked}"
+        found if found not in shared else f"{base}-{asked}"
         for found, base, asked in zip(ids, plain, hashes, strict=True)
     ]
     return _counted(ids, [name or "" for name, _ in cases])

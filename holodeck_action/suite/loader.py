@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holodeck_action.suite.agent import AgentConfig, ProjectConfig
+from holodeck_action.suite.case_files import RowSource, find_cases
 from holodeck_action.suite.cases import CaseEntry
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.checks import (
@@ -66,6 +67,7 @@ def load_suite(
     checkout: Checkout | None = None,
     plain_http: bool = False,
     allow_empty: bool = False,
+    rows: RowSource | None = None,
     notices: Sequence[str] = (),
 ) -> Suite:
     """Load and validate a suite with its cases, configuration and policy.
@@ -78,6 +80,7 @@ def load_suite(
         checkout: the suite's folder, and what paths in its files may reach; None for that folder alone.
         plain_http: whether keys may go to other machines unencrypted.
         allow_empty: accept a suite without cases.
+        rows: reads Parquet files and calls functions that give cases; None where neither is possible.
         notices: what was noticed before, put first.
 
     Raises:
@@ -87,12 +90,13 @@ def load_suite(
     sources = read_sources(path, checkout, environ=environ, home=home, metrics=metrics)
     project = _project(sources)
     policy = _policy(sources)
+    find_cases(sources, policy, rows)
     agent = _agent(sources, merged_project(sources))
     table = MetricTable()
     outline = _outline(sources, table)
-    if sources.cases_found and not sources.raw_cases and not allow_empty:
+    if sources.cases_found and not sources.count and not allow_empty:
         sources.problems.append(_no_cases(sources))
-    if agent is None or policy is None or not sources.cases_found or len(outline.asked) < len(sources.raw_cases):
+    if agent is None or policy is None or not sources.cases_found or len(outline.asked) < sources.count:
         raise sources.error()
     resolved = _Resolution(sources, agent, policy, table, outline)
     cases = resolved.cases()
@@ -276,26 +280,29 @@ def _outline(sources: Sources, table: MetricTable) -> _Outline:
     """Validate every case and note its metrics; the entries themselves are dropped again to save memory."""
     outline = _Outline()
     factory = ExpectationFactory()
-    for index, raw in enumerate(sources.raw_cases):
-        if not isinstance(raw, MarkedMap):
-            mark = sources.cases.mark(*sources.raw_cases.value_position(index))
-            sources.problems.append(Problem(mark, field_path(("test_cases", index)), "must be a mapping"))
-            continue
-        name = _shown_name(raw)
-        entry, problems = validated(
-            CaseEntry, raw, sources.cases, ("test_cases", index), case=name, metrics=sources.metrics
-        )
-        if entry is None:
-            sources.problems += problems
-            continue
-        sources.problems += misplaced_metrics(entry, raw, sources.cases, index)
-        sources.problems += unreadable_case_files(entry, raw, sources.checkout, sources.cases, index)
-        table.add(entry.evaluations, raw.get("evaluations"), sources.cases)
-        for turn, written in zip(entry.turns or (), raw.get("turns") or (), strict=True):
-            table.add(turn.evaluations, written.get("evaluations"), sources.cases)
-        expectations = [factory.build(part.expected_tools) for part in entry.turns or (entry,)]
-        outline.names.append(entry.name)
-        outline.asked.append(asked_hash(entry, expectations))
+    for file in sources.case_files:
+        document = file.document
+        for index, raw in enumerate(file.cases):
+            if not isinstance(raw, MarkedMap):
+                sources.problems.append(
+                    Problem(file.mark_of(index), field_path(("test_cases", index)), "must be a mapping")
+                )
+                continue
+            name = _shown_name(raw)
+            entry, problems = validated(
+                CaseEntry, raw, document, ("test_cases", index), case=name, metrics=sources.metrics
+            )
+            if entry is None:
+                sources.problems += problems if file.columns is None else map(file.columns.named, problems)
+                continue
+            sources.problems += misplaced_metrics(entry, raw, document, index)
+            sources.problems += unreadable_case_files(entry, raw, sources.checkout, document, index)
+            table.add(entry.evaluations, raw.get("evaluations"), document)
+            for turn, written in zip(entry.turns or (), raw.get("turns") or (), strict=True):
+                table.add(turn.evaluations, written.get("evaluations"), document)
+            expectations = [factory.build(part.expected_tools) for part in entry.turns or (entry,)]
+            outline.names.append(entry.name)
+            outline.asked.append(asked_hash(entry, expectations))
     return outline
 
 
@@ -307,7 +314,7 @@ def _shown_name(raw: MarkedMap) -> str | None:
 
 
 def _no_cases(sources: Sources) -> Problem:
-    document = sources.cases
+    document = sources.case_files[0].document
     path = ("test_cases",) if isinstance(document.root, MarkedMap) else ()
     mark = document.place(path)
     return Problem(mark, "test_cases", "the suite has no cases (allowed: at least one, or none with allow-empty)")
@@ -374,16 +381,17 @@ class _Resolution:
                 specs += found
                 self._suite_fields += [f"{name}[{place}]"] * len(found)
         self.suite_specs = tuple(specs)
-        builder = CaseBuilder(self._sources.cases, self.policy, self._policy_document, self._table)
-        builder.set_suite_metrics(self.suite_specs)
-        raw_cases = self._sources.raw_cases
         context = {METRICS: self._sources.metrics}
         cases: list[Case] = []
-        for index, (case_id, asked) in enumerate(zip(self._ids, self._outline.asked, strict=True)):
-            raw, raw_cases[index] = raw_cases[index], None
-            entry = CaseEntry.model_validate(raw, context=context)
-            overlay, written = self._overlays.get(index), self._raw_overlays.get(index)
-            cases.append(builder.build(entry, raw, case_id, asked, overlay, written))
+        for file in self._sources.case_files:
+            builder = CaseBuilder(file.document, self.policy, self._policy_document, self._table)
+            builder.set_suite_metrics(self.suite_specs)
+            for place, raw in enumerate(file.cases):
+                file.cases[place] = None
+                index = len(cases)
+                entry = CaseEntry.model_validate(raw, context=context)
+                overlay, written = self._overlays.get(index), self._raw_overlays.get(index)
+                cases.append(builder.build(entry, raw, self._ids[index], self._outline.asked[index], overlay, written))
         return tuple(cases)
 
     def check(self, cases: Sequence[Case]) -> None:

@@ -22,7 +22,7 @@ from holodeck_action.suite.base import (
     WrittenText,
 )
 from holodeck_action.suite.base_sources import SOURCES
-from holodeck_action.suite.cases import TrajectoryEntry
+from holodeck_action.suite.cases import CaseEntry, TrajectoryEntry
 from holodeck_action.suite.environments import Environment
 from holodeck_action.suite.judging import SuiteJudges
 from holodeck_action.suite.metric_types import CaseMetric, SuiteMetric
@@ -34,6 +34,8 @@ Positive = Annotated[Number, Field(gt=0.0)]
 Weight = Annotated[Number, Field(ge=0.001, le=1000.0)]
 """Nothing weighs more than a million times something else: a failure beside it would be lost in rounding."""
 NotNegative = Annotated[Number, Field(ge=0.0)]
+CaseField = Annotated[str, Field(pattern=rf"^({'|'.join(CaseEntry.model_fields)})(\.\w+)*$")]
+"""A field of a case, or a key inside of one."""
 Reaction = Literal["fail", "warn", "ignore"]
 
 
@@ -264,6 +266,9 @@ class Policy(FormatModel):
     """What a Python, command or HTTP target is asked before its first turn, while no clock runs. Example: `Hello`."""
     metrics: Annotated[tuple[SuiteMetric, ...], NoneAs([])] = ()
     """Metrics in addition to `evaluations.metrics`. Example: `[{type: length, max_words: 60}]`."""
+    columns: Annotated[dict[str, CaseField | None], NoneAs({})] = Field(default_factory=dict)
+    """Field of a case that a column of `test_cases_file` fills, by column; nested keys are joined by dots. Null leaves
+    a column out. Example: `{question: input, answer: ground_truth, id: null}`."""
     cases: Annotated[dict[str, CaseOverlay], NoneAs({})] = Field(default_factory=dict)
     """Additions to single cases, by name or id."""
     judges: Annotated[SuiteJudges, NoneAs({})] = Field(default_factory=SuiteJudges)

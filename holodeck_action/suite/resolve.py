@@ -224,7 +224,8 @@ class CaseBuilder:
             tags = tuple(overlay.tags or ())
         case_specs = self._listed(entry.evaluations, raw.get("evaluations"))
         turns = self._turns(entry, raw, mark, case_specs, added)
-        turns[-1] = replace(turns[-1], expected_trajectory=trajectory, ground_truth_chunk_ids=gains)
+        if overlay is not None:
+            turns[-1] = replace(turns[-1], expected_trajectory=trajectory, ground_truth_chunk_ids=gains)
         if entry.turns is not None and (case_specs or added):
             turns = _soften(turns, (*case_specs, *added))
         repeat, least = trials_of(self._policy, overlay)
@@ -239,8 +240,13 @@ class CaseBuilder:
             weight=overlay.weight if overlay is not None and overlay.weight is not None else 1.0,
             repeat=repeat,
             min_pass=least,
-            last=self._document.mark(*last_position(raw)),
+            last=self._last(raw, mark),
         )
+
+    def _last(self, raw: Any, mark: SourceMark) -> SourceMark:
+        place = last_position(raw)
+        # Sharing one mark keeps large tables small.
+        return mark if place == (mark.line, mark.column) else self._document.mark(*place)
 
     def _turns(self, entry: CaseEntry, raw: Any, mark: SourceMark, case_specs: Specs, added: Specs) -> list[Turn]:
         if entry.turns is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holodeck_action.suite.checkout import MOST_YAML, Checkout, ReachError
+from holodeck_action.suite.columns import ColumnMap
 from holodeck_action.suite.document import Document, MarkedList, MarkedMap
 from holodeck_action.suite.errors import Problem, SourceMark, SuiteError
 from holodeck_action.suite.metric_types import MetricTypes
@@ -17,6 +18,28 @@ from holodeck_action.suite.reading import read_yaml
 
 POLICY_NAMES = ("holodeck-action.yaml", "holodeck-action.yml")
 CONFIG_NAMES = ("config.yml", "config.yaml")
+
+
+@dataclass(slots=True)
+class CaseFile:
+    """A file that holds cases.
+
+    Attributes:
+        document: how it is called, and what is wrong with it.
+        cases: as written, with their marks; what is no case, too. Emptied when they are built.
+        columns: which column of a table fills which field; None where it has none.
+    """
+
+    document: Document
+    cases: list[Any]
+    columns: ColumnMap | None = None
+
+    def mark_of(self, index: int) -> SourceMark:
+        """Where a case stands."""
+        cases = self.cases
+        return (
+            self.document.mark(*cases.value_position(index)) if isinstance(cases, MarkedList) else self.document.place()
+        )
 
 
 @dataclass(slots=True)
@@ -28,8 +51,7 @@ class Sources:
         environ: variables for substitution.
         metrics: the metrics that there are.
         agent: agent.yaml.
-        cases: the file of the cases, which is agent.yaml unless it names another.
-        raw_cases: the cases as written, with their marks.
+        case_files: the files of the cases, in their order; agent.yaml unless it names others.
         cases_found: whether it is known which cases there are.
         user, project, policy: the optional files.
         problems: what is wrong so far.
@@ -40,8 +62,7 @@ class Sources:
     environ: Mapping[str, str]
     metrics: MetricTypes
     agent: Document
-    cases: Document
-    raw_cases: MarkedList = field(default_factory=MarkedList)
+    case_files: list[CaseFile] = field(default_factory=list)
     cases_found: bool = False
     user: Document | None = None
     project: Document | None = None
@@ -58,7 +79,7 @@ class Sources:
     @property
     def documents(self) -> tuple[Document, ...]:
         """Every file that was read, each once."""
-        found = (self.agent, self.cases, self.user, self.project, self.policy)
+        found = (self.agent, *(file.document for file in self.case_files), self.user, self.project, self.policy)
         unique = {document.file: document for document in found if document is not None}
         return tuple(unique.values())
 
@@ -66,6 +87,11 @@ class Sources:
     def secrets(self) -> frozenset[str]:
         """Values of variables and literal secret fields of every file."""
         return frozenset[str]().union(*(document.secrets for document in self.documents))
+
+    @property
+    def count(self) -> int:
+        """How many cases there are."""
+        return sum(len(file.cases) for file in self.case_files)
 
     def error(self) -> SuiteError:
         """The problems so far as an error that shows no secret."""
@@ -99,14 +125,12 @@ def read_sources(
     if data is None:
         raise SuiteError([Problem(None, "", f"{path}: {reason}")])
     agent = read_yaml(data, file=path.name, environ=environ)
-    sources = Sources(checkout, environ, metrics, agent, agent)
-    sources.parts.append(("agent", _digest(data)))
+    sources = Sources(checkout, environ, metrics, agent)
+    sources.parts.append(("agent", text_digest(data)))
     _read_others(sources, home)
     if agent.readable and not isinstance(agent.root, MarkedMap):
         what = "is empty" if agent.root is None else "must be a mapping"
         sources.problems.append(agent.problem((), f"{what} (required: name, model, instructions and cases)"))
-    elif agent.readable:
-        _find_cases(sources)
     for document in sources.documents:
         sources.problems += document.problems
     return sources
@@ -126,7 +150,8 @@ def read_bytes(checkout: Checkout, name: str | Path) -> tuple[bytes | None, str]
         return None, f"cannot be read: {error.strerror}"
 
 
-def _digest(data: bytes) -> bytes:
+def text_digest(data: bytes) -> bytes:
+    """Length and SHA-256 of a text, with line ends as line feeds."""
     text = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return f"{len(text)} ".encode() + hashlib.sha256(text).digest()
 
@@ -155,58 +180,10 @@ def _first(sources: Sources, checkout: Checkout, names: Sequence[str], prefix: s
         return None
     document = read_yaml(data, file=shown, environ=sources.environ)
     if names is POLICY_NAMES:
-        sources.parts.append(("policy", _digest(data)))
+        sources.parts.append(("policy", text_digest(data)))
     if document.root is None:
         return Document(shown, MarkedMap.empty(), document.readable, document.problems, document.secrets)
     return document
-
-
-def _find_cases(sources: Sources) -> None:
-    root: MarkedMap = sources.agent.root
-    written, file = root.get("test_cases"), root.get("test_cases_file")
-    if file is None:
-        _take_cases(sources, sources.agent, written, ("test_cases",))
-        return
-    mark = sources.agent.mark(*root.value_position("test_cases_file"))
-
-    def refuse(message: str) -> None:
-        sources.problems.append(Problem(mark, "test_cases_file", message))
-
-    if written is not None:
-        refuse("stands beside test_cases: keep one of them")
-        return
-    if not isinstance(file, str) or not file.strip() or root.unset("test_cases_file"):
-        # Text that is not a path is refused with the other fields.
-        return
-    shown = "the file" if root.substituted("test_cases_file") else file
-    if file.lower().endswith(".jsonl"):
-        refuse("JSON Lines are not supported (allowed: a YAML file with a list of cases)")
-        return
-    data, reason = read_bytes(sources.checkout, file)
-    if data is None:
-        way_out = " (allowed: a path relative to agent.yaml)" if reason == "does not exist" else ""
-        refuse(f"{shown} {reason}{way_out}")
-        return
-    relative = Path(os.path.relpath(sources.folder / file, sources.folder)).as_posix()
-    document = read_yaml(data, file=relative, environ=sources.environ)
-    sources.cases = document
-    sources.parts.append(("cases", _digest(data)))
-    if isinstance(document.root, MarkedMap) and "test_cases" in document.root:
-        _take_cases(sources, document, document.root["test_cases"], ("test_cases",))
-    elif document.root is None or isinstance(document.root, MarkedList):
-        _take_cases(sources, document, document.root, ())
-    else:
-        message = "must be a list of cases, or a mapping with the list under test_cases"
-        sources.problems.append(document.problem((), message))
-
-
-def _take_cases(sources: Sources, document: Document, cases: Any, path: tuple[str, ...]) -> None:
-    if isinstance(cases, MarkedList):
-        sources.raw_cases = cases
-    if cases is None or isinstance(cases, MarkedList):
-        sources.cases_found = document.readable
-    else:
-        sources.problems.append(Problem(document.place(path), "test_cases", "must be a list"))
 
 
 def merged_project(sources: Sources) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 Framed JSON on a connection of its own, so that nothing user code prints can break the protocol. Every message in is
 `{id, op, reference, max_bytes, …}`, every message out `{id, value}` or `{id, error}`, with `files`, those of the
 checkout that have been imported, where there are new ones.
-Operations: `check`, `grade`, `ask` for graders and targets; `describe`, `prepare`, `tool` for functions of a model.
+Operations: `check`, `grade`, `ask` for graders and targets; `rows` for cases; `describe`, `prepare`, `tool` for
+functions of a model.
 A callable of a file comes with `file` and `function`; its reference is then only how messages name it.
 """
 
@@ -118,6 +119,11 @@ class Server:
                 return tool_functions.described(function)
             if op == "tool":
                 return tool_functions.result(self._settle(tool_functions.call(function, request["args"])), max_bytes)
+        if op == "rows":
+            from holodeck_action.workers.rows import write_rows
+
+            values = self._settle(function(**request["args"]))
+            return write_rows(values, self._settle, request["rows"], max_bytes)
         return None
 
     def _find(self, request: dict[str, Any]) -> Callable[..., Any]:

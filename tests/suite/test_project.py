@@ -162,7 +162,7 @@ def test_a_cases_file_that_holds_no_cases(tmp_path: Path, cases: str, expected: 
         ),
         (
             "test_cases_file: x.jsonl\n",
-            "5:18: test_cases_file: JSON Lines are not supported (allowed: a YAML file with a list of cases)",
+            "5:18: test_cases_file: x.jsonl does not exist (allowed: a path relative to agent.yaml)",
         ),
         ("test_cases_file: 3\n", "5:18: test_cases_file: must be text: put the value in quotes"),
         ("test_cases_file: ''\n", "5:18: test_cases_file: must not be blank"),

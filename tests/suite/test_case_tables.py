@@ -1,0 +1,317 @@
+"""Cases in CSV, TSV, JSON, JSON Lines and Parquet files, and from functions."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from holodeck_action.metrics.registry import built_in
+from holodeck_action.prepare.case_rows import CaseRows
+from holodeck_action.prepare.environments import Installing
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.errors import SuiteError
+from holodeck_action.suite.loader import load_suite
+from holodeck_action.suite.values import Suite
+from tests.cli.project import Project
+from tests.suite.folders import HEAD, write
+
+CASES: list[dict[str, Any]] = [
+    {"name": "return", "input": 'How long, "exactly", can I wait?', "ground_truth": "30 days.\nNot more."},
+    {"name": "order", "input": "Where is A-17?", "expected_tools": ["find_order"], "ground_truth": "1.10"},
+]
+CSV = (
+    "name,input,ground_truth,expected_tools\r\n"
+    'return,"How long, ""exactly"", can I wait?","30 days.\nNot more.",\r\n'
+    "\r\n"
+    'order,Where is A-17?,1.10,"[""find_order""]"\r\n'
+)
+METRICS = "evaluations: {metrics: [{type: standard, metric: meteor, threshold: 0.5}]}\n"
+
+
+def loaded(folder: Path, file: str, files: Mapping[str, str | bytes], policy: str = "", seconds: float = 60.0) -> Suite:
+    """The suite whose cases are in a file, which may be made by `files`."""
+    path = write(folder, {"agent.yaml": f"{HEAD}{METRICS}test_cases_file: {json.dumps(file)}\n"})
+    for name, content in {**files, **({"holodeck-action.yaml": policy} if policy else {})}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    checkout = Checkout.of(folder, folder)
+    rows = CaseRows(checkout, dict(os.environ), Installing((), None, folder), seconds)
+    return load_suite(path, environ={}, home=None, metrics=built_in(), checkout=checkout, rows=rows)
+
+
+def complaint(folder: Path, file: str, files: Mapping[str, str | bytes], policy: str = "") -> str:
+    with pytest.raises(SuiteError) as caught:
+        loaded(folder, file, files, policy)
+    return str(caught.value)
+
+
+def parquet(folder: Path, rows: list[dict[str, Any]]) -> bytes:
+    folder.mkdir(exist_ok=True, parents=True)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "made.parquet")
+    return (folder / "made.parquet").read_bytes()
+
+
+def questions(suite: Suite) -> list[tuple[str, str | None, str, str | None, list[str]]]:
+    """All that a case asks."""
+    return [
+        (case.id, case.name, case.content_hash, turn.ground_truth, [t.name for t in turn.expected_tools.tools])
+        if turn.expected_tools
+        else (case.id, case.name, case.content_hash, turn.ground_truth, [])
+        for case in suite.cases
+        for turn in case.turns
+    ]
+
+
+def test_every_format_gives_the_same_cases(tmp_path: Path) -> None:
+    source = (
+        f"CASES = {CASES!r}\n\ndef give():\n    yield from CASES\n\n"
+        "async def wait():\n    for case in CASES:\n        yield case\n"
+    )
+    expected = questions(loaded(tmp_path / "json", "cases.json", {"cases.json": json.dumps(CASES)}))
+    assert len(expected) == 2
+    files: dict[str, str | bytes] = {
+        "cases.csv": CSV,
+        "cases.CSV": b"\xef\xbb\xbf" + CSV.encode(),
+        "cases.tsv": CSV.replace(",", "\t").replace("long\t", "long,").replace('"\t can', '", can'),
+        "cases.jsonl": "".join(f"{json.dumps(case)}\n\n" for case in CASES),
+        "cases.ndjson": "\r\n".join(json.dumps(case, ensure_ascii=False) for case in CASES),
+        "cases.parquet": parquet(tmp_path / "made", [{"expected_tools": None, **case} for case in CASES]),
+        "made.py": source,
+    }
+    for place in (*files, "python:made:give", "python:made:wait"):
+        if place != "made.py":
+            assert questions(loaded(tmp_path / place.replace(":", "-"), place, files)) == expected, place
+
+
+def test_marks_are_those_of_cells_and_rows(tmp_path: Path) -> None:
+    suite = loaded(tmp_path / "csv", "data/cases.csv", {"data/cases.csv": CSV})
+    assert [str(case.mark) for case in suite.cases] == ["data/cases.csv:2:1", "data/cases.csv:5:1"]
+    assert [str(case.last) for case in suite.cases] == ["data/cases.csv:2:45", "data/cases.csv:5:27"]
+    lines = loaded(tmp_path / "jsonl", "c.jsonl", {"c.jsonl": "\n".join(map(json.dumps, CASES))})
+    assert [str(case.mark) for case in lines.cases] == ["c.jsonl:1:1", "c.jsonl:2:1"]
+    rows = loaded(tmp_path / "parquet", "c.parquet", {"c.parquet": parquet(tmp_path / "made", CASES)})
+    assert [str(case.mark) for case in rows.cases] == ["c.parquet: row 1", "c.parquet: row 2"]
+
+
+@pytest.mark.proves("Policy: columns")
+def test_columns_fill_the_fields_that_the_policy_file_says(tmp_path: Path) -> None:
+    columns = (
+        "columns: {q: input, meta.answer: ground_truth, tools: expected_tools.tools, "
+        "order: expected_tools.order, id: null}"
+    )
+    rows = [{"id": 7, "q": "Where?", "meta": {"answer": 4.5}, "tools": ["find"], "order": "strict"}]
+    flat = 'id,q,meta.answer,tools,order\n7,Where?,4.5,"[""find""]",strict\n'
+    files: dict[str, str | bytes] = {
+        "c.json": json.dumps(rows),
+        "c.jsonl": json.dumps(rows[0]),
+        "c.parquet": parquet(tmp_path / "made", rows),
+        "c.csv": flat,
+    }
+    for name in files:
+        [case] = loaded(tmp_path / name.replace(".", "-"), name, files, columns).cases
+        [turn] = case.turns
+        assert turn.expected_tools is not None
+        assert (case.name, turn.input, turn.ground_truth) == (None, "Where?", "4.5")
+        assert (turn.expected_tools.order, turn.expected_tools.tools[0].name) == ("strict", "find")
+
+
+def test_several_files_are_one_suite_in_the_order_of_their_names(tmp_path: Path) -> None:
+    files = {
+        "cases/b/2.jsonl": '{"input": "two", "ground_truth": "2"}',
+        "cases/a.csv": "input,ground_truth\none,1\n",
+        "cases/c.yaml": "- {input: three, ground_truth: 3}\n",
+        "cases/[x].csv": "input,ground_truth\nfour,4\n",
+    }
+    suite = loaded(tmp_path / "all", "cases/**/*.*", files)
+    assert [case.turns[0].input for case in suite.cases] == ["four", "one", "two", "three"]
+    assert [str(case.mark) for case in suite.cases][1:] == [
+        "cases/a.csv:2:1",
+        "cases/b/2.jsonl:1:1",
+        "cases/c.yaml:1:3",
+    ]
+    [case] = loaded(tmp_path / "one", "cases/[x].csv", files).cases
+    assert case.turns[0].input == "four"
+    changed = loaded(tmp_path / "other", "cases/**/*.*", {**files, "cases/a.csv": "input,ground_truth\none,9\n"})
+    assert changed.digest != suite.digest
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("c.csv", "input,ground_truth\na,b,c\n", "c.csv:2:5: the row has 3 cells, the header 2: put text that holds"),
+        (
+            "c.csv",
+            "input,ground_truth\nx,y\na\n",
+            'c.csv:3:1: the row has 1 cell, the header 2: "ground_truth" is missing',
+        ),
+        (
+            "c.csv",
+            'input,ground_truth\na,"b\nc,d\n',
+            "c.csv:2:3: the quote of this cell is never closed: write a quote",
+        ),
+        ("c.csv", 'input,ground_truth\na,"b"c\n', "c.csv:2:3: text stands behind the closing quote of this cell"),
+        ("c.csv", b"input,ground_truth\nx,y\na,\xe9\n", "c.csv:3:3: is not UTF-8 text: save the file as UTF-8"),
+        ("c.csv", "input\na\n".encode("utf-16"), "c.csv:1:1: is UTF-16 text: save the file as UTF-8"),
+        (
+            "c.csv",
+            "input,ground_truth,input\na,b,c\n",
+            'c.csv:1:20: the header names the column "input" twice (first in col',
+        ),
+        ("c.csv", "input,\na,b\n", "c.csv:1:7: the header of column 2 is empty: name each column"),
+        ("c.csv", "", "c.csv:1:1: is empty (required: a header line with columns)"),
+        ("c.csv", "input;ground_truth\na;b\n", "c.csv:1:1: has one column, whose name holds other separators: save it"),
+        (
+            "c.csv",
+            "inptu,ground_truth\na,b\n",
+            'c.csv:1:1: the column "inptu" is no field of a case, did you mean "input"?',
+        ),
+        ("c.csv", "input\na\0b\n", "c.csv:2:2: holds a NUL character"),
+        (
+            "c.csv",
+            'input,expected_tools\na,"[""x"""\n',
+            "c.csv:2:3: expected_tools: Expecting ',' delimiter at column 5 of",
+        ),
+        ("c.csv", "input,ground_truth\n ,b\n", "c.csv:2:1: test_cases[0].input: must not be blank"),
+        (
+            "c.jsonl",
+            '{"input": "a"}\n[1]\n',
+            "c.jsonl:2:1: the line is a list, not an object (required: one object on each",
+        ),
+        (
+            "c.jsonl",
+            '{"input": "a"}\n\n{"input": }\n',
+            "c.jsonl:3:1: the line is not valid JSON: Expecting value at column 11",
+        ),
+        ("c.jsonl", '{"input": "a", "input": "b"}', 'c.jsonl:1:1: the key "input" stands twice in one object'),
+        ("c.jsonl", b'{"input": "\xe9"}', "c.jsonl:1:12: is not UTF-8 text"),
+        (
+            "c.jsonl",
+            b'{"input": "a"}\n{"input": "\xe9"}',
+            "c.jsonl:2:1: the line holds bytes that are not UTF-8, or half of",
+        ),
+        ("c.jsonl", '{"input": NaN}', "c.jsonl:1:1: the line is not valid JSON: NaN is not a JSON value"),
+        ("c.jsonl", '{"input": "a", "answer": "b"}', 'c.jsonl:1:1: the column "answer" is no field of a case'),
+        ("c.parquet", "no", "agent.yaml:5:18: test_cases_file: c.parquet: is no Parquet file that can be read: "),
+        ("d.parquet", "no", "agent.yaml:5:18: test_cases_file: d.parquet does not exist"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_with_its_place(
+    tmp_path: Path, name: str, content: str | bytes, sentence: str
+) -> None:
+    found = complaint(tmp_path, name, {name.replace("d.p", "other.p"): content})
+    assert found.startswith(sentence), found
+    assert "\n" not in found
+
+
+def test_what_is_wrong_with_a_row_is_told_with_row_and_column(tmp_path: Path) -> None:
+    columns = "columns: {q: input}"
+    rows: list[dict[str, Any]] = [{"q": "a", "ground_truth": "b"}, {"q": " ", "ground_truth": "b"}]
+    place = 'test_cases[1].input: must not be blank (column "q")'
+    table = {"c.parquet": parquet(tmp_path / "made", rows)}
+    assert complaint(tmp_path / "p", "c.parquet", table, columns) == f"c.parquet: row 2: {place}"
+    text = {"c.csv": "ground_truth,q\nb,a\nb, \n"}
+    assert complaint(tmp_path / "c", "c.csv", text, columns) == f"c.csv:3:3: {place}"
+
+
+@pytest.mark.parametrize(
+    ("columns", "file", "sentence"),
+    [
+        (
+            "{qq: input}",
+            "c.csv",
+            'holodeck-action.yaml:1:11: columns.qq: "qq" is no column of the cases, did you mean "q"?',
+        ),
+        ("{q: question}", "c.csv", "holodeck-action.yaml:1:14: columns.q: "),
+        (
+            "{q: input, a: input}",
+            "c.csv",
+            'c.csv:1:3: the columns "q" and "a" both fill input: leave one out with null',
+        ),
+        ("{q: input}", "c.yaml", "holodeck-action.yaml:1:1: columns: has no effect: the cases are not in a table"),
+    ],
+)
+def test_a_mapping_without_effect_is_refused(tmp_path: Path, columns: str, file: str, sentence: str) -> None:
+    files = {"c.csv": "q,a\nx,y\n", "c.yaml": "- {input: a, ground_truth: b}\n"}
+    assert sentence in complaint(tmp_path, file, files, f"columns: {columns}")
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("raise KeyError('x')", "made:give: it raised KeyError: 'x' (made.py:2)"),
+        ("return 3", "made:give: it must yield or return mappings, one for each case, not int"),
+        ("yield {'input': 'a'}\n    yield 4", "made:give: row 2 is of type int (required: a mapping)"),
+        ("yield {'input': {1, 2}}", "made:give: row 1.input is of type set, which JSON cannot hold"),
+        ("yield {'input': 'a', 'id': 1}", 'python:made:give: row 1: the column "id" is no field of a case'),
+        ("while True: pass", "made:give: it took longer than 1 s; its process was ended"),
+        ("import os; os._exit(3)", "made:give: its process exited with code 3"),
+    ],
+)
+def test_a_function_that_gives_no_cases_is_told(tmp_path: Path, body: str, sentence: str) -> None:
+    with pytest.raises(SuiteError) as caught:
+        loaded(tmp_path, "python:made:give", {"made.py": f"def give():\n    {body}\n"}, seconds=1.0)
+    found = str(caught.value)
+    assert sentence in found, found
+    assert "\n" not in found
+
+
+@pytest.mark.parametrize(
+    ("file", "sentence"),
+    [
+        ("../*.csv", "agent.yaml:5:18: test_cases_file: ../*.csv lies outside of the checkout"),
+        ("a/../../*.csv", "agent.yaml:5:18: test_cases_file: a/../../*.csv lies outside of the checkout"),
+        ("*/../../x.csv", "lies outside of the checkout"),
+        ("none*.csv", "agent.yaml:5:18: test_cases_file: none*.csv matches no file (allowed: a path or a pattern"),
+        ("python:made", "agent.yaml:5:18: test_cases_file: must be python:MODULE:FUNCTION, such as python:"),
+        ("python:none:give", "agent.yaml:5:18: test_cases_file: none:give: "),
+    ],
+)
+def test_places_that_are_none(tmp_path: Path, file: str, sentence: str) -> None:
+    write(tmp_path, {"x.csv": "input\nsecret\n"})
+    found = complaint(tmp_path / "suite", file, {"a/x.txt": ""})
+    assert sentence in found
+    assert "secret" not in found
+
+
+def test_a_link_out_of_the_checkout_is_not_read(tmp_path: Path) -> None:
+    write(tmp_path, {"x.parquet": "secret", "x.csv": "input\nsecret\n"})
+    (tmp_path / "suite/cases").mkdir(parents=True)
+    for name in ("x.parquet", "x.csv"):
+        (tmp_path / "suite/cases" / name).symlink_to(tmp_path / name)
+        found = complaint(tmp_path / "suite", "cases/*" + name[1:], {})
+        assert f"cases/{name} lies outside of the checkout" in found
+
+
+def test_a_function_has_the_packages_of_the_projects_environment(tmp_path: Path) -> None:
+    (tmp_path / "python").write_text(f'#!/bin/sh\nOF_PROJECT=1 exec "{sys.executable}" "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    made = "import os\ndef give():\n    yield {'input': os.environ['OF_PROJECT'], 'ground_truth': 'a'}\n"
+    [case] = loaded(tmp_path, "python:made:give", {"made.py": made}, "environment: {interpreter: python}").cases
+    assert case.turns[0].input == "1"
+
+
+def test_variables_are_not_put_into_data(tmp_path: Path) -> None:
+    [case] = loaded(tmp_path, "c.csv", {"c.csv": "input,ground_truth\nWhat is ${HOME}?,a\n"}).cases
+    assert case.turns[0].input == "What is ${HOME}?"
+
+
+def test_a_run_shows_rows_and_names_no_line_of_a_file_that_has_none(project: Project) -> None:
+    rows = [{"input": "one?", "ground_truth": "1"}, {"input": "two?", "ground_truth": "2"}]
+    project.write("c.parquet", parquet(project.folder / "made", rows))
+    project.suite([], test_cases=None, test_cases_file="c.parquet")
+    project.write("bot.py", "def answer(messages):\n    return '1'\n")
+    project.policy(target="python:bot:answer")
+    finished, record = project.evaluate()
+    assert finished.code == 1
+    assert [str(case.source) for case in record.cases] == ["c.parquet: row 1", "c.parquet: row 2"]
+    assert "c.parquet: row 2" in project.run("report", "out/results.json", "--format", "markdown").stdout
+    refused = project.run("validate", "none")
+    assert refused.code == 2
