@@ -123,6 +123,8 @@ def python_of(
         return _existing(environment.interpreter, how.original(files.folder), environ)
     try:
         return _installed(_recipe(environment, files), environ, how)
+    except OSError as error:
+        raise PackagesError(f"{error.filename}: it cannot be read: {error.strerror}") from None
     except PackagesError as error:
         if not error.words:
             raise

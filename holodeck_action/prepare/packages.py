@@ -130,6 +130,7 @@ def _lock_of(folder: Path, files: Checkout) -> Path | None:
 
 
 _INCLUDED = re.compile(r"(?:-r|--requirement|-c|--constraint)[\s=]*(\S.*)")
+_LINKS = re.compile(r"(?:-f|--find-links)[\s=]*(\S.*)")
 _LOCAL = re.compile(r"(?:-e|--editable)[\s=]+(\S.*)|.*@\s*file://(/\S*).*|([^\s;\[@]*[/\\.][^\s;\[]*).*")
 
 
@@ -151,6 +152,8 @@ def _texts(
         included, local = _INCLUDED.fullmatch(line), _LOCAL.fullmatch(line)
         if included is not None and "://" not in included[1]:
             found += _texts(os.path.join(folder, included[1]), files, content, folders, (*above, name))
+        elif (links := _LINKS.fullmatch(line)) is not None:
+            content += _listed(Path(os.path.normpath(files.folder / folder / links[1])))
         elif local is not None and not line.startswith("--"):
             path = next(filter(None, local.groups()))
             place = Path(os.path.normpath(files.folder / folder / path.partition("[")[0]))
@@ -165,6 +168,12 @@ def _of_local(path: Path) -> Iterator[str]:
     for each in paths:
         if each.is_file() and each.stat().st_size <= MOST_FILE:
             yield hashlib.sha256(each.read_bytes()).hexdigest()
+
+
+def _listed(folder: Path) -> Iterator[str]:
+    """Yield what a folder of archives offers; nothing where it is none, such as a URL."""
+    for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+        yield f"{entry.name} {entry.stat().st_size}"
 
 
 def _read(name: str | Path, files: Checkout) -> str:

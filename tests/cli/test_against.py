@@ -21,6 +21,7 @@ from tests.action.step import Step
 from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Request
 from tests.tracing.collector import http_collector
+from tests.usercode.installing import NO_INDEX, wheel, with_uv
 
 KEY = "sk-planted-4711-secret"
 OLD, NEW = "Answer briefly.", "Answer at length."
@@ -390,3 +391,18 @@ def test_spans_of_the_base_say_so(project: Project, models: FakeModels) -> None:
         run(project, "--against", "old")
         found = [span.attributes.get("holodeck_action.base") for span in collector.spans if span.name == "case case-0"]
     assert sorted(found, key=str) == [None, True]
+
+
+def test_another_suite_has_its_own_packages(project: Project) -> None:
+    suites = {"": ("2.0", "right"), "old": ("1.0", "wrong")}
+    for folder, (version, words) in suites.items():
+        place = Project(project.folder / folder)
+        wheel(place.folder / "wheels", "goods", version, f"WORDS = {words!r}\n")
+        place.suite([{"name": f"case {at}", "input": f"{at}?", "ground_truth": "right"} for at in range(2)])
+        place.policy(target="python:own:answer", environment={"requirements": "requirements.txt"})
+        place.write("requirements.txt", f"{NO_INDEX}goods\n")
+        place.write("own.py", "import goods\n\ndef answer(messages):\n    return goods.WORDS\n")
+    finished = project.run("run", "-o", "out", "--against", "old", **with_uv(project.folder))
+    head, base = records(project)
+    assert {turn.response for turn in head.turns} == {"right"}, finished.stderr
+    assert {turn.response for turn in base.turns} == {"wrong"}

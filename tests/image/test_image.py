@@ -19,8 +19,10 @@ from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.result_files import read_record
 from tests.action.runner import read_log, read_pairs
 from tests.action.step import action
+from tests.cli.project import Project
 from tests.image.conftest import IMAGE, OTHER_UID, WORKSPACE, Engine
 from tests.image.lock import PROJECT, everything_installed, locked_packages
+from tests.usercode.installing import NO_INDEX, wheel
 
 pytestmark = pytest.mark.image
 
@@ -259,3 +261,43 @@ def test_it_is_small_labelled_and_holds_no_secret(engine: Engine) -> None:
     assert config["Labels"]["org.opencontainers.image.licenses"] == "Apache-2.0"
     assert config["Labels"]["org.opencontainers.image.base.name"].startswith("python:3.")
     assert not [item for item in config["Env"] if "TOKEN" in item or "KEY=" in item or "SECRET" in item]
+
+
+AGENT = "import goods\n\ndef answer(messages):\n    return goods.WORDS\n"
+
+
+@pytest.fixture
+def with_packages(tmp_path: Path) -> Path:
+    """A checkout whose agent needs a package, which is in the checkout, too."""
+    folder = tmp_path / "with-packages"
+    folder.mkdir()
+    project = Project(folder)
+    project.suite([{"name": "a", "input": "?", "ground_truth": "installed"}])
+    project.policy(target="python:own:answer", environment={"requirements": "requirements.txt"})
+    project.write("own.py", AGENT)
+    project.write("requirements.txt", f"{NO_INDEX}goods\n")
+    wheel(folder / "wheels", "goods", "1.0", "WORDS = 'installed'\n")
+    return folder
+
+
+def test_packages_of_a_suite_are_installed_once(engine: Engine, with_packages: Path, tmp_path: Path) -> None:
+    """A folder that is mounted keeps them from one container to the next."""
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    mounts = {with_packages: WORKSPACE, kept: "/packages"}
+    for installs in (True, False):
+        ended = engine.run("run", mounts=mounts, environ={"XDG_CACHE_HOME": "/packages"})
+        assert ended.code == 0, ended
+        assert ("note: installing requirements.txt in /packages" in ended.stderr) == installs
+
+
+def test_packages_of_a_suite_in_a_workflow(engine: Engine, with_packages: Path, tmp_path: Path) -> None:
+    """The runner's home folder, which a job may cache, keeps them for the steps that follow."""
+    home = tmp_path / "home"
+    home.mkdir()
+    environ = {"HOME": "/github/home", "GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": WORKSPACE}
+    environ |= {"INPUT_COMMENT": "off", "INPUT_CHECK": "false", "INPUT_SUMMARY": "false"}
+    for installs in (True, False):
+        ended = engine.run(mounts={with_packages: WORKSPACE, home: "/github/home"}, environ=environ)
+        assert ended.code == 0, ended
+        assert ("note: installing requirements.txt in /github/home/.cache/" in ended.stdout) == installs
