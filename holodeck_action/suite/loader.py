@@ -9,6 +9,7 @@ from typing import Any
 
 from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.case_files import RowSource, find_cases
+from holodeck_action.suite.case_parameters import expand_cases
 from holodeck_action.suite.cases import CaseEntry
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.checks import (
@@ -91,6 +92,8 @@ def load_suite(
     project = _project(sources)
     policy = _policy(sources)
     find_cases(sources, policy, rows)
+    if policy is not None:
+        policy = expand_cases(sources, policy)
     agent = _agent(sources, merged_project(sources))
     table = MetricTable()
     outline = _outline(sources, table)

@@ -34,6 +34,7 @@ Positive = Annotated[Number, Field(gt=0.0)]
 Weight = Annotated[Number, Field(ge=0.001, le=1000.0)]
 """Nothing weighs more than a million times something else: a failure beside it would be lost in rounding."""
 NotNegative = Annotated[Number, Field(ge=0.0)]
+Parameter = str | Flag | Integer | Number
 CaseField = Annotated[str, Field(pattern=rf"^({'|'.join(CaseEntry.model_fields)})(\.\w+)*$")]
 """A field of a case, or a key inside of one."""
 Reaction = Literal["fail", "warn", "ignore"]
@@ -67,6 +68,9 @@ class CaseOverlay(FormatModel):
     """Trials of this case; `trials.repeat` when absent. Example: `5`."""
     min_pass: AtLeastOne | None = None
     """Trials of this case that must pass, at most `repeat`; `trials.min_pass` when absent. Example: `4`."""
+    parameters: Annotated[list[dict[str, Parameter]], Field(min_length=1)] | None = None
+    """Values for `${{NAME}}` in the texts of the case, which is asked once for each row. The key of the entry is then
+    the name of the case. Example: `[{order: A-17, city: Leeds}, {order: B-4, city: York}]`."""
 
 
 class Trials(FormatModel):
