@@ -302,7 +302,8 @@ def publish(caller: Caller, /, results: tuple[str, ...], **given: Any) -> int:
 def init(caller: Caller, folder: GivenPath) -> int:
     """Write the files that DIR (default: here) lacks: a suite with a small agent, its policy file, a workflow.
 
-    Existing files are not changed. An existing suite gets a policy file and a workflow.
+    Existing files are not changed. An existing suite gets a policy file and a workflow; at a terminal you are
+    asked what answers its cases.
     """
     from holodeck_action.commands.init import start_suite
 

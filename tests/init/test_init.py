@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,13 +11,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from holodeck_action.cli import main
 from tests.action.step import ROOT, Step
 from tests.cli.project import Project
 from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub
 from tests.github.workflow import REPOSITORY, Workflow
 
-FILES = ["agent.yaml", "holodeck-action.yaml", "my_agent.py", ".github/workflows/evaluate.yml"]
+FILES = ["agent.yaml", "holodeck-action.yaml", "my_agent.py", ".github/workflows/evaluate.yml", ".holodeck/.gitignore"]
+WORKFLOW = FILES[3]
 
 
 @pytest.fixture
@@ -76,15 +79,60 @@ def test_a_suite_that_is_there_gets_what_is_missing(project: Project) -> None:
     (project.folder / "holodeck-action.yaml").unlink()
     suite = (project.folder / "agent.yaml").read_bytes()
     finished = project.run("init")
-    assert finished.stdout.splitlines()[:3] == [
+    assert finished.stdout.splitlines()[:4] == [
         "kept agent.yaml",
         "wrote holodeck-action.yaml",
         "wrote .github/workflows/evaluate.yml",
+        "wrote .holodeck/.gitignore",
     ]
     assert (project.folder / "agent.yaml").read_bytes() == suite
     assert not (project.folder / "my_agent.py").exists()
     assert project.run("validate").code == 0
     assert project.run("run", "--target", "recorded:answers.jsonl").code == 0
+
+
+class Terminal(io.StringIO):
+    """What a person types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def _asked(project: Project, typed: str, stdin: type[io.StringIO] = Terminal) -> tuple[int, str, str]:
+    stdout, stderr = io.StringIO(), io.StringIO()
+    code = main(["init"], project.environ(), project.folder, stdin(typed), stdout, stderr)
+    return code, stdout.getvalue(), stderr.getvalue()
+
+
+def test_at_a_terminal_the_target_of_a_suite_is_asked_for(project: Project) -> None:
+    project.numbered(2)
+    policy = project.folder / "holodeck-action.yaml"
+    policy.unlink()
+    code, _, stderr = _asked(project, "nonsense\nrecorded:answers.jsonl\n")
+    assert (code, stderr.count("What answers the cases? recorded:PATH, python:MODULE:CALLABLE, ")) == (0, 2)
+    assert "nonsense: must be recorded:PATH, " in stderr
+    assert yaml.safe_load(policy.read_text()) == {"target": "recorded:answers.jsonl", "gates": {"min_pass_rate": 1.0}}
+    assert project.run("run").code == 0
+    # A suite with its policy file has nothing to ask for.
+    assert _asked(project, "recorded:others.jsonl\n")[2] == ""
+
+
+@pytest.mark.parametrize(("typed", "stdin"), [("\n", Terminal), ("", Terminal), ("command:x\n", io.StringIO)])
+def test_without_an_answer_the_suites_own_model_stays(project: Project, typed: str, stdin: type[io.StringIO]) -> None:
+    project.numbered(2)
+    (project.folder / "holodeck-action.yaml").unlink()
+    assert _asked(project, typed, stdin)[0] == 0
+    assert "target" not in yaml.safe_load((project.folder / "holodeck-action.yaml").read_text())
+
+
+def test_answers_that_are_no_target_write_nothing(project: Project) -> None:
+    project.numbered(2)
+    (project.folder / "holodeck-action.yaml").unlink()
+    before = _written(project.folder)
+    code, stdout, stderr = _asked(project, "a\nb\nc\nrecorded:x\n")
+    assert (code, stdout) == (2, "")
+    assert stderr.endswith("error: no target was named in 3 answers; nothing was written\n")
+    assert _written(project.folder) == before
 
 
 @pytest.mark.parametrize(
@@ -124,7 +172,7 @@ def test_a_folder_inside_a_repository_is_told_where_workflows_belong(project: Pr
 def test_the_written_workflow_is_what_the_step_can_do(project: Project) -> None:
     step = Step(project)
     assert step.project.run("init").code == 0
-    workflow = yaml.safe_load((step.project.folder / FILES[-1]).read_text())
+    workflow = yaml.safe_load((step.project.folder / WORKFLOW).read_text())
     job = workflow["jobs"]["evaluate"]
     assert workflow["permissions"] == {}
     assert job["permissions"] == {"contents": "read", "pull-requests": "write", "checks": "write"}
@@ -138,7 +186,7 @@ def test_the_written_workflow_shows_the_result_on_a_pull_request(hub: FakeGitHub
     workspace = Project(project.folder / "workspace")
     workspace.folder.mkdir()
     assert workspace.run("init").code == 0
-    workflow = yaml.safe_load((workspace.folder / FILES[-1]).read_text())
+    workflow = yaml.safe_load((workspace.folder / WORKFLOW).read_text())
     assert "pull_request" in workflow[True]  # YAML 1.1 reads `on` as true.
     job = workflow["jobs"]["evaluate"]
     [used] = [part["with"] for part in job["steps"] if "holodeck-action" in part.get("uses", "")]
