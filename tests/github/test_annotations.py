@@ -277,13 +277,21 @@ def test_a_line_that_no_file_has_gives_no_annotation(line: int) -> None:
 
 
 def test_a_turn_without_a_line_stands_on_its_case_and_a_wrong_column_is_left_out() -> None:
-    asked = replace(case_at(10, metric(0.3)), source=at(8, 0))
+    asked = replace(case_at(10, metric(0.3)), source=at(8, -1))
     trials = tuple(
         replace(trial, turns=tuple(replace(item, source=at(0)) for item in trial.turns)) for trial in asked.trials
     )
     (made,) = annotate([report_of(replace(asked, trials=trials))])
     assert _places((made,)) == [(8, None)]
     assert "start_column" not in as_check(made)
+
+
+def test_a_row_of_what_has_no_lines_has_no_annotation() -> None:
+    asked = case_at(10, metric(0.3))
+    rows = tuple(
+        replace(trial, turns=tuple(replace(item, source=at(8, 0)) for item in trial.turns)) for trial in asked.trials
+    )
+    assert annotate([report_of(replace(asked, source=at(8, 0), last=at(8, 0), trials=rows))]) == ()
 
 
 # Suggestions
