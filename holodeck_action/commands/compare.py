@@ -13,7 +13,7 @@ from holodeck_action.prepare.loading import policy_of
 from holodeck_action.prepare.settings import Flags, merge_baseline, merge_gates
 from holodeck_action.reports.comparison_page import render_comparison
 from holodeck_action.results.canonical import record_digest
-from holodeck_action.results.comparing import compare
+from holodeck_action.results.comparing import NO_DIGESTS, Digests, compare
 from holodeck_action.results.comparison_report import report_comparison
 from holodeck_action.results.decision import judge_cases
 from holodeck_action.results.disk import DISK
@@ -79,7 +79,9 @@ def compare_runs(asked: Comparing, caller: Caller) -> int:
     settings, gates = merge_baseline(baseline, asked.flags), merge_gates(gates, asked.flags)
     _check(settings, gates)
     against = BaseRun(str(asked.base), base.provenance.commit)
-    comparison = compare(base, head, settings, against=against, judged=judge_cases(head), digest=record_digest(head))
+    # Of all formats only JSON shows them.
+    digests = Digests(record_digest(base), record_digest(head)) if asked.format == "json" else NO_DIGESTS
+    comparison = compare(base, head, settings, against=against, judged=judge_cases(head), digests=digests)
     report = report_comparison(
         comparison,
         settings,

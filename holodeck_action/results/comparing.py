@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.case_changes import case_changes
 from holodeck_action.results.comparable_metrics import ComparableMetrics, comparable_metrics
 from holodeck_action.results.comparison import (
@@ -25,8 +25,24 @@ from holodeck_action.results.verdict import CaseVerdict
 from holodeck_action.suite.policy import Baseline
 
 
+class Digests(NamedTuple):
+    """SHA-256 of the canonical records of both runs; empty where nobody asks for it: making one takes a while."""
+
+    base: str = ""
+    head: str = ""
+
+
+NO_DIGESTS = Digests()
+
+
 def compare(
-    base: Record, head: Record, settings: Baseline, *, against: BaseRun, judged: Sequence[CaseVerdict], digest: str
+    base: Record,
+    head: Record,
+    settings: Baseline,
+    *,
+    against: BaseRun,
+    judged: Sequence[CaseVerdict],
+    digests: Digests = NO_DIGESTS,
 ) -> Comparison:
     """Compare a run with its base, case by case.
 
@@ -40,7 +56,7 @@ def compare(
         settings: the margin is taken from them.
         against: where the base comes from.
         judged: the verdicts on the head's cases, in their order.
-        digest: sha256 of the head's canonical record.
+        digests: of both records, where they are asked for.
     """
     same, others = same_cases(base, head, judged)
     metrics = comparable_metrics(base, head, same)
@@ -61,8 +77,8 @@ def compare(
         settings.margin,
     )
     return Comparison(
-        base=replace(_run(base, against.source, record_digest(base), against.distance), name=against.name),
-        head=_run(head, "this run", digest),
+        base=replace(_run(base, against.source, digests.base, against.distance), name=against.name),
+        head=_run(head, "this run", digests.head),
         margin=settings.margin,
         paired=sum(_comparable(pair, metrics) for pair in pairs),
         pass_rate=pass_rate,

@@ -25,7 +25,7 @@ class ComparedRun:
         source: where it comes from, as the reader would type it: a path, `artifact`, `branch:NAME`, `merge-base`.
         commit: what was checked out; None where it is not known.
         started_at: when it ran, ISO 8601 in UTC.
-        record_digest: sha256 of the canonical record.
+        record_digest: sha256 of the canonical record; empty where it was not asked for.
         distance: commits between it and the commit that was wanted; 0 for that commit itself, None where not known.
         name: what to call it, such as the base branch; empty where nothing is known.
     """

@@ -133,9 +133,10 @@ def _compared(
     comparison = None
     if terms.base is not None and recorded.base is not None:
         # numpy takes longer to import than most of a start-up.
-        from holodeck_action.results.comparing import compare
+        from holodeck_action.results.comparing import Digests, compare
 
-        comparison = compare(terms.base, record, settings, against=recorded.base, judged=verdicts, digest=digest)
+        digests = Digests(record_digest(terms.base), digest)
+        comparison = compare(terms.base, record, settings, against=recorded.base, judged=verdicts, digests=digests)
     return comparison, judge_comparison(comparison, recorded.missing, settings, gates.max_regressions)
 
 
