@@ -35,10 +35,15 @@ RUN --mount=type=cache,target=/root/.cache/uv \
     && UV_NO_BUILD=0 uv sync --frozen --no-dev --all-extras --no-install-project --compile-bytecode \
         --no-build-isolation-package rouge-score \
     && uv pip check --python /opt/holodeck-action
-# Never used: tests, a command of 33 MB, what makes models for ONNX Runtime and its second copy for programs in C.
+# Never used: tests, a command of 33 MB, what makes models for ONNX Runtime and its second copy for programs in C, and of
+# Arrow all that is not about files here: its services, and what programs in C and Cython need.
 RUN find /opt/holodeck-action -depth \( \
         -type d \( -name tests -o -name _tests -o -path '*/joblib/test' -o -path '*/nltk/test' -o -path '*/posthog/test' \
-            -o -path '*/onnxruntime/quantization' -o -path '*/onnxruntime/tools' -o -path '*/onnxruntime/transformers' \) \
+            -o -path '*/onnxruntime/quantization' -o -path '*/onnxruntime/tools' -o -path '*/onnxruntime/transformers' \
+            -o -path '*/pyarrow/include' -o -path '*/pyarrow/includes' -o -path '*/pyarrow/src' \) \
+        -o -path '*/pyarrow/*flight*' -o -path '*/pyarrow/libarrow_s3.*' -o -path '*/pyarrow/_s3fs.*' \
+        -o -path '*/pyarrow/libarrow_python*.so' -o -path '*/pyarrow/libarrow_python*.so.*.*.*' \
+        -o -path '*/pyarrow/*.px[di]' -o -path '*/pyarrow/*.pyx' -o -path '*/pyarrow/*cpp_tests*' \
         -o -path '*/bin/magika' -o -name 'libonnxruntime.so.*' \) -exec rm -rf {} +
 COPY . .
 RUN --mount=type=cache,target=/root/.cache/uv \
