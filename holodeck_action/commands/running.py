@@ -92,6 +92,10 @@ async def run_sides(sides: Sequence[Side], flags: Flags, output: Output, deadlin
             await head.close()
             await pool.close()
     _tell(sides, told, output)
+    stopped = next((record.stopped for record in records[1:] if record.stopped is not None), None)
+    if stopped is not None and records[0].stopped is None:
+        # What the base lacks could be a case that got worse.
+        records[0] = replace(records[0], stopped=f"{stopped}; the base was not done")
     done = [side.ready.completed(record) for side, record in zip(sides, records, strict=True)]
     return Ran(done[0], done[1] if len(done) > 1 else None, stop.requested)
 

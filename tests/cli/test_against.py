@@ -247,6 +247,18 @@ def test_a_deadline_stops_both(project: Project, models: FakeModels) -> None:
     assert abs(sum(bool(case.trials) for case in head.cases) - sum(bool(case.trials) for case in base.cases)) <= 2
 
 
+def test_a_run_whose_base_was_not_done_is_stopped_though_its_own_cases_are(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.numbered(3)
+    project.write("slow.py", "import time\n\n\ndef answer(messages):\n    time.sleep(600)\n")
+    finished = project.run("run", "-o", "out", "--against-target", "python:slow:answer", "--run-timeout", "4")
+    assert finished.code == 4, finished.stderr
+    head, base = records(project)
+    assert all(case.trials for case in head.cases)
+    assert not any(case.trials for case in base.cases)
+    assert head.stopped == "the run deadline of 4 s was reached; the base was not done"
+
+
 def test_a_recording_holds_the_calls_of_both(project: Project, models: FakeModels) -> None:
     write(project, models, "old", OLD, count=3)
     write(project, models, "", NEW, count=3)
