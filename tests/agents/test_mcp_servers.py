@@ -56,7 +56,8 @@ def pids(folder: Path) -> list[int]:
 
 
 def gone(folder: Path) -> bool:
-    return [pid for pid in pids(folder) if running(pid)] == []
+    """A killed process needs a moment, more on a busy machine."""
+    return wait_until(lambda: not any(map(running, pids(folder))), 10)
 
 
 # -- what a process gets
