@@ -207,3 +207,58 @@ def test_a_nightly_run_is_compared_with_the_last_run_of_its_commit(hub: FakeGitH
     ended = shop.step("schedule", shop.main, inputs=LENIENT, GITHUB_SHA=shop.main)
     assert (ended.code, shop.gate("max_regressions")) == (1, "failed")
     assert (shop.base().commit, shop.base().distance) == (shop.main, 0)
+
+
+class Trees(Kept):
+    """A shop whose commits on `main` hold the suite, as a run beside them needs."""
+
+    def merge(self, *wrong: str) -> str:
+        """Put a commit with the whole suite on `main`."""
+        suite(self.project, *wrong)
+        names = ("agent.yaml", "answers.jsonl", "holodeck-action.yaml")
+        files = {name: (self.project.folder / name).read_bytes() for name in names}
+        self.git.refs["refs/heads/main"] = self.git.commit(files, self.main)
+        return self.main
+
+
+def test_a_repository_lives_beside_its_merge_bases(hub: FakeGitHub, project: Project) -> None:
+    shop = Trees(hub, project, "merge-base")
+
+    # Main has no suite yet that could be run.
+    assert shop.evaluate(shop.branch_off()).code == 0
+    assert shop.gate("max_regressions") == "skipped"
+    assert shop.missing()
+    one = shop.merge()
+    assert shop.push(one, shop.git.commit({"more": "1"}, one), inputs=LENIENT).code == 0
+    assert shop.base().commit == one
+
+    # A pull request breaks a case, and is repaired by a second push.
+    ended = shop.evaluate(shop.branch_off("refund"))
+    assert (ended.code, shop.gate("max_regressions")) == (1, "failed")
+    assert "refund" in ended.summary
+    ended = shop.evaluate(shop.branch_off(), "pull_request.synchronize")
+    assert (ended.code, shop.gate("max_regressions")) == (0, "passed")
+
+    # Main breaks a case of its own: a pull request is compared with where it began, and rebased with what is there now.
+    shop.merge("shipping")
+    ended = shop.push(one, inputs=LENIENT)
+    assert (ended.code, shop.gate("max_regressions")) == (1, "failed")
+    shop.evaluate(shop.branch_off(at=one))
+    assert shop.base().commit == one
+    ended = shop.evaluate(shop.branch_off("shipping"))
+    assert (ended.code, shop.gate("max_regressions"), shop.base().commit) == (0, "passed", shop.main)
+
+    # A fork is compared with a token that can only read.
+    seen = len(hub.requests)
+    ended = shop.evaluate(shop.branch_off("refund", "shipping"), "pull_request.fork", permissions=READS)
+    assert (ended.code, shop.gate("max_regressions")) == (1, "failed")
+    assert [call.method for call in hub.requests[seen:] if call.method != "GET"] == []
+
+    # The base branch is deleted.
+    head = shop.branch_off("shipping")
+    del shop.git.refs["refs/heads/main"]
+    ended = shop.evaluate(head)
+    assert (ended.code, shop.gate("max_regressions")) == (0, "skipped")
+    assert shop.missing() in " ".join(ended.summary.split())
+    ended = shop.evaluate(head, inputs={"on-missing-baseline": "fail"})
+    assert (ended.code, ended.outputs["verdict"]) == (3, "incomplete")
