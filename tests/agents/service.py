@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,13 @@ class Received:
     body: Any
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that leave; `socketserver` would print it."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class Service:
     """Answers every POST with `respond(handler, received)`; `received` keeps all requests in their order."""
 
@@ -24,7 +32,7 @@ class Service:
         self.received: list[Received] = []
         self.respond: Callable[[Handler, Received], None] = lambda handler, _: handler.answer({"response": "hello"})
         self.released = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"service": self}))
+        self._server = _Server(("127.0.0.1", 0), type("Bound", (Handler,), {"service": self}))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
