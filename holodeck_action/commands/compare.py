@@ -10,7 +10,7 @@ from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.commands.report import write_text
 from holodeck_action.prepare.loading import policy_of
-from holodeck_action.prepare.settings import Flags, merge_baseline, merge_gates
+from holodeck_action.prepare.settings import Flags, baseline_problem, merge_baseline, merge_gates
 from holodeck_action.reports.comparison_page import render_comparison
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.comparing import NO_DIGESTS, Digests, compare
@@ -22,7 +22,7 @@ from holodeck_action.results.history_store import HistoryFolder, record_at
 from holodeck_action.results.record import BaseRun, Record
 from holodeck_action.results.result_files import RESULTS_FILE, parse_results, read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.policy import Baseline, Gates
+from holodeck_action.suite.policy import Baseline
 from holodeck_action.text.given_paths import GivenPath
 
 
@@ -77,7 +77,9 @@ def compare_runs(asked: Comparing, caller: Caller) -> int:
         policy = policy_of(asked.policy, caller.surroundings(None))
         baseline, gates = policy.baseline, policy.gates
     settings, gates = merge_baseline(baseline, asked.flags), merge_gates(gates, asked.flags)
-    _check(settings, gates)
+    problem = baseline_problem(settings, gates, compared=True)
+    if problem is not None:
+        raise ConfigurationError([" ".join(problem)])
     against = BaseRun(str(asked.base), base.provenance.commit)
     # Of all formats only JSON shows them.
     digests = Digests(record_digest(base), record_digest(head)) if asked.format == "json" else NO_DIGESTS
@@ -91,14 +93,6 @@ def compare_runs(asked: Comparing, caller: Caller) -> int:
     )
     write_text(render_comparison(report, asked.format), asked.file, caller.stdout)
     return report.exit_code
-
-
-def _check(settings: Baseline, gates: Gates) -> None:
-    reaction = settings.on_case_regression
-    if gates.max_regressions is not None and reaction != "fail":
-        raise ConfigurationError(
-            [f"max_regressions {gates.max_regressions} never fails with on_case_regression {reaction}"]
-        )
 
 
 def _records(asked: Comparing, caller: Caller) -> tuple[Record, Record]:

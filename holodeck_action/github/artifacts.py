@@ -22,6 +22,7 @@ from holodeck_action.github.stored_results import (
     SuitePlace,
     checked,
     found_results,
+    reading,
     shown,
 )
 from holodeck_action.github.zip_files import MOST_PACKED, ZipError, results_files
@@ -52,11 +53,8 @@ class ArtifactResults:
         Raises:
             NoResultsError: there are none, or GitHub did not give them.
         """
-        try:
+        with reading("the artifacts of earlier runs", "actions: read"):
             return self._nearest(suite, ancestry)
-        except ApiError as error:
-            sentence = f"the artifacts of earlier runs cannot be read: {error.needing('actions: read')}"
-            raise NoResultsError(sentence) from error
 
     def _nearest(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
         problems: list[str] = []

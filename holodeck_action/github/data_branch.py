@@ -19,6 +19,7 @@ from holodeck_action.github.stored_results import (
     SuitePlace,
     checked,
     found_results,
+    reading,
     shown,
 )
 from holodeck_action.results.history_layout import record_path, suite_key
@@ -44,11 +45,8 @@ class BranchResults:
         Raises:
             NoResultsError: there are none, or GitHub did not give them.
         """
-        try:
+        with reading(f"the branch {self._name}", "contents: read"):
             return self._nearest(suite, ancestry)
-        except ApiError as error:
-            sentence = f"the branch {self._name} cannot be read: {error.needing('contents: read')}"
-            raise NoResultsError(sentence) from error
 
     def _nearest(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
         entries = self._entries()

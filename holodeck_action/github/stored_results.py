@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from holodeck_action.github.merge_base import Wanted
+from holodeck_action.github.objects import ApiError
 from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import BaseResults, RecordError, parse_results
 from holodeck_action.text.plain import one_line
@@ -61,6 +63,19 @@ class StoredResults:
     commit: str
     distance: int
     notices: tuple[str, ...]
+
+
+@contextmanager
+def reading(what: str, permission: str) -> Iterator[None]:
+    """Say that there are no results when GitHub does not give `what`, which takes a permission of the job's token.
+
+    Raises:
+        NoResultsError: an `ApiError` came out of the block.
+    """
+    try:
+        yield
+    except ApiError as error:
+        raise NoResultsError(f"{what} cannot be read: {error.needing(permission)}") from error
 
 
 def checked(content: bytes, name: str, suite: SuitePlace, commit: str) -> BaseResults | None:
