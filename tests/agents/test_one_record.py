@@ -1,0 +1,181 @@
+"""The record does not show how an agent was reached: one agent, behind each target that can ask it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from holodeck_action.results.canonical import canonical_json
+from holodeck_action.results.record import Record, ToolInvocation, Usage
+from tests.agents.shop_model import KEY, ORDER, answered
+from tests.cli.project import Project
+from tests.llm.models import FakeModels
+
+SHOP = """
+import json
+import os
+import sys
+import urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+PLACES = {"A-17": "Leeds"}
+PARAMETERS = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
+TOOL = {"type": "function", "function": {"name": "find_order", "parameters": PARAMETERS}}
+kept = {}
+
+
+def find_order(id):
+    "Find an order."
+    return {"place": PLACES[id]}
+
+
+def completed(messages):
+    body = {"model": "gpt-4o-mini", "messages": messages, "tools": [TOOL]}
+    headers = {"content-type": "application/json", "authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+    asked = urllib.request.Request(os.environ["MODELS"] + "/chat/completions", json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(asked) as answer:
+        return json.load(answer)
+
+
+def converse(request):
+    said = kept.setdefault(request["session"], [])
+    said.append({"role": "user", "content": request["input"]})
+    before, calls, used = len(said), [], {"prompt": 0, "completion": 0, "cached": 0}
+    while True:
+        completion = completed(said)
+        usage, message = completion["usage"], completion["choices"][0]["message"]
+        for each in ("prompt", "completion"):
+            used[each] += usage[each + "_tokens"]
+        used["cached"] += usage["prompt_tokens_details"]["cached_tokens"]
+        said.append(message)
+        if not message.get("tool_calls"):
+            break
+        for call in message["tool_calls"]:
+            args = json.loads(call["function"]["arguments"])
+            result = find_order(**args)
+            calls.append({"name": call["function"]["name"], "args": args, "result": result})
+            said.append({"role": "tool", "tool_call_id": call["id"], "content": json.dumps(result)})
+    usage = {name + "_tokens": count for name, count in used.items()}
+    return {"response": message["content"], "tool_invocations": calls,
+            "usage": {**usage, "reasoning_tokens": 0, "model": "openai/" + completion["model"]}}
+
+
+def answer(messages, request):
+    return converse(request)
+
+
+def commanded():
+    for line in sys.stdin:
+        print(json.dumps(converse(json.loads(line))), flush=True)
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        data = json.dumps(converse(body)).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *args):
+        pass
+
+
+def served():
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    print(server.server_port, flush=True)
+    server.serve_forever()
+"""
+PYDANTIC_AI = """
+import os
+from pydantic_ai import Agent
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+import shop
+
+provider = OpenAIProvider(os.environ["MODELS"], os.environ["OPENAI_API_KEY"])
+agent = Agent(OpenAIChatModel("gpt-4o-mini", provider=provider))
+
+@agent.tool_plain
+def find_order(id: str) -> dict:
+    return shop.find_order(id)
+"""
+
+
+@pytest.fixture
+def models() -> Iterator[FakeModels]:
+    with FakeModels(keys=[KEY]) as models:
+        models.answer(answered)
+        yield models
+        assert models.violations == []
+
+
+@pytest.fixture
+def asked(project: Project, models: FakeModels) -> Project:
+    """A suite with a conversation in which the second turn names no order."""
+    call = {"name": "find_order", "args": {"id": ORDER}}
+    turns = [
+        {"input": f"Where is {ORDER}?", "ground_truth": "In Leeds", "expected_tools": [call]},
+        {"input": "When does it come?", "ground_truth": "Tomorrow", "expected_tools": [call]},
+    ]
+    project.suite(
+        [
+            {"name": "order", "turns": turns},
+            {"name": "opening", "input": "When do you open?", "ground_truth": "At nine", "expected_tools": []},
+        ]
+    )
+    project.policy(gates={"max_cost_usd": 0.01, "max_total_tokens": 1000})
+    project.write("shop.py", SHOP)
+    return project
+
+
+@pytest.fixture
+def service(asked: Project, models: FakeModels) -> Iterator[str]:
+    """The agent as a service of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import shop; shop.served()"],
+        cwd=asked.folder,
+        env=asked.environ(MODELS=models.openai_url, OPENAI_API_KEY=KEY),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        process.kill()
+
+
+def _record(project: Project, models: FakeModels, target: str, *more: str, **environ: str) -> Record:
+    given = {"MODELS": models.openai_url, "OPENAI_API_KEY": KEY, **environ}
+    finished, record = project.evaluate("--target", target, *more, **given)
+    assert finished.code == 0, finished.stderr + finished.stdout
+    return record
+
+
+def _canonical(record: Record) -> bytes:
+    return canonical_json(replace(record, provenance=replace(record.provenance, target="")))
+
+
+@pytest.mark.slow
+def test_an_agent_gives_the_same_record_behind_every_target(asked: Project, models: FakeModels, service: str) -> None:
+    asked.write("framework.py", PYDANTIC_AI)
+    command = f"command:{sys.executable} -c 'import shop; shop.commanded()'"
+    targets = ["python:shop:answer", command, f"http:{service}", "pydantic-ai:framework:agent"]
+    records = [_record(asked, models, target) for target in targets]
+    assert {_canonical(each) for each in records} == {_canonical(records[0])}
+    (order, opening) = records[0].cases
+    for turn in order.turns:
+        assert turn.tool_invocations == (ToolInvocation("find_order", {"id": ORDER}, {"place": "Leeds"}, bytes=18),)
+        assert turn.usage is not None
+        assert turn.usage == Usage(30, 10, turn.usage.cost_usd, 4, 0)
+        # 26 and 4 cached tokens of the prompt, 10 of the answer, at the list price.
+        assert turn.usage.cost_usd == pytest.approx((26 * 0.15 + 4 * 0.075 + 10 * 0.6) / 1e6)
+        assert turn.model == "openai/gpt-4o-mini"
+    (turn,) = opening.turns
+    assert (turn.response, turn.tool_invocations) == ("At nine", ())
