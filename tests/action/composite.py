@@ -34,7 +34,12 @@ class Ended:
 
 
 def run(
-    workspace: Path, inputs: Mapping[str, str], environ: Mapping[str, str], token: str, system: str = "Linux"
+    workspace: Path,
+    inputs: Mapping[str, str],
+    environ: Mapping[str, str],
+    token: str,
+    system: str = "Linux",
+    timeout_s: float = 100,
 ) -> Ended:
     """Run the steps until one fails.
 
@@ -44,6 +49,7 @@ def run(
         environ: the job's variables.
         token: `github.token`.
         system: `runner.os`.
+        timeout_s: seconds that a step may take.
     """
     action = composite()
     given = {name: told.get("default", "") for name, told in action["inputs"].items()} | dict(inputs)
@@ -73,7 +79,7 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=100,
+            timeout=timeout_s,
             check=False,
         )
         log += ended.stdout

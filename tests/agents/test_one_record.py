@@ -11,7 +11,7 @@ import pytest
 
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.record import Record, ToolInvocation, Usage
-from tests.agents.shop_model import KEY, ORDER, answered
+from tests.agents.shop_model import ANSWERS, KEY, ORDER, shop_models
 from tests.cli.project import Project
 from tests.llm.models import FakeModels
 
@@ -22,7 +22,7 @@ import sys
 import urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-PLACES = {"A-17": "Leeds"}
+PLACES = {"A-17": "Leeds", "B-4": "York"}
 PARAMETERS = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
 TOOL = {"type": "function", "function": {"name": "find_order", "parameters": PARAMETERS}}
 kept = {}
@@ -109,10 +109,8 @@ def find_order(id: str) -> dict:
 
 @pytest.fixture
 def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        models.answer(answered)
+    with shop_models() as models:
         yield models
-        assert models.violations == []
 
 
 @pytest.fixture
@@ -120,13 +118,13 @@ def asked(project: Project, models: FakeModels) -> Project:
     """A suite with a conversation in which the second turn names no order."""
     call = {"name": "find_order", "args": {"id": ORDER}}
     turns = [
-        {"input": f"Where is {ORDER}?", "ground_truth": "In Leeds", "expected_tools": [call]},
-        {"input": "When does it come?", "ground_truth": "Tomorrow", "expected_tools": [call]},
+        {"input": f"Where is {ORDER}?", "ground_truth": ANSWERS["where"].format("Leeds"), "expected_tools": [call]},
+        {"input": "When does it come?", "ground_truth": ANSWERS["when"], "expected_tools": [call]},
     ]
     project.suite(
         [
             {"name": "order", "turns": turns},
-            {"name": "opening", "input": "When do you open?", "ground_truth": "At nine", "expected_tools": []},
+            {"name": "opening", "input": "When do you open?", "ground_truth": ANSWERS["open"], "expected_tools": []},
         ]
     )
     project.policy(gates={"max_cost_usd": 0.01, "max_total_tokens": 1000})
@@ -178,4 +176,4 @@ def test_an_agent_gives_the_same_record_behind_every_target(asked: Project, mode
         assert turn.usage.cost_usd == pytest.approx((26 * 0.15 + 4 * 0.075 + 10 * 0.6) / 1e6)
         assert turn.model == "openai/gpt-4o-mini"
     (turn,) = opening.turns
-    assert (turn.response, turn.tool_invocations) == ("At nine", ())
+    assert (turn.response, turn.tool_invocations) == (ANSWERS["open"], ())

@@ -33,13 +33,13 @@ class Engine:
     def __init__(self, program: str) -> None:
         self.program = program
 
-    def call(self, *arguments: str) -> Ended:
+    def call(self, *arguments: str, timeout_s: float = 100) -> Ended:
         ended = subprocess.run(
             [self.program, *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
-            timeout=100,
+            timeout=timeout_s,
             check=False,
         )
         return Ended(ended.returncode, ended.stdout, ended.stderr)
@@ -50,11 +50,14 @@ class Engine:
         options: tuple[str, ...] = (),
         environ: Mapping[str, str] | None = None,
         mounts: Mapping[Path, str] | None = None,
+        network: str = "none",
+        timeout_s: float = 100,
     ) -> Ended:
-        """Run a container without network: the image's entry point with the arguments."""
+        """Run a container, without network unless one is named: the image's entry point with the arguments."""
         given = [f"--env={name}={value}" for name, value in (environ or {}).items()]
         mounted = [f"--volume={folder}:{place}" for folder, place in (mounts or {}).items()]
-        return self.call("run", "--rm", "--network=none", *given, *mounted, *options, IMAGE, *arguments)
+        command = ("run", "--rm", f"--network={network}", *given, *mounted, *options, IMAGE, *arguments)
+        return self.call(*command, timeout_s=timeout_s)
 
     def shell(
         self,
