@@ -46,9 +46,10 @@ bench: setup
 image-test: setup
 	engine="$$(scripts/build_image.sh holodeck-action:tested)" && IMAGE_ENGINE="$$engine" $(BIN)/pytest -m image tests/image
 
-# Renews docs/fields.md from the descriptions of the models and flags, and runner/action.yml from action.yml.
+# Renews docs/fields.md and schemas/ from the descriptions of the models and flags, and runner/action.yml from action.yml.
 fields: setup
 	$(BIN)/python -m scripts.build_field_reference
+	$(BIN)/python -m scripts.build_schemas
 	$(BIN)/python -m scripts.build_runner_action
 
 # Renews the tables of docs/statistics.md from simulations; takes minutes.

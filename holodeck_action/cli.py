@@ -44,6 +44,7 @@ from holodeck_action.commands.program import (
 )
 from holodeck_action.github.action_inputs import AT_LEAST_ONE, RATE
 from holodeck_action.results.exit_codes import ExitCode
+from holodeck_action.suite.frameworks import FRAMEWORKS
 
 if TYPE_CHECKING:
     from holodeck_action.results.disk import Disk
@@ -298,16 +299,26 @@ def publish(caller: Caller, /, results: tuple[str, ...], **given: Any) -> int:
 
 @cli.command()
 @click.argument("folder", type=PATH, default=".", metavar="[DIR]")
+@click.option(
+    "--framework",
+    type=click.Choice([*FRAMEWORKS]),
+    help="Evaluate the repository's agent of this framework; it is looked for in the Python files.",
+)
 @click.pass_obj
-def init(caller: Caller, folder: GivenPath) -> int:
+def init(caller: Caller, folder: GivenPath, framework: str | None) -> int:
     """Write the files that DIR (default: here) lacks: a suite with a small agent, its policy file, a workflow.
 
-    Existing files are not changed. An existing suite gets a policy file and a workflow; at a terminal you are
-    asked what answers its cases.
+    Existing files stay, except that agent.yaml and the policy file get a comment that tells editors their schema. An
+    existing suite gets a policy file and a workflow; at a terminal you are asked what answers its cases.
+
+    \b
+    Examples:
+      holodeck-action init
+      holodeck-action init --framework langgraph
     """
     from holodeck_action.commands.init import start_suite
 
-    return start_suite(folder, caller)
+    return start_suite(folder, framework, caller)
 
 
 @cli.group(cls=Door)

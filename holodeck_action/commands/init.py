@@ -2,95 +2,129 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
+import shutil
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-
-from pydantic_core import PydanticCustomError
+from typing import Literal
 
 from holodeck_action.commands.caller import Caller
+from holodeck_action.commands.init_target import asked_target, environment_of, framework_target, policy_with, quoted
 from holodeck_action.commands.last_run import IGNORE_FILE, IGNORED
-from holodeck_action.results.disk import write_atomically
+from holodeck_action.results.disk import DISK, staged
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.schema_line import with_schema_line
 from holodeck_action.suite.sources import POLICY_NAMES
-from holodeck_action.suite.targets import FORMS, parse_target
 from holodeck_action.text.given_paths import GivenPath
-from holodeck_action.text.plain import one_line
 
 SUITE = "agent.yaml"
 POLICY = POLICY_NAMES[0]
 AGENT = "my_agent.py"
 WORKFLOW = ".github/workflows/evaluate.yml"
-_TARGET = "# target: "
-"""What the policy file has where a target can be named."""
-_ATTEMPTS = 3
+DOCUMENTS: Mapping[str, Literal["agent", "policy"]] = {SUITE: "agent", POLICY: "policy"}
+"""Files whose JSON Schema an editor can use."""
 _USES = "uses: holodeck-action/holodeck-action@"
+_KEYS = ("        # env:\n", "        #   OPENAI_API_KEY:")
+"""Lines of the workflow that give the agent its keys."""
 
 
-def start_suite(folder: GivenPath, caller: Caller) -> int:
-    """Write what is not there, and say what was done and what comes next; no file that exists is touched.
+def start_suite(folder: GivenPath, framework: str | None, caller: Caller) -> int:
+    """Write what is not there, and say what was done and what comes next.
+
+    Of files that exist only agent.yaml and the policy file are changed: they get the line with their schema.
 
     Args:
         folder: root of the repository; made when it does not exist.
-        caller: whose standard output says so, and who is asked for a target at a terminal.
+        framework: the one of `FRAMEWORKS` that the repository's agent is made with; None for any other agent.
+        caller: whose standard output says so, and who is asked at a terminal what answers the cases.
 
     Raises:
-        ConfigurationError: a file cannot be written, or no target was named.
+        ConfigurationError: a file cannot be written, or a question was not answered.
     """
     kept = _kept(folder.path)
-    shipped = files("holodeck_action") / "starter"
-    lines = [f"kept {folder / there}{' for ' + what if what != there else ''}" for what, there in kept.items()]
-    wanted = {name: (shipped / source).read_bytes() for name, source in _wanted(kept).items()}
-    if POLICY in wanted and AGENT not in wanted:
-        wanted[POLICY] = _with_target(wanted[POLICY], caller)
+    wanted = {name: _shipped(source) for name, source in _wanted(kept, framework).items()}
+    notes: list[str] = []
+    if POLICY in wanted and framework is not None:
+        wanted[POLICY], notes = _policy_of(framework, folder.path, wanted[POLICY], caller)
+    elif POLICY in wanted and AGENT not in wanted and (target := asked_target(caller)) is not None:
+        wanted[POLICY] = policy_with(wanted[POLICY], {"target": quoted(target)})
+    elif framework is not None:
+        _, notes = framework_target(folder.path, framework, caller)
+        notes.append(f"{kept[POLICY]} was there: see to it that it names this target")
+    if WORKFLOW in wanted and framework is not None:
+        wanted[WORKFLOW] = _with_keys(wanted[WORKFLOW])
     if IGNORE_FILE not in kept:
         wanted[IGNORE_FILE] = IGNORED
-    for name, content in wanted.items():
-        path = folder / name
-        try:
-            path.path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path.path, [content])
-        except OSError as error:
-            raise ConfigurationError(
-                [f"{path}: cannot be written: {error.strerror}; give a folder that is yours to write to"]
-            ) from error
-        lines.append(f"wrote {path}")
+    lined = {}
+    for name, document in DOCUMENTS.items():
+        if name in wanted:
+            wanted[name] = with_schema_line(wanted[name], document) or wanted[name]
+        elif (content := _with_line(folder.path / kept[name], document)) is not None:
+            lined[kept[name]] = content
+    lines = [f"kept {folder / there}{' for ' + what if what != there else ''}" for what, there in kept.items()]
+    for done, contents in (("added the line with the schema for editors to", lined), ("wrote", wanted)):
+        for name, content in contents.items():
+            _write(folder / name, content)
+            lines.append(f"{done} {folder / name}")
     root = _repository_root(folder.path)
     if root is not None and WORKFLOW not in kept:
-        lines.append(f"note: GitHub reads workflows only in {root / '.github/workflows'}: move evaluate.yml there")
+        notes.append(f"GitHub reads workflows only in {root / '.github/workflows'}: move evaluate.yml there")
+    lines += [f"note: {note}" for note in notes]
     place = "" if folder.given == Path() else f" {shlex.quote(str(folder))}"
     lines += ["next:", f"  holodeck-action validate{place}", f"  holodeck-action run{place} -o holodeck-results"]
     caller.stdout.writelines(f"{line}\n" for line in lines)
     return ExitCode.PASSED
 
 
-def _with_target(policy: bytes, caller: Caller) -> bytes:
-    """Return a policy file with the target that a person at a terminal names; as it is where nobody does.
+def _shipped(name: str) -> bytes:
+    return (files("holodeck_action") / "starter" / name).read_bytes()
 
-    Raises:
-        ConfigurationError: none of three answers was a target.
-    """
-    if not caller.stdin.isatty():
-        return policy
-    for _ in range(_ATTEMPTS):
-        caller.stderr.write(f"What answers the cases? {FORMS}; empty for the suite's own model: ")
-        caller.stderr.flush()
-        answer = caller.stdin.readline().strip()
-        if not answer:
-            return policy
-        try:
-            parse_target(answer)
-        except PydanticCustomError as error:
-            caller.stderr.write(f"{one_line(answer, 200)}: {error.message()}\n")
-            continue
-        lines = policy.decode().splitlines(keepends=True)
-        named = f"target: {json.dumps(answer)}\n"
-        return "".join(named if line.startswith(_TARGET) else line for line in lines).encode()
-    raise ConfigurationError([f"no target was named in {_ATTEMPTS} answers; nothing was written"])
+
+def _policy_of(framework: str, folder: Path, policy: bytes, caller: Caller) -> tuple[bytes, list[str]]:
+    """Return the policy file for an agent of a framework, and what there is to say about it."""
+    target, notes = framework_target(folder, framework, caller)
+    environment = environment_of(folder)
+    if environment is None:
+        notes.append(
+            "found no requirements.txt, and no dependencies in pyproject.toml: "
+            "name the agent's packages in the line `environment:`"
+        )
+        return policy_with(policy, {"target": target, "environment": None}), notes
+    packages = f"{{{environment.way}: {getattr(environment, environment.way)}}}"
+    return policy_with(policy, {"target": target, "environment": packages}), notes
+
+
+def _with_keys(workflow: bytes) -> bytes:
+    """Return the workflow that gives the agent the keys which it has as a comment."""
+    lines = workflow.decode().splitlines(keepends=True)
+    return "".join(line.replace("# ", "", 1) if line.startswith(_KEYS) else line for line in lines).encode()
+
+
+def _with_line(file: Path, document: Literal["agent", "policy"]) -> bytes | None:
+    """Return an existing file with the line of its schema; None where it stays as it is."""
+    # What a link leads to may be another repository's.
+    if file.is_symlink() or not file.is_file():
+        return None
+    try:
+        return with_schema_line(file.read_bytes(), document)
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _write(path: GivenPath, content: bytes) -> None:
+    try:
+        path.path.parent.mkdir(parents=True, exist_ok=True)
+        with staged(path.path, [content]) as temporary:
+            if path.path.exists():
+                shutil.copymode(path, temporary)
+            DISK.replace(temporary, path.path)
+    except OSError as error:
+        raise ConfigurationError(
+            [f"{path}: cannot be written: {error.strerror}; give a folder that is yours to write to"]
+        ) from error
 
 
 def _kept(folder: Path) -> Mapping[str, str]:
@@ -106,12 +140,14 @@ def _kept(folder: Path) -> Mapping[str, str]:
     return kept
 
 
-def _wanted(kept: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the files to write, each with the shipped file that it is a copy of."""
+def _wanted(kept: Mapping[str, str], framework: str | None) -> Mapping[str, str]:
+    """Return the files to write, each with the shipped file that it is made of."""
     # A stand-in answers only the suite that comes with it.
     fresh = SUITE not in kept and POLICY not in kept
     wanted = {SUITE: "agent.yaml", POLICY: "holodeck-action.yaml" if fresh else "gates.yaml", WORKFLOW: "evaluate.yml"}
-    if fresh:
+    if framework is not None:
+        wanted |= {SUITE: "framework_agent.yaml", POLICY: "framework.yaml"}
+    elif fresh:
         wanted[AGENT] = "my_agent.py"
     return {name: wanted[name] for name in (SUITE, POLICY, AGENT, WORKFLOW) if name in wanted and name not in kept}
 

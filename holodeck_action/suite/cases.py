@@ -92,7 +92,7 @@ MatcherValue = Annotated[
             "if": {"type": "object", "anyOf": [{"required": ["fuzzy"]}, {"required": ["regex"]}]},
             "then": {
                 "maxProperties": 1,
-                "properties": {"fuzzy": {"type": "string"}, "regex": {"type": "string", "format": "regex"}},
+                "properties": {"fuzzy": {"type": "string"}, "regex": {"type": "string"}},
             },
         }
     ),

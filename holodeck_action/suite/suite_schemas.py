@@ -1,4 +1,6 @@
-"""JSON Schemas (draft 2020-12) of agent.yaml and the policy file, for editors, made from the models.
+"""JSON Schemas of agent.yaml and the policy file, for editors, made from the models.
+
+They are of draft-07, the newest that every version of the YAML language server knows.
 
 They accept what the loader accepts, shorthands and `${VAR}` included, and refuse what can be refused by looking at one
 mapping at a time. Comparisons between two values, names that must exist elsewhere in the suite, texts with a grammar
@@ -79,7 +81,7 @@ def _below(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
 
 Schema = dict[str, Any]
 
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_DIALECT = "http://json-schema.org/draft-07/schema#"
 _VARIABLE = r"\$\{[A-Za-z_]"
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _TEXT_FORMS: dict[str, Schema] = {

@@ -10,10 +10,9 @@ from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.base import FormatModel, NonBlank, SecretText
 from holodeck_action.suite.cases import FreeMapping
+from holodeck_action.suite.frameworks import FRAMEWORKS
 
 _WORD = r"[^\W\d]\w*"
-FRAMEWORKS = ("langgraph", "openai-agents", "pydantic-ai")
-"""Frameworks whose agents can be named as they are."""
 _NAMED = "|".join(FRAMEWORKS)
 _TEXT_FORMS = rf"^(recorded|command):\s*\S|^(python|{_NAMED}):\s*{_WORD}(\.{_WORD})*:{_WORD}\s*$|^http:\s*https?://[^\s/?#]|^https?://[^\s/?#]"
 OWN_MODEL = "model"

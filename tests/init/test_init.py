@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from holodeck_action.cli import main
+from holodeck_action.suite.schema_line import SCHEMAS, schema_line
 from tests.action.step import ROOT, Step
 from tests.cli.project import Project
 from tests.github.events import HEAD
@@ -20,6 +21,10 @@ from tests.github.workflow import REPOSITORY, Workflow
 
 FILES = ["agent.yaml", "holodeck-action.yaml", "my_agent.py", ".github/workflows/evaluate.yml", ".holodeck/.gitignore"]
 WORKFLOW = FILES[3]
+SHIPPED = {
+    "agent": ["agent.yaml", "framework_agent.yaml"],
+    "policy": ["holodeck-action.yaml", "gates.yaml", "framework.yaml"],
+}
 
 
 @pytest.fixture
@@ -66,7 +71,9 @@ def test_nothing_is_overwritten(project: Project, name: str) -> None:
     assert finished.code == 0
     assert f"kept {name}\n" in finished.stdout
     assert f"wrote {name}\n" not in finished.stdout
-    assert (project.folder / name).read_text() == "mine"
+    lined = name in FILES[:2]
+    assert (project.folder / name).read_text().splitlines()[lined:] == ["mine"]
+    assert (f"added the line with the schema for editors to {name}\n" in finished.stdout) is lined
     before = {path: path.read_bytes() for path in project.folder.rglob("*") if path.is_file()}
     again = project.run("init")
     assert "wrote" not in again.stdout
@@ -79,13 +86,14 @@ def test_a_suite_that_is_there_gets_what_is_missing(project: Project) -> None:
     (project.folder / "holodeck-action.yaml").unlink()
     suite = (project.folder / "agent.yaml").read_bytes()
     finished = project.run("init")
-    assert finished.stdout.splitlines()[:4] == [
+    assert finished.stdout.splitlines()[:5] == [
         "kept agent.yaml",
+        "added the line with the schema for editors to agent.yaml",
         "wrote holodeck-action.yaml",
         "wrote .github/workflows/evaluate.yml",
         "wrote .holodeck/.gitignore",
     ]
-    assert (project.folder / "agent.yaml").read_bytes() == suite
+    assert (project.folder / "agent.yaml").read_bytes() == f"{schema_line('agent')}\n".encode() + suite
     assert not (project.folder / "my_agent.py").exists()
     assert project.run("validate").code == 0
     assert project.run("run", "--target", "recorded:answers.jsonl").code == 0
@@ -133,6 +141,61 @@ def test_answers_that_are_no_target_write_nothing(project: Project) -> None:
     assert (code, stdout) == (2, "")
     assert stderr.endswith("error: no target was named in 3 answers; nothing was written\n")
     assert _written(project.folder) == before
+
+
+YAML = "name: shop\nmodel: {provider: openai, name: m}\ninstructions: {inline: Answer.}\n"
+CASES = (
+    "test_cases: [{name: a, input: x, ground_truth: y}]\nevaluations: {metrics: [{type: standard, metric: equality}]}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"{YAML}{CASES}", f"LINE\n{YAML}{CASES}"),
+        (f"---\n{YAML}{CASES}...\n", f"LINE\n---\n{YAML}{CASES}...\n"),
+        (f"%YAML 1.2\n---\n{YAML}{CASES}", f"LINE\n%YAML 1.2\n---\n{YAML}{CASES}"),
+        (f"# Grüße\r\n{YAML}{CASES}", f"LINE\r\n# Grüße\r\n{YAML}{CASES}"),
+        (f"\ufeff{YAML}{CASES}", f"\ufeffLINE\n{YAML}{CASES}"),
+        (f"# yaml-language-server: $schema=./mine.json\n{YAML}{CASES}", ""),
+        (f"{YAML}# yaml-language-server: $schema=https://example.com/agent.json\n{CASES}", ""),
+    ],
+)
+def test_editors_are_told_the_schema_of_a_suite_that_is_there(project: Project, before: str, after: str) -> None:
+    suite = project.write("agent.yaml", before.encode())
+    suite.chmod(0o640)
+    finished = project.run("init")
+    assert finished.code == 0
+    assert suite.read_bytes().decode() == (after or before).replace("LINE", schema_line("agent"))
+    assert ("added the line" in finished.stdout) is bool(after)
+    assert suite.stat().st_mode & 0o777 == 0o640
+    assert project.run("validate", OPENAI_API_KEY="sk-none").code == 0
+    assert "added the line" not in project.run("init").stdout
+
+
+def test_a_file_in_another_encoding_and_one_behind_a_link_stay_as_they_are(project: Project) -> None:
+    text = f"{YAML}{CASES}".encode("utf-16")
+    project.write("agent.yaml", text)
+    project.write("shared/policy.yaml", "gates: {min_pass_rate: 1}\n")
+    (project.folder / "holodeck-action.yaml").symlink_to("shared/policy.yaml")
+    assert "added" not in project.run("init").stdout
+    assert (project.folder / "agent.yaml").read_bytes() == text
+    assert (project.folder / "shared/policy.yaml").read_text() == "gates: {min_pass_rate: 1}\n"
+
+
+def test_the_schemas_at_the_address_are_those_that_the_program_prints(project: Project) -> None:
+    assert project.run("init").code == 0
+    assert schema_line("agent") in (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
+    for name, document in (("agent.yaml", "agent"), ("holodeck-action.yaml", "policy")):
+        line = (project.folder / name).read_text().splitlines()[0]
+        assert line == f"# yaml-language-server: $schema={SCHEMAS}/{document}.schema.json"
+        committed = ROOT / "schemas" / f"{document}.schema.json"
+        assert committed.read_text(encoding="utf-8") == project.run("schema", document).stdout, "run `make fields`"
+        # The metric of examples/metric is in a package of its own.
+        ours = [file for file in (ROOT / "examples").rglob(name) if file.parent.name != "metric"]
+        assert len(ours) > 1
+        ours += [ROOT / "holodeck_action/starter" / source for source in SHIPPED[document]] + [project.folder / name]
+        _check("check-jsonschema", "--schemafile", str(committed), *map(str, ours))
 
 
 @pytest.mark.parametrize(

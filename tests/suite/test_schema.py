@@ -24,7 +24,7 @@ from holodeck_action.suite.suite_schemas import suite_schema
 from tests.suite.folders import complaints
 
 SCHEMAS = {name: suite_schema(name, built_in()) for name in ("agent", "policy")}
-VALIDATORS = {name: jsonschema.Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
+VALIDATORS = {name: jsonschema.Draft7Validator(schema) for name, schema in SCHEMAS.items()}
 MODELS: dict[str, type[BaseModel]] = {"agent": AgentConfig, "policy": Policy}
 
 MODEL = {"provider": "openai", "name": "m", "temperature": 0.1, "api_key": "k"}
@@ -213,8 +213,8 @@ def agree(name: str, document: Any) -> None:
 
 @pytest.mark.parametrize("name", ["agent", "policy"])
 def test_the_schemas_are_schemas(name: str) -> None:
-    jsonschema.Draft202012Validator.check_schema(SCHEMAS[name])
-    assert SCHEMAS[name]["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft7Validator.check_schema(SCHEMAS[name])
+    assert SCHEMAS[name]["$schema"] == "http://json-schema.org/draft-07/schema#"
     assert not refusals(name, BASES[name])
     agree(name, BASES[name])
 
