@@ -8,12 +8,17 @@ import io
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from holodeck_action import __version__
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.workers.environment import WITHHELD
+
+if TYPE_CHECKING:
+    from holodeck_action.suite.configuration_errors import Located
+    from holodeck_action.text.terminal import Terminal
 
 
 class _LastingFile(io.FileIO):
@@ -133,21 +138,36 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def explained(error: BaseException, environ: Mapping[str, str]) -> tuple[int, tuple[str, ...]]:
-    """Return the exit code for an error and what to say about it: one problem a line, without the job's secrets."""
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Why a command ended early: its exit code, and the problems, without the job's secrets."""
+
+    code: int
+    problems: tuple[str | Located, ...]
+
+    def shown(self, terminal: Terminal) -> str:
+        """Return the problems as text, with the lines of files that they are about."""
+        from holodeck_action.reports.excerpts import error_lines
+
+        return "".join(f"{line}\n" for line in error_lines(self.problems, terminal))
+
+
+def explained(error: BaseException, environ: Mapping[str, str]) -> Explained:
+    """Return why a command ends with an error."""
+    from holodeck_action.suite.configuration_errors import through
     from holodeck_action.text.redaction import Redactor
     from holodeck_action.text.secrets import environment_secrets
 
-    code, lines = _sentences(error)
+    code, problems = _problems(error)
     redactor = Redactor(environment_secrets(environ))
-    return code, tuple(map(redactor.text, lines))
+    return Explained(code, tuple(through(problem, redactor.text) for problem in problems))
 
 
-def _sentences(error: BaseException) -> tuple[int, tuple[str, ...]]:
+def _problems(error: BaseException) -> tuple[int, tuple[str | Located, ...]]:
     from holodeck_action.suite.configuration_errors import ConfigurationError
 
     if isinstance(error, ConfigurationError):
-        return ExitCode.CONFIGURATION, error.lines
+        return ExitCode.CONFIGURATION, error.problems
     if isinstance(error, KeyboardInterrupt):
         return ExitCode.STOPPED, ("interrupted",)
     trace = error.__traceback__
@@ -164,15 +184,14 @@ def report_error(error: BaseException, environ: Mapping[str, str], stderr: TextI
     A step of a workflow may run the program itself: then the lines that a configuration error is about are annotated.
     """
     from holodeck_action.suite.configuration_errors import ConfigurationError
-    from holodeck_action.text.plain import one_line
+    from holodeck_action.text.terminal import terminal_of
 
-    code, lines = explained(error, environ)
-    for line in lines:
-        stderr.write(f"error: {one_line(line, 2000)}\n")
+    explanation = explained(error, environ)
+    stderr.write(explanation.shown(terminal_of(stderr, environ)))
     if environ.get("GITHUB_ACTIONS") == "true" and isinstance(error, ConfigurationError):
         from holodeck_action.github.annotations import annotate_problems
         from holodeck_action.github.runner import annotation_commands
 
         for command in annotation_commands(annotate_problems(error.located, environ), reserved=0):
             stderr.write(f"{command}\n")
-    return code
+    return explanation.code

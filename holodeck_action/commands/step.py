@@ -49,6 +49,7 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import SHORTEST, environment_secrets
+from holodeck_action.text.terminal import terminal_of
 from holodeck_action.workers.environment import job_environment
 
 TITLE = "holodeck-action"
@@ -60,12 +61,16 @@ _NOT_RUN_BYTES = 8000
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How the step ended: with suites that ran, the problems that kept them from running, or the plan alone."""
+    """How the step ended: with suites that ran, the problems that kept them from running, or the plan alone.
+
+    `shown` is what the log says of the problems.
+    """
 
     exit_code: int
     done: Done | None = None
     problems: tuple[str, ...] = ()
     located: tuple[Located, ...] = ()
+    shown: str = ""
     plan: str = ""
 
 
@@ -195,8 +200,7 @@ class _Step:
                 ready = self._attempt(lambda: self._load(asked, opened))
         with commands_stopped(self._log, secrets.token_hex(16)):
             ended = self._conclude(asked, ready)
-            for problem in ended.problems:
-                self._log.write(f"error: {problem}\n")
+            self._log.write(ended.shown)
             folders = (
                 tuple(item.suite.folder for item in ready)
                 if isinstance(ready, tuple)
@@ -219,9 +223,10 @@ class _Step:
         try:
             return call()
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last resort: one sentence, no traceback
-            code, problems = explained(error, self._environ)
+            found = explained(error, self._environ)
             located = error.located if isinstance(error, ConfigurationError) else ()
-            return Ended(code, problems=problems, located=located)
+            shown = found.shown(terminal_of(self._log, self._environ))
+            return Ended(found.code, problems=tuple(map(str, found.problems)), located=located, shown=shown)
 
     def _ask(self) -> _Asked:
         """Read the inputs; what is secret is hidden in the log before anything else is in it."""
@@ -341,7 +346,7 @@ class _Step:
             except ChannelError as error:
                 note(str(error))
             except Exception as error:  # noqa: BLE001 - no channel hides the verdict
-                for sentence in explained(error, environ)[1]:
+                for sentence in map(str, explained(error, environ).problems):
                     note(sentence)
         return published
 

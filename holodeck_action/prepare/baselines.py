@@ -14,6 +14,7 @@ from holodeck_action.github.job import Job
 from holodeck_action.github.merge_base import NoCommit
 from holodeck_action.github.objects import ApiError
 from holodeck_action.github.stored_results import NoResultsError, SuitePlace
+from holodeck_action.prepare.loading import with_lines
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.results.record import BaseRun, Record, RecordedBaseline
 from holodeck_action.results.result_files import RESULTS_FILE, BaseResults, RecordError, parse_results
@@ -64,7 +65,7 @@ def find_bases(prepared: Sequence[Prepared], job: Job) -> tuple[Base, ...]:
         except RecordError as error:
             problems.append(_problem(item, str(error)))
     if problems:
-        raise ConfigurationError(problems)
+        raise ConfigurationError(with_lines(problems, prepared))
     return tuple(found)
 
 

@@ -28,6 +28,7 @@ from holodeck_action.results.cards import suite_cards
 from holodeck_action.suite.checkout import Checkout, ReachError
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, located, through
 from holodeck_action.suite.errors import Problem, SuiteError
+from holodeck_action.suite.excerpts import Quotable, with_excerpts
 from holodeck_action.suite.loader import graders, load_policy, load_suite
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.targets import AnyTarget
@@ -205,8 +206,8 @@ def _load_all(
     metrics = installed_metrics()
     for path in paths:
         shown = shown_folder(path.parent, around.cwd)
+        place = checkout or Checkout.of(path.parent, around.cwd, around.allowed.paths)
         try:
-            place = checkout or Checkout.of(path.parent, around.cwd, around.allowed.paths)
             found = environment_for(place, around.environ, env_file=around.env_file)
             suite = load_suite(
                 path,
@@ -226,7 +227,7 @@ def _load_all(
                 loaded = with_python(loaded, around)
             wrong = asyncio.run(check_callables(loaded, references)) if references else {}
         except SuiteError as error:
-            lines += [located(problem, path.parent, shown) for problem in error.problems]
+            lines += _located(error, path.parent, shown, place)
             continue
         except ConfigurationError as error:
             lines += error.problems
@@ -240,8 +241,20 @@ def _load_all(
     if lines:
         # What code of the suite says when it is imported may be anything.
         redactor = known_secrets(suites, around.environ)
-        raise ConfigurationError([through(line, redactor.text) for line in lines])
+        raise ConfigurationError([through(line, redactor.text) for line in with_lines(lines, suites)])
     return tuple(suites)
+
+
+def _located(error: SuiteError, folder: Path, shown: str, checkout: Checkout) -> list[str | Located]:
+    """Return the problems of a suite's files with the lines they are about."""
+    quotable = Quotable(checkout, error.files, error.redactor.text)
+    return with_excerpts([located(problem, folder, shown) for problem in error.problems], {folder: quotable})
+
+
+def with_lines(problems: Iterable[str | Located], suites: Iterable[Loaded]) -> list[str | Located]:
+    """Return problems of suites that are valid as far as they go, with the lines they are about."""
+    known = {item.suite.folder: Quotable(item.suite.checkout, None, item.redactor.text) for item in suites}
+    return with_excerpts(problems, known)
 
 
 def policy_of(policy: GivenPath, around: Surroundings) -> Policy:
@@ -255,7 +268,7 @@ def policy_of(policy: GivenPath, around: Surroundings) -> Policy:
     except SuiteError as error:
         folder = policy.path.resolve().parent
         shown = shown_folder(folder, around.cwd)
-        raise ConfigurationError([located(problem, folder, shown) for problem in error.problems]) from error
+        raise ConfigurationError(_located(error, folder, shown, Checkout.anywhere(folder))) from error
 
 
 def is_broken(text: str) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holodeck_action.prepare.base_suites import BaseSuite
 from holodeck_action.prepare.baselines import MissingBase
+from holodeck_action.prepare.loading import with_lines
 from holodeck_action.prepare.preflight import Prepared, untold_gates
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.results.consumption import reused_of
@@ -161,7 +162,7 @@ def open_all(
             problems.append(redactor.text(str(error)))
     if problems:
         asyncio.run(close_all(suites))
-        raise ConfigurationError(problems)
+        raise ConfigurationError(with_lines(problems, prepared))
     return suites
 
 

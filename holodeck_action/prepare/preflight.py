@@ -14,6 +14,7 @@ from holodeck_action.prepare.loading import (
     is_broken,
     known_secrets,
     shown_folder,
+    with_lines,
     with_python,
 )
 from holodeck_action.prepare.settings import (
@@ -131,7 +132,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
         )
     if lines:
         redactor = known_secrets(suites, around.environ)
-        raise ConfigurationError([through(line, redactor.text) for line in lines])
+        raise ConfigurationError([through(line, redactor.text) for line in with_lines(lines, suites)])
     return tuple(prepared)
 
 
@@ -176,7 +177,7 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
         refused = (f"a run would be refused here: {reason}" for reason in reasons)
         notes.append(tuple(map(redactor.text, (*silence, *refused))))
     if lines:
-        raise ConfigurationError(lines)
+        raise ConfigurationError(with_lines(lines, suites))
     return tuple(notes)
 
 

@@ -66,7 +66,7 @@ def suite_cards(suite: Suite) -> Mapping[str, JudgeCard]:
         first[card.metric] = index
         cards[card.metric] = card
     if problems:
-        raise SuiteError(problems, suite.secrets)
+        raise SuiteError(problems, suite.secrets, (mark.file for mark in suite.card_marks))
     return cards
 
 

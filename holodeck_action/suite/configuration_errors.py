@@ -16,6 +16,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A line of a file: what stands before the column of a problem, and what from there on. The text is untrusted."""
+
+    before: str
+    rest: str
+
+    def through(self, change: Callable[[str], str]) -> Excerpt | None:
+        """Return the line with a changed text, such as a redacted one; None where the column is lost in the change."""
+        before, whole = change(self.before), change(self.before + self.rest)
+        return Excerpt(before, whole[len(before) :]) if whole.startswith(before) else None
+
+
+@dataclass(frozen=True, slots=True)
 class Located:
     """A problem that stands in a file.
 
@@ -25,6 +38,7 @@ class Located:
         mark: where it stands.
         field: readable path such as `gates.min_pass_rate`; empty when the file as a whole is meant.
         message: what is wrong, without the place.
+        excerpt: the line; None where it is not shown.
     """
 
     text: str
@@ -32,6 +46,7 @@ class Located:
     mark: SourceMark
     field: str
     message: str
+    excerpt: Excerpt | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -98,4 +113,5 @@ def through(problem: str | Located, change: Callable[[str], str]) -> str | Locat
     """Return a problem with changed texts, such as redacted ones."""
     if isinstance(problem, str):
         return change(problem)
-    return replace(problem, text=change(problem.text), message=change(problem.message))
+    excerpt = None if problem.excerpt is None else problem.excerpt.through(change)
+    return replace(problem, text=change(problem.text), message=change(problem.message), excerpt=excerpt)

@@ -52,11 +52,15 @@ class Problem:
 
 
 class SuiteError(Exception):
-    """A suite cannot be used. `problems` holds every defect, sorted by file and position, quoting no given secret."""
+    """A suite cannot be used. `problems` holds every defect, sorted by file and position, quoting no given secret.
 
-    def __init__(self, problems: Iterable[Problem], secrets: Iterable[str] = ()) -> None:
+    `files` are the files, as positions name them, of which lines may be shown once `redactor` has masked the secrets.
+    """
+
+    def __init__(self, problems: Iterable[Problem], secrets: Iterable[str] = (), files: Iterable[str] = ()) -> None:
         known = tuple(secrets)
-        redactor = Redactor(known)
+        self.files = frozenset(files)
+        self.redactor = redactor = Redactor(known)
         unique = {replace(problem, message=redactor.text(masked(problem.message, known))) for problem in problems}
         self.problems = tuple(sorted(unique, key=_position))
         super().__init__("\n".join(str(problem) for problem in self.problems))

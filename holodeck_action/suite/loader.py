@@ -199,7 +199,7 @@ def load_policy(path: Path, shown: str, *, environ: Mapping[str, str], metrics: 
     if policy is not None:
         problems += unsupported_settings(policy, document)
     if policy is None or problems:
-        raise SuiteError(problems, document.secrets)
+        raise SuiteError(problems, document.secrets, (path.name,))
     return policy
 
 

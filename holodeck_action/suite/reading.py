@@ -31,6 +31,7 @@ from holodeck_action.suite.document import PACKED, SUBSTITUTED, UNSET, Document,
 from holodeck_action.suite.errors import Problem, SourceMark, field_path
 from holodeck_action.suite.scalars import MERGE, NULLS, SIGNS, Joined, construct, joined_pairs, lone_surrogate, resolve
 from holodeck_action.suite.variables import substitute
+from holodeck_action.suite.yaml_errors import defect_of
 
 MAX_DEPTH = 100
 MAX_ALIASED = 1_000_000
@@ -40,8 +41,8 @@ _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000100
 _SCALAR_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null"))
 _UNTAGGED = (None, "!")
 _COLLECTION_TAGS = frozenset((*_UNTAGGED, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"))
+_NO_KEY = "a mapping or list cannot be a key (allowed: text): put a value that begins with { or [ in quotes"
 _NO_CHARACTER = "found invalid Unicode character escape code"
-_NOTHING_STARTS_SO = "found character that cannot start any token"
 
 SECRET_KEY = re.compile(
     r"(?:^|[_-])(?:key|token|secret|password|passwd|credentials?|authorization|cookie|connection_string)$", re.I
@@ -152,7 +153,7 @@ class _Reader:
             found = _UNPRINTABLE.search(text)
             place = _position(text[: found.start()] if found else text)
             raise _NotReadableError(
-                Problem(self._mark(place), "", "is not valid YAML: it holds a control character")
+                Problem(self._mark(place), "", "is not valid YAML: it holds a control character: delete it")
             ) from None
         if type(event) is not StreamEndEvent:
             message = "starts a second document (allowed: one, without a second ---)"
@@ -287,7 +288,7 @@ class _Reader:
         else:
             key = self._node(event, _NORMAL, depth)
         if isinstance(key, dict | list):
-            raise _NotReadableError(self._problem(_start(event), "a mapping or list cannot be a key (allowed: text)"))
+            raise _NotReadableError(self._problem(_start(event), _NO_KEY))
         return sys.intern(key) if type(key) is str else key
 
     def _merge_sources(self, event: Any, value: Any) -> list[MarkedMap]:
@@ -318,21 +319,15 @@ class _Reader:
         self.problems.append(self._problem(_start(event), message))
 
     def _syntax(self, error: MarkedYAMLError) -> _NotReadableError:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line, mark.column) if mark else (0, 0)
-        # At the end of the text the parser counts one line more.
-        rest = "".join(_BREAK.split(self._data.decode("utf-8-sig"))[line : line + 1])[column:]
-        found = rest[:1]
-        lone = lone_surrogate(rest) if error.problem == _NO_CHARACTER else None
-        if lone is not None:
-            return _SurrogateError(Problem(self._mark((line + 1, column - 1)), field_path(self._path), lone))
-        if found == "\t":
-            message = "a tab cannot indent YAML: use spaces"
-        elif found in ("@", "`", "%") and error.problem == _NOTHING_STARTS_SO:
-            message = f"a value cannot start with {found}: put it in quotes"
-        else:
-            message = f"is not valid YAML: {' '.join(part for part in (error.problem, error.context) if part)}"
-        return _NotReadableError(Problem(self._mark((line + 1, column + 1)), "", message))
+        lines = _BREAK.split(self._data.decode("utf-8-sig"))
+        mark = error.problem_mark
+        if error.problem == _NO_CHARACTER and mark is not None:
+            lone = lone_surrogate(lines[mark.line][mark.column :])
+            if lone is not None:
+                place = self._mark((mark.line + 1, mark.column - 1))
+                return _SurrogateError(Problem(place, field_path(self._path), lone))
+        defect = defect_of(error, lines)
+        return _NotReadableError(Problem(self._mark((defect.line, defect.column)), "", defect.message))
 
     def _problem(self, place: tuple[int, int], message: str) -> Problem:
         return Problem(self._mark(place), field_path(self._path), message)

@@ -95,7 +95,7 @@ class Sources:
 
     def error(self) -> SuiteError:
         """The problems so far as an error that shows no secret."""
-        return SuiteError(self.problems, self.secrets)
+        return SuiteError(self.problems, self.secrets, (document.file for document in self.documents))
 
     @property
     def digest(self) -> str:

@@ -99,3 +99,14 @@ def storable(value: Any) -> Any:
     if isinstance(value, list):
         return [storable(item) for item in value]
     return value
+
+
+def visible(text: str) -> str:
+    """Return a part of a line with a sign in the place of each hidden character and tab, so that columns stay.
+
+    What GitHub's runner would read as a command anywhere in a line is taken apart.
+    """
+    shown = text.replace("\t", "→")
+    for hidden in (_HIDDEN, _HIDDEN_ASTRAL, _BREAKS):
+        shown = hidden.sub(lambda match: "�" * len(match[0]), shown)
+    return shown.replace("##[", "##⟦")

@@ -45,6 +45,12 @@ class Finished:
     stdout: str
     stderr: str
 
+    @property
+    def errors(self) -> list[str]:
+        """The sentences of errors, without the lines of files that are shown below them."""
+        lines = self.stderr.splitlines()
+        return [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+
 
 def run_here(folder: Path, arguments: tuple[str, ...], environ: Mapping[str, str]) -> Finished:
     """Run the command line in this process, in a folder."""

@@ -281,7 +281,7 @@ def test_cards_that_cannot_be_used_are_refused_at_their_line(bench: Bench, tmp_p
         "undated.json": "is no judge card: created_at is no date",
     }
     with_card(bench, CARD, *expected, "again.json")
-    lines = refused(bench).splitlines()
+    lines = [line for line in refused(bench).splitlines() if line.startswith("error: ")]
     assert len(lines) == len(expected) + 1, lines
     for at, (line, (name, message)) in enumerate(zip(lines, expected.items(), strict=False), start=1):
         assert line.startswith(f'error: holodeck-action.yaml:{5 + at}:4: judges.cards[{at}]: "{name}" {message}'), line

@@ -129,10 +129,10 @@ def test_every_metric_that_nobody_can_judge_is_refused_with_its_place(project: P
     project.answers([{"case": "a", "response": "1"}])
     finished = project.run("run", "--target", "recorded:answers.jsonl")
     assert finished.code == 2
-    lines = finished.stderr.splitlines()
-    assert [line.split(": ")[2] for line in lines] == ["Tone", "answer_relevancy"]
+    lines = finished.errors
+    assert [line.split(": ")[1] for line in lines] == ["Tone", "answer_relevancy"]
     for line in lines:
-        number = int(line.split(":")[2])
+        number = int(line.split(":")[1])
         assert '"type":' in (project.folder / "agent.yaml").read_text().splitlines()[number]
         assert "OpenAI needs a key for the model gpt-4o" in line
         assert line.endswith("or set enabled: false to go without")
@@ -302,7 +302,7 @@ def test_problems_of_all_suites_are_told_at_once(project: Project) -> None:
         (project.folder / folder / "answers.jsonl").unlink()
     finished = project.run("run", "-o", "out", "a", "b")
     assert finished.code == 2
-    places = [line.split(":")[1].strip() for line in finished.stderr.splitlines()]
+    places = [line.split(":")[0] for line in finished.errors]
     assert places == ["a/holodeck-action.yaml", "b/holodeck-action.yaml"]
 
 

@@ -96,14 +96,14 @@ def read_terminal(master: int, process: subprocess.Popen[bytes]) -> str:
     return output.decode("utf-8", "replace")
 
 
-def on_a_terminal(project: Project, *arguments: str) -> tuple[int, str]:
+def on_a_terminal(project: Project, *arguments: str, **environ: str) -> tuple[int, str]:
     """Run on a pseudo-terminal; return the exit code and all that was written to it."""
     master, slave = pty.openpty()
     try:
         with subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=project.folder,
-            env=project.environ(TERM="xterm-256color", COLUMNS="100"),
+            env=project.environ(**{"TERM": "xterm-256color", "COLUMNS": "100", **environ}),
             stdin=slave,
             stdout=slave,
             stderr=slave,

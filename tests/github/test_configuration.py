@@ -196,4 +196,4 @@ def test_the_command_line_annotates_in_a_workflow(project: Project) -> None:
     assert told.code == plain.code == 2
     commands = told.stderr.removeprefix(plain.stderr).splitlines()
     assert commands[0].startswith("::error file=shop/agent.yaml,line=1,col=")
-    assert plain.stderr.count("\n") == len(commands)
+    assert len(plain.errors) == len(commands)

@@ -448,7 +448,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_broken_policy_is_reported_although_agent_yaml_is_not_yaml(tmp_path: Path) -> None:
     assert complaints(tmp_path, "name: [", {"holodeck-action.yaml": "limits: {concurrency: 0}\n"}) == [
-        "agent.yaml:2:1: is not valid YAML: did not find expected node content while parsing a flow node",
+        "agent.yaml:2:1: is not valid YAML: the text ends inside brackets: close [ with ], and { with }",
         "holodeck-action.yaml:1:23: limits.concurrency: 0 is out of range (allowed: 1 or more)",
     ]
 

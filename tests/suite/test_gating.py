@@ -25,8 +25,8 @@ def here(project: Project) -> Project:
 def refusal(project: Project, *arguments: str) -> str:
     finished = project.run(*arguments)
     assert (finished.code, finished.stdout) == (2, "")
-    (line,) = finished.stderr.splitlines()
-    return line.removeprefix("error: ")
+    (sentence,) = finished.errors
+    return sentence
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ NO_CASES = "the suite has no cases (allowed: at least one, or none with allow-em
         ("test_cases: 3", "cases.yaml:1:13: test_cases: must be a list"),
         ("other: []", NOT_A_LIST),
         ("text", NOT_A_LIST),
-        ("- [", "cases.yaml:2:1: is not valid YAML: did not find expected node content while parsing a flow node"),
+        ("- [", "cases.yaml:2:1: is not valid YAML: the text ends inside brackets: close [ with ], and { with }"),
         ("- hi", "cases.yaml:1:3: test_cases[0]: must be a mapping"),
     ],
 )

@@ -120,6 +120,7 @@ def marks(value: Any, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], tuple
     return found
 
 
+NO_KEY = "a mapping or list cannot be a key (allowed: text): put a value that begins with { or [ in quotes"
 KEYS = st.text("abcé漢🙂 ", min_size=1, max_size=5).map(lambda text: f"k{text}k")
 TREES = st.recursive(
     st.text("abé漢🙂\n :'\"", max_size=12) | st.integers(0, 99),
@@ -159,16 +160,19 @@ same: *list
         ("a:\n\t- b\n", "f.yaml:2:1: a tab cannot indent YAML: use spaces"),
         (
             "a: [1, 2",
-            "f.yaml:2:1: is not valid YAML: did not find expected ',' or ']' while parsing a flow sequence",
+            "f.yaml:1:4: is not valid YAML: the list that begins here is not closed: add ], or put the value in quotes",
         ),
-        ("a: b: c", "f.yaml:1:5: is not valid YAML: mapping values are not allowed in this context"),
+        ("a: b: c", "f.yaml:1:5: is not valid YAML: the value holds a colon: put the value in quotes"),
         ("x: @home", "f.yaml:1:4: a value cannot start with @: put it in quotes"),
         ("a: 1\n--- \nb: 2", "f.yaml:2:1: starts a second document (allowed: one, without a second ---)"),
         ("a: *nope", "f.yaml:1:4: a: the alias *nope is not defined above"),
         ("a: &x [1, {b: *x}]", "f.yaml:1:15: a[1].b: the alias *x refers to a value that contains it"),
-        ("a: \x07", "f.yaml:1:4: is not valid YAML: it holds a control character"),
-        ("é: 1\nü: \x07", "f.yaml:2:4: is not valid YAML: it holds a control character"),
-        ("? [a]\n: 1", "f.yaml:1:3: a mapping or list cannot be a key (allowed: text)"),
+        ("a: \x07", "f.yaml:1:4: is not valid YAML: it holds a control character: delete it"),
+        ("é: 1\nü: \x07", "f.yaml:2:4: is not valid YAML: it holds a control character: delete it"),
+        (
+            "? [a]\n: 1",
+            f"f.yaml:1:3: {NO_KEY}",
+        ),
         ("[" * (MAX_DEPTH + 1), f"f.yaml:1:{MAX_DEPTH + 1}: {'[0]' * MAX_DEPTH}: is nested more than 100 levels deep"),
     ],
 )

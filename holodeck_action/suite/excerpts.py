@@ -1,0 +1,138 @@
+"""The lines of files that problems are about, without their secrets, to be shown below a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.configuration_errors import Excerpt, Located
+from holodeck_action.suite.reading import SECRET_KEY
+from holodeck_action.text.redaction import MASK
+
+MOST = 50
+"""Problems of which lines are shown: more are not read."""
+_MOST_BYTES = 5_000_000
+_MOST_CHARACTERS = 500
+"""Before a column, and from it on."""
+_LINES_ABOVE = 500
+"""Lines above that are searched for the key to which a line belongs."""
+
+_YAML_BREAK = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
+_TABLE_BREAK = re.compile(r"\r\n|[\n\r]")
+_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
+_KEY = re.compile(r"""(?P<quote>["']?)(?P<key>[\w.-]+)(?P=quote)\s*:(?=\s|$|["'\[{])\s*""")
+_QUOTED = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'""")
+_FIRST_KEY = re.compile(r"""[\s-]*(?P<quote>["']?)(?P<key>[\w.-]+)(?P=quote)\s*:(?=\s|$)\s*(?P<value>.*)""")
+
+
+@dataclass(frozen=True, slots=True)
+class Quotable:
+    """What may be shown of the files of a suite.
+
+    Attributes:
+        checkout: through which they are read.
+        files: their names, as positions have them; None for all that positions name.
+        redact: masks the secrets that are known.
+    """
+
+    checkout: Checkout
+    files: frozenset[str] | None
+    redact: Callable[[str], str]
+
+
+def with_excerpts(problems: Iterable[str | Located], folders: Mapping[Path, Quotable]) -> list[str | Located]:
+    """Return problems with the lines that they are about, as far as these may be shown; by folder of the files."""
+
+    @cache
+    def lines(folder: Path, file: str) -> tuple[str, ...]:
+        return _lines(folders[folder], file)
+
+    found: list[str | Located] = []
+    shown = 0
+    for problem in problems:
+        excerpt = None
+        if isinstance(problem, Located) and problem.excerpt is None and problem.folder in folders and shown < MOST:
+            mark = problem.mark
+            excerpt = _excerpt(lines(problem.folder, mark.file), mark.line, mark.column)
+        if excerpt is None:
+            found.append(problem)
+        else:
+            assert isinstance(problem, Located)
+            shown += 1
+            found.append(replace(problem, excerpt=excerpt.through(folders[problem.folder].redact)))
+    return found
+
+
+def _lines(quotable: Quotable, file: str) -> tuple[str, ...]:
+    if quotable.files is not None and file not in quotable.files:
+        return ()
+    try:
+        text = quotable.checkout.read(file, _MOST_BYTES).decode("utf-8-sig", "replace")
+    except OSError:
+        return ()
+    return tuple((_TABLE_BREAK if file.lower().endswith(_TABLES) else _YAML_BREAK).split(text))
+
+
+def _excerpt(lines: tuple[str, ...], line: int, column: int) -> Excerpt | None:
+    """Return a line around a column, both counted from 1; None where there is none that may be shown."""
+    if not 0 < line <= len(lines) or not column or not lines[line - 1].strip():
+        return None
+    if _inside_secret(lines, line - 1):
+        return None
+    text, at = lines[line - 1], min(column - 1, len(lines[line - 1]))
+    secrets = tuple(_secrets(text))
+    at = next((start for start, end in secrets if start < at < end), at)
+    before, rest = _masked(text, secrets, 0, at), _masked(text, secrets, at, len(text))
+    cut_before, cut_rest = len(before) > _MOST_CHARACTERS, len(rest) > _MOST_CHARACTERS
+    return Excerpt(
+        f"…{before[-_MOST_CHARACTERS:]}" if cut_before else before,
+        f"{rest[:_MOST_CHARACTERS]}…" if cut_rest else rest,
+    )
+
+
+def _masked(text: str, secrets: Iterable[tuple[int, int]], start: int, end: int) -> str:
+    """Return a part of a line in which every secret is masked that begins in it."""
+    shown = ""
+    for first, last in secrets:
+        if start <= first < end:
+            shown += text[start:first] + MASK
+            start = last
+    return shown + text[start:end]
+
+
+def _secrets(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the values of secret keys stand in a line."""
+    end = 0
+    for match in _KEY.finditer(text):
+        if match.start() < end or not SECRET_KEY.search(match["key"]) or match.end() == len(text):
+            continue
+        value = _QUOTED.match(text, match.end())
+        end = len(text) if value is None else value.end()
+        yield match.end(), end
+
+
+def _inside_secret(lines: tuple[str, ...], index: int) -> bool:
+    """Tell whether a line belongs to the value of a secret key above it, by indentation or by an open quotation."""
+    indent = _indent(lines[index])
+    for above in reversed(lines[max(0, index - _LINES_ABOVE) : index]):
+        match = _FIRST_KEY.match(above)
+        if match is None:
+            continue
+        value = match["value"]
+        deeper = _indent(above) < indent
+        if SECRET_KEY.search(match["key"]) and (deeper or _is_open(value)):
+            return True
+        indent = min(indent, _indent(above))
+    return False
+
+
+def _is_open(value: str) -> bool:
+    return value.startswith(("'", '"')) and _QUOTED.match(value) is None
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

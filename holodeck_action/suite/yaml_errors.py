@@ -1,0 +1,237 @@
+"""What libyaml finds wrong with a text, said so that its author knows what to change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from yaml.error import Mark, MarkedYAMLError
+
+_LONGEST_KEY = 1024
+_KEY_BEFORE = re.compile(r"\s*(?:- +)*(?:\"[^\"]*\"|'[^']*'|[^\s:'\"][^:]*):\s+\S")
+"""A key and the beginning of its value, at the start of a line."""
+_DASHED_WORD = re.compile(r"\s*-[^\s-]")
+_HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class YamlDefect:
+    """What is wrong with a text, as a clause that goes on from the name of its file; line and column count from 1."""
+
+    line: int
+    column: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the parser says, and the lines of the text; positions count from 0."""
+
+    lines: Sequence[str]
+    at: tuple[int, int]
+    began: tuple[int, int]
+    context: str
+
+    def line(self, index: int) -> str:
+        return self.lines[index] if 0 <= index < len(self.lines) else ""
+
+    @property
+    def before(self) -> str:
+        return self.line(self.at[0])[: self.at[1]]
+
+    @property
+    def rest(self) -> str:
+        return self.line(self.at[0])[self.at[1] :]
+
+    @property
+    def opening(self) -> str:
+        """What stands where the part began in which the defect is."""
+        return self.line(self.began[0])[self.began[1] :]
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing follows but comments and blank lines."""
+        following = (self.rest, *self.lines[self.at[0] + 1 :])
+        return all(not line.strip() or line.lstrip().startswith("#") for line in following)
+
+
+_Said = tuple[tuple[int, int], str]
+
+
+def defect_of(error: MarkedYAMLError, lines: Sequence[str]) -> YamlDefect:
+    """Return what a parser's error means.
+
+    Args:
+        error: of libyaml.
+        lines: the text, without line ends.
+    """
+    mark = error.problem_mark or error.context_mark
+    at = _place(mark)
+    found = _Found(lines, at, _place(error.context_mark) if error.context_mark else at, error.context or "")
+    problem = error.problem or ""
+    if "tab character" in problem or found.rest.startswith("\t"):
+        where, message = at, "a tab cannot indent YAML: use spaces"
+        return YamlDefect(where[0] + 1, where[1] + 1, message)
+    if "directive" in problem or "directive" in found.context or "version" in problem:
+        said = found.began, "a line that starts with % is a directive of YAML: remove it, or put the text in quotes"
+    elif "tag" in problem or "a tag" in found.context:
+        said = found.began, _cannot_start("!")
+    elif problem in _MEANINGS:
+        said = _MEANINGS[problem](found)
+    else:
+        said = at, " ".join(part for part in (problem, found.context) if part)
+    (line, column), message = said
+    whole = message if message.startswith("a value cannot start") else f"is not valid YAML: {message}"
+    return YamlDefect(line + 1, column + 1, whole)
+
+
+def _place(mark: Mark | None) -> tuple[int, int]:
+    return (mark.line, mark.column) if mark is not None else (0, 0)
+
+
+def _cannot_start(sign: str) -> str:
+    return f"a value cannot start with {sign}: put it in quotes"
+
+
+def _colon(found: _Found) -> _Said:
+    """A colon makes a key where none can be."""
+    line, _ = found.at
+    if _KEY_BEFORE.match(found.before) or (found.before.strip() and _KEY_BEFORE.match(found.before + "x")):
+        return found.at, "the value holds a colon: put the value in quotes"
+    if len(found.before.strip()) > _LONGEST_KEY:
+        return found.at, f"a key is longer than {_LONGEST_KEY:,} characters: shorten it"
+    above = next((index for index in range(line - 1, -1, -1) if found.line(index).strip()), None)
+    text = "" if above is None else found.line(above)
+    here = (line, len(found.before) - len(found.before.lstrip()))
+    if above is None:
+        return found.at, "a colon stands where no key can be: put the text in quotes"
+    if _DASHED_WORD.match(text):
+        return (above, text.index("-")), "an item of a list needs a space after its dash"
+    if text.count('"') % 2 or text.count("'") % 2:
+        return here, "a key must stand on one line"
+    if re.search(r":\s", text):
+        return here, f"this key is indented below line {above + 1}, which has a value already: indent it like that line"
+    return (above, len(text) - len(text.lstrip())), "this line is no key: write it as key: value"
+
+
+def _no_colon(found: _Found) -> _Said:
+    if _DASHED_WORD.match(found.line(found.began[0])):
+        return found.began, "an item of a list needs a space after its dash"
+    return found.began, "this line is no key: write it as key: value"
+
+
+def _no_key(found: _Found) -> _Said:
+    """Something else stands where the next key of a mapping is expected."""
+    before = found.before.rstrip()
+    first = found.line(found.began[0])
+    if "\ufeff" in before + found.rest[:1]:
+        return found.at, "a byte order mark stands inside the file: delete it"
+    if before.endswith("'"):
+        return found.at, "text follows the closing quote: write '' for ' inside single quotes, or use double quotes"
+    if before.endswith('"'):
+        return found.at, 'text follows the closing quote: write \\" for " inside double quotes, or use single quotes'
+    if before.endswith(("]", "}")):
+        return found.at, f"text follows the closing {before[-1]}: put the whole value in quotes"
+    if before.strip():
+        return found.at, "text follows the end of a value: put the whole value in quotes"
+    if _DASHED_WORD.match(first):
+        return (found.began[0], first.index("-")), "an item of a list needs a space after its dash"
+    if found.rest.startswith("-") and found.at[1] <= found.began[1]:
+        return found.at, "an item of a list stands where a key is expected: indent it below its key"
+    return found.at, "this line is indented like none above it: indent it like the lines that it belongs to"
+
+
+def _flow(closing: str, other: str) -> Callable[[_Found], _Said]:
+    opening = {"]": "[", "}": "{"}[closing]
+    what = {"]": "list", "}": "mapping"}[closing]
+
+    def say(found: _Found) -> _Said:
+        if found.rest.startswith(other):
+            return found.at, f"{other} stands where {opening} must be closed: write {closing}"
+        if found.ended or found.at[0] > found.began[0]:
+            return found.began, f"the {what} that begins here is not closed: add {closing}, or put the value in quotes"
+        return found.at, f"a comma or {closing} is missing here, or the value needs quotes"
+
+    return say
+
+
+def _no_content(found: _Found) -> _Said:
+    if found.ended:
+        return found.at, "the text ends inside brackets: close [ with ], and { with }"
+    if "block" in found.context:
+        return found.at, _cannot_start(found.rest[:1])
+    return found.at, "an item is missing before this sign, or the value needs quotes"
+
+
+def _open_quote(found: _Found) -> _Said:
+    return found.began, f"the quotation that begins here is not closed: add {found.opening[:1]} at its end"
+
+
+def _no_escape(found: _Found) -> _Said:
+    sign = found.rest[1:2]
+    return found.at, f"\\{sign} is no escape in double quotes: write \\\\{sign} for a backslash, or use single quotes"
+
+
+def _no_digits(found: _Found) -> _Said:
+    sign = found.before[-1:]
+    needed = f"\\{sign} needs {_HEX_DIGITS.get(sign, 2)} hexadecimal digits"
+    place = (found.at[0], max(0, found.at[1] - 2))
+    return place, f"{needed}: write \\\\{sign} for a backslash, or use single quotes"
+
+
+def _no_document(found: _Found) -> _Said:
+    above = [line for line in found.lines[: found.at[0]] if line.strip()]
+    if found.before.startswith("...") or any(line.startswith("...") for line in above):
+        return found.at, "text follows the end of the document, which ... marks: remove the line with ..."
+    if any(line.startswith("%") for line in above):
+        return found.at, "--- is missing below a directive, which starts with %: add it, or remove the directive"
+    return found.at, "text follows the end of the document: put the whole value in quotes"
+
+
+_MEANINGS: Mapping[str, Callable[[_Found], _Said]] = {
+    "mapping values are not allowed in this context": _colon,
+    "could not find expected ':'": _no_colon,
+    "did not find expected key": _no_key,
+    "did not find expected '-' indicator": lambda found: (
+        found.at,
+        "a key stands where an item of the list is expected: start the line with a dash and a space, or indent it",
+    ),
+    "did not find expected ',' or ']'": _flow("]", "}"),
+    "did not find expected ',' or '}'": _flow("}", "]"),
+    "did not find expected node content": _no_content,
+    "found character that cannot start any token": lambda found: (found.at, _cannot_start(found.rest[:1])),
+    "did not find expected alphabetic or numeric character": lambda found: (
+        found.began,
+        _cannot_start(found.opening[:1]),
+    ),
+    "found unexpected end of stream": _open_quote,
+    "found unexpected document indicator": lambda found: (
+        found.at,
+        f"{found.rest[:3]} stands inside a quotation: close the quotation before, or indent the line",
+    ),
+    "found unknown escape character": _no_escape,
+    "did not find expected hexdecimal number": _no_digits,
+    "found invalid Unicode character escape code": lambda found: (
+        found.at,
+        "the escape names no character: write \\\\ for a backslash, or use single quotes",
+    ),
+    "did not find expected <document start>": _no_document,
+    "found incompatible YAML document": lambda found: (
+        found.at,
+        "the directive %YAML names another version (allowed: 1.1 and 1.2): remove the line",
+    ),
+    "did not find expected comment or line break": lambda found: (
+        found.began,
+        f"a value cannot start with {found.opening[:1]}, unless its text begins on the next line: put it in quotes",
+    ),
+    "found an indentation indicator equal to 0": lambda found: (
+        found.at,
+        "the digit after | or > is the indentation of the text, from 1 to 9",
+    ),
+    "block sequence entries are not allowed in this context": lambda found: (
+        found.at,
+        "a list cannot begin on the line of its key: begin it on the next line, or put the value in quotes",
+    ),
+}
+"""What the sentences of libyaml mean, each at the place to change."""

@@ -1,0 +1,54 @@
+"""What a stream can show: whether it is a terminal, its width, and whether colours are wanted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TextIO
+
+_DUMB = ("dumb", "unknown")
+_NOT_FORCED = ("", "0", "false")
+_USUAL_WIDTH = 80
+_NARROWEST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """What a stream can show.
+
+    Attributes:
+        width: columns of the terminal; None for a log, whose lines are not wrapped.
+        colour: whether to write colours.
+        live: whether lines can be written over, as a progress bar does.
+    """
+
+    width: int | None
+    colour: bool
+    live: bool
+
+
+def terminal_of(stream: TextIO, environ: Mapping[str, str]) -> Terminal:
+    """Return what a stream can show.
+
+    A terminal shows colours. `NO_COLOR` switches them off, `FORCE_COLOR` on in logs, too; with both there are none. A
+    terminal that is `dumb`, and every stream where `CI` is set, gets whole lines only.
+    """
+    is_terminal = stream.isatty()
+    able = is_terminal and environ.get("TERM") not in _DUMB
+    forced = environ.get("FORCE_COLOR", "").lower() not in _NOT_FORCED
+    return Terminal(
+        width=_width(stream, environ) if is_terminal else None,
+        colour=(able or forced) and not environ.get("NO_COLOR"),
+        live=able and environ.get("CI", "").lower() in _NOT_FORCED,
+    )
+
+
+def _width(stream: TextIO, environ: Mapping[str, str]) -> int:
+    given = environ.get("COLUMNS", "")
+    if given.isascii() and given.isdigit() and int(given) > 0:
+        return max(_NARROWEST, int(given))
+    try:
+        return max(_NARROWEST, os.get_terminal_size(stream.fileno()).columns)
+    except (OSError, ValueError):
+        return _USUAL_WIDTH
