@@ -23,7 +23,8 @@ class PythonAgent(Agent):
 
     The callable gets the conversation, `[{role, content}]`, whose last message is the turn's input, and the request
     (see `Conversation.request`) where it has a second parameter without a default. It returns a text or the reply
-    mapping. All turns of a conversation run in one process, which serves other conversations before and after it.
+    mapping, or yields them in pieces. All turns of a conversation run in one process, which serves other conversations
+    before and after it.
     """
 
     def __init__(self, reference: str, pool: WorkerPool, max_bytes: int, warm_up: str | None = None) -> None:

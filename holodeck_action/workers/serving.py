@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from holodeck_action.workers.code_errors import CallError, Places
 from holodeck_action.workers.frames import CONNECTION_LOST, HEADER, pack, unpack
 from holodeck_action.workers.json_values import Plain
+from holodeck_action.workers.pieces import in_pieces, whole_reply
 
 if TYPE_CHECKING:
     from holodeck_action.workers.event_loop import LastingLoop
@@ -110,7 +112,11 @@ class Server:
         if op == "ask":
             asked = request["request"]
             more = (asked,) if self._with_request[request["reference"]] else ()
-            return Plain(max_bytes).convert(self._settle(function(asked["messages"], *more)), "the reply")
+            begun = time.monotonic()
+            reply = self._settle(function(asked["messages"], *more))
+            if in_pieces(reply):
+                reply = whole_reply(reply, self._settle, begun, max_bytes)
+            return Plain(max_bytes).convert(reply, "the reply")
         if op in ("describe", "prepare", "tool"):
             # For "prepare" that is all: its import is no working time of the tool.
             from holodeck_action.workers import tool_functions

@@ -1,4 +1,4 @@
-"""Answers that come in pieces, over HTTP and from commands, and how long it takes until the first one."""
+"""Answers that come in pieces, over HTTP, from commands and from Python, and how long it takes until the first one."""
 
 from __future__ import annotations
 
@@ -231,3 +231,71 @@ def test_a_gate_on_the_first_token_is_refused_where_no_answer_can_tell(project: 
     assert sentence.format("recorded:answers.jsonl", reason) in recorded.stderr
     project.answers([{"case": "case 0", "response": "0", "first_token_ms": 80}])
     assert project.run("run", "--target", "recorded:answers.jsonl").code == 0
+
+
+CALLABLE = """
+import time
+
+def answer(messages):
+    yield ""
+    time.sleep(0.2)
+    yield "In "
+    time.sleep(0.3)
+    yield {"delta": "Leeds ✓"}
+    yield {"tool_invocations": [], "cost_usd": 0.25}
+
+def returning(messages):
+    yield from ("In ", "Leeds ✓")
+    return {"tool_invocations": [], "cost_usd": 0.25}
+
+class Tied:
+    async def __aenter__(self):
+        self.task = asyncio.current_task()
+    async def __aexit__(self, *_):
+        assert asyncio.current_task() is self.task
+
+async def waiting(messages):
+    async with Tied():
+        async for piece in later(messages):
+            yield piece
+
+async def later(messages):
+    await asyncio.sleep(0.2)
+    for piece in answer(messages):
+        yield piece
+"""
+
+
+@pytest.mark.parametrize(("name", "pause_ms"), [("answer", 200), ("waiting", 400), ("returning", 0)])
+def test_the_pieces_of_a_callable_add_up_to_its_reply(project: Project, name: str, pause_ms: float) -> None:
+    project.write("streamer.py", "import asyncio" + CALLABLE)
+    finished, turn = _run(project, f"python:streamer:{name}")
+    assert finished.code == 0, turn.error
+    assert (turn.response, turn.tool_invocations) == ("In Leeds ✓", ())
+    assert turn.usage is not None
+    assert turn.usage.cost_usd == 0.25
+    assert turn.timing is not None
+    # The pause between the pieces that are not empty is after the first one.
+    assert pause_ms <= _first_ms(turn) <= turn.timing.duration_ms - (0 if name == "returning" else 300)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "sentence"),
+    [
+        ("yield", "bad_reply", "a piece of its reply is of type NoneType (allowed: text or {delta: text})"),
+        ("yield {'delta': 5}", "bad_reply", "a piece of its reply is of type int"),
+        ("yield {'response': ''}; yield 'x'", "bad_reply", "it gave something after its reply, which must come last"),
+        ("yield from ()", "bad_reply", "the reply has no `response`"),
+        ("yield 'In '; 1 / 0", "raised", "it raised ZeroDivisionError: division by zero (streamer.py:2)"),
+        ("yield 'In '; yield {'error': 'no'}", "agent_error", "the agent reports an error: no"),
+        ("while True: yield 'x' * 900", "too_large", "the pieces of its reply are more than 2000 bytes"),
+        ("yield 'x' * 900; yield 'x' * 900", "too_large", "1000"),
+    ],
+)
+def test_a_callable_that_streams_no_reply_is_an_error(project: Project, body: str, code: str, sentence: str) -> None:
+    project.write("streamer.py", f"def answer(messages):\n    {body}\n")
+    finished, turn = _run(project, "python:streamer:answer", limits={"max_response_bytes": 1000})
+    assert finished.code == 3
+    assert turn.error is not None
+    assert turn.error.code == code
+    assert sentence in turn.error.message

@@ -22,7 +22,8 @@ def answer(messages):
 
 async def waiting(messages):
     await asyncio.sleep(0)
-    return ("%d.%d" % sys.version_info[:2]) + " in one loop"
+    yield "%d.%d" % sys.version_info[:2]
+    yield {"delta": " in one loop"}
 
 def seen(messages):
     ours = ("pydantic", "numpy", "click", "yaml")
