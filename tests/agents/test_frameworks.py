@@ -17,6 +17,7 @@ from tests.usercode.installing import bare_python, uv
 
 ENVIRONMENT = "environment: { requirements: requirements.txt }\n"
 MEMORY = "InMemorySaver()"
+SQLITE = "langgraph-checkpoint-sqlite==3.1.2\n"
 
 
 @pytest.fixture
@@ -70,6 +71,24 @@ def test_a_graph_without_a_checkpointer(project: Project, models: FakeModels) ->
     example = Project(copied("langgraph", project.folder / "example"))
     _changed(example, "shop_agent.py", f"checkpointer={MEMORY}", "")
     _run(example, models)
+
+
+@pytest.mark.frameworks
+@pytest.mark.timeout(900)
+def test_a_graph_whose_checkpointer_does_not_wait(project: Project, models: FakeModels) -> None:
+    """LangGraph's own for SQLite refuses asynchronous calls."""
+    example = Project(copied("langgraph", project.folder / "example"))
+    example.write("requirements.txt", example.folder.joinpath("requirements.txt").read_text() + SQLITE)
+    opened = "SqliteSaver(__import__('sqlite3').connect('states.db', check_same_thread=False))"
+    for before, after in (
+        ("langgraph.checkpoint.memory import InMemorySaver", "langgraph.checkpoint.sqlite import SqliteSaver"),
+        (MEMORY, opened),
+        ("async def answer", "def answer"),
+        ("await model.ainvoke", "model.invoke"),
+    ):
+        _changed(example, "shop_agent.py", before, after)
+    _run(example, models)
+    assert (example.folder / "states.db").stat().st_size > 0
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,11 +22,17 @@ def adapter(graph: Any) -> Callable[..., Any]:
     if not hasattr(graph, "ainvoke") or not hasattr(graph, "get_graph"):
         raise TypeError("a compiled graph of LangGraph")
 
+    checkpointer = getattr(graph, "checkpointer", None)
+    waits: bool | None = None
+
     async def answer(messages: Sequence[Any], request: Mapping[str, Any]) -> dict[str, Any]:
         used = UsageMetadataCallbackHandler()
         config = {"configurable": {"thread_id": request["session"]}, "callbacks": [used]}
-        sent = messages[-1:] if getattr(graph, "checkpointer", None) else messages
-        state = await graph.ainvoke({"messages": list(sent)}, config)
+        nonlocal waits
+        if waits is None:
+            waits = await _waits(checkpointer, config)
+        sent = {"messages": list(messages[-1:] if checkpointer else messages)}
+        state = await (graph.ainvoke(sent, config) if waits else asyncio.to_thread(graph.invoke, sent, config))
         new = _of_this_turn(state["messages"])
         reply: dict[str, Any] = {
             "response": _text(new[-1]) if new else "",
@@ -37,6 +44,16 @@ def adapter(graph: Any) -> Callable[..., Any]:
         return reply
 
     return answer
+
+
+async def _waits(checkpointer: Any, config: Mapping[str, Any]) -> bool:
+    """Tell whether a checkpointer, if there is one, can be used asynchronously; that of SQLite, for example, cannot."""
+    if hasattr(checkpointer, "aget_tuple"):
+        try:
+            await checkpointer.aget_tuple(config)
+        except NotImplementedError:
+            return False
+    return True
 
 
 def _of_this_turn(messages: Sequence[Any]) -> list[Any]:
