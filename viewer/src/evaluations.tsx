@@ -1,0 +1,139 @@
+/** How an answer was graded. */
+
+import type { JSX } from "preact";
+import type { Evaluation, Metric } from "./data";
+import { duration, number, outcomeWord, tone, usd, visible } from "./format";
+import { Mark } from "./icons";
+import type { Labels } from "./labels";
+import { LabelButtons } from "./marking";
+import { Text } from "./text";
+
+/** A score between the ends of its metric, and where it starts to pass. */
+export function ScoreBar(props: { score: number | null; threshold: number | null; low: number; high: number; outcome: string }): JSX.Element {
+  const at = (value: number): number => {
+    const share = props.high > props.low ? (value - props.low) / (props.high - props.low) : 0;
+    return Math.max(0, Math.min(1, share)) * 64;
+  };
+  return (
+    <svg class={`bar ${tone(props.outcome)}`} viewBox="0 0 64 10" width="64" height="10" aria-hidden="true">
+      <rect class="track" x="0" y="2" width="64" height="6" rx="3" />
+      {props.score !== null && <rect class="fill" x="0" y="2" width={Math.max(2, at(props.score))} height="6" rx="3" />}
+      {props.threshold !== null && <rect class="tick" x={Math.min(62.5, at(props.threshold))} y="0" width="1.5" height="10" />}
+    </svg>
+  );
+}
+
+/** An answer's place; null when it is not to be labelled. */
+export interface Labelling { place: { suite: string; case: string; turn: number; trial: number }; labels: Labels }
+
+export function Evaluations(props: { evaluations: Evaluation[]; metrics: Metric[]; labelling: Labelling | null }): JSX.Element {
+  return (
+    <ul class="evaluations">
+      {props.evaluations.map((evaluation) => {
+        const metric = props.metrics.find((one) => one.name === evaluation.metric);
+        return (
+          <li>
+            <One evaluation={evaluation} metric={metric} />
+            {props.labelling && (
+              <LabelButtons place={{ ...props.labelling.place, metric: evaluation.metric }} labels={props.labelling.labels} />
+            )}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+function One(props: { evaluation: Evaluation; metric: Metric | undefined }): JSX.Element {
+  const { evaluation, metric } = props;
+  const bad = tone(evaluation.outcome) === "bad" || tone(evaluation.outcome) === "warn";
+  const sign = metric?.minimize ? "≤" : "≥";
+  return (
+    <details open={bad}>
+      <summary>
+        <Mark outcome={evaluation.outcome} label />
+        <span class="name">{visible(evaluation.metric)}</span>
+        <ScoreBar score={evaluation.score} threshold={evaluation.threshold} outcome={evaluation.outcome}
+          low={metric?.min ?? 0} high={metric?.max ?? 1} />
+        <span class="score">
+          {evaluation.score !== null ? number(evaluation.score) : visible(evaluation.raw ?? "–")}
+          {evaluation.threshold !== null && <span class="soft"> {sign} {number(evaluation.threshold)}</span>}
+        </span>
+        <span class="why">{visible(evaluation.reason)}</span>
+      </summary>
+      <div class="inside">
+        <p dir="auto">{visible(evaluation.reason)}</p>
+        {evaluation.explanation !== null && evaluation.explanation !== evaluation.reason && (
+          <Text text={evaluation.explanation} label={`Explanation of ${evaluation.metric}`} class="prose" />
+        )}
+        {evaluation.votes.length > 0 && <Votes evaluation={evaluation} />}
+        {evaluation.details !== null && (
+          <details class="item">
+            <summary><span class="name">Details</span><span class="why">{visible(evaluation.details.replace(/\s+/g, " ").slice(0, 200))}</span></summary>
+            <Text text={evaluation.details} label={`Details of ${evaluation.metric}`} />
+          </details>
+        )}
+        <p class="soft">
+          {[
+            evaluation.judge !== null && `judged by ${visible(evaluation.judge)}`,
+            evaluation.raw !== null && evaluation.score !== null && `value ${visible(evaluation.raw)}`,
+            evaluation.duration_ms !== null && duration(evaluation.duration_ms),
+            evaluation.cost_usd !== null && usd(evaluation.cost_usd),
+          ].filter(Boolean).join(" · ")}
+        </p>
+      </div>
+    </details>
+  );
+}
+
+function Votes(props: { evaluation: Evaluation }): JSX.Element {
+  return (
+    <div class="scrolls" tabIndex={0} role="group" aria-label="Votes of the panel">
+      <table>
+        <thead><tr><th>Judge</th><th>Vote</th><th class="n">Score</th><th>Explanation</th></tr></thead>
+        <tbody>
+          {props.evaluation.votes.map((vote) => (
+            <tr>
+              <td>{visible(vote.judge)}</td>
+              <td><Mark outcome={vote.outcome} /> {outcomeWord(vote.outcome)}</td>
+              <td class="n">{number(vote.score)}</td>
+              <td dir="auto">{visible(vote.explanation ?? "")}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** The scores of two answers to the same question. */
+export function ComparedEvaluations(props: { base: Evaluation[]; head: Evaluation[] }): JSX.Element {
+  const names = [...new Set([...props.head, ...props.base].map((evaluation) => evaluation.metric))];
+  const of = (list: Evaluation[], name: string): Evaluation | undefined => list.find((one) => one.metric === name);
+  const shown = (one: Evaluation | undefined): JSX.Element => (
+    <td class="n">{one ? <><Mark outcome={one.outcome} label /> {one.score !== null ? number(one.score) : visible(one.raw ?? "–")}</> : "–"}</td>
+  );
+  return (
+    <div class="scrolls" tabIndex={0} role="group" aria-label="Scores of both answers">
+      <table>
+        <thead><tr><th>Metric</th><th class="n">Base</th><th class="n">This run</th><th class="n">Change</th><th>Why</th></tr></thead>
+        <tbody>
+          {names.map((name) => {
+            const base = of(props.base, name);
+            const head = of(props.head, name);
+            const by = base?.score != null && head?.score != null ? head.score - base.score : null;
+            return (
+              <tr>
+                <td>{visible(name)}</td>
+                {shown(base)}
+                {shown(head)}
+                <td class="n">{by === null ? "–" : `${by > 0 ? "+" : by < 0 ? "−" : "±"}${number(Math.abs(by))}`}</td>
+                <td dir="auto">{visible(head?.reason ?? base?.reason ?? "")}</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}

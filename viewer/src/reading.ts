@@ -1,0 +1,61 @@
+/** Reads all cases while the reader's browser is idle: for the search in answers, and for paper. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Detail } from "./data";
+import type { Page } from "./page";
+import { Texts } from "./texts";
+
+/** Cases that are printed in full. */
+const MOST_PRINTED = 200;
+
+export interface Reading {
+  texts: Texts;
+  /** Cases that have been read. */
+  read: number;
+  printed: Map<number, Detail>;
+  problems: number;
+}
+
+const isProblem = (outcome: string): boolean => outcome === "failed" || outcome === "error";
+
+const idle = (): Promise<void> =>
+  new Promise((resolve) => {
+    if ("requestIdleCallback" in window) requestIdleCallback(() => resolve(), { timeout: 200 });
+    else setTimeout(resolve, 0);
+  });
+
+export function useReading(page: Page): Reading {
+  const kept = useRef<{ page: Page; reading: Reading } | undefined>(undefined);
+  if (kept.current?.page !== page) {
+    const problems = page.index.outcome.filter(isProblem).length;
+    kept.current = { page, reading: { texts: new Texts(page.index), read: 0, printed: new Map(), problems } };
+  }
+  const [, redraw] = useState(0);
+  useEffect(() => {
+    const { reading } = kept.current!;
+    let current = true;
+    const readAll = async (): Promise<void> => {
+      await idle();
+      let drawn = 0;
+      for await (const { first, details } of page.all()) {
+        if (!current) return;
+        details.forEach((detail, at) => {
+          const row = first + at;
+          reading.texts.add(row, detail);
+          if (isProblem(page.index.outcome[row]!) && reading.printed.size < MOST_PRINTED) reading.printed.set(row, detail);
+        });
+        reading.read = first + details.length;
+        if (reading.read - drawn >= 1000) {
+          drawn = reading.read;
+          redraw(drawn);
+        }
+        await idle();
+      }
+      reading.read = page.size;
+      redraw(page.size);
+    };
+    void readAll();
+    return () => { current = false; };
+  }, [page]);
+  return kept.current.reading;
+}

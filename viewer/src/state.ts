@@ -1,0 +1,77 @@
+/** What the reader has chosen, and how an action changes it. */
+
+import { createContext } from "preact";
+import { useContext } from "preact/hooks";
+import type { Filters, Sort } from "./choosing";
+import { NO_FILTERS } from "./choosing";
+import type { Label, Labels, Place } from "./labels";
+import { marked } from "./labels";
+import type { Page } from "./page";
+import type { View } from "./place";
+
+export type Theme = "auto" | "light" | "dark";
+/** How two texts are shown: beside each other, or as one text with what went and what came. */
+export type Mode = "sides" | "inline";
+
+export interface State {
+  view: View;
+  /** The case that is open. */
+  row: number | null;
+  trial: number;
+  filters: Filters;
+  sort: Sort;
+  mode: Mode;
+  /** Whether the base's answer stands beside the answer; null as the view has it. */
+  beside: boolean | null;
+  theme: Theme;
+  help: boolean;
+  labelling: boolean;
+  labels: Labels;
+}
+
+export type Action =
+  | { do: "open"; row: number | null; view?: View }
+  | { do: "view"; view: View }
+  | { do: "trial"; trial: number }
+  | { do: "filter"; filters: Partial<Filters> }
+  | { do: "clear" }
+  | { do: "sort"; sort: Sort }
+  | { do: "set"; change: Partial<Pick<State, "mode" | "beside" | "theme" | "help" | "labelling">> }
+  | { do: "label"; place: Place; label: Label }
+  | { do: "unlabel" };
+
+export function reduce(state: State, action: Action): State {
+  switch (action.do) {
+    case "open": {
+      const view = action.view ?? (state.view === "compare" ? "compare" : "cases");
+      return { ...state, view, row: action.row, trial: 0 };
+    }
+    case "view":
+      return { ...state, view: action.view, row: action.view === "cases" ? state.row : null };
+    case "trial":
+      return { ...state, trial: action.trial };
+    case "filter":
+      return { ...state, filters: { ...state.filters, ...action.filters } };
+    case "clear":
+      return { ...state, filters: NO_FILTERS };
+    case "sort":
+      return { ...state, sort: action.sort };
+    case "set":
+      return { ...state, ...action.change };
+    case "label":
+      return { ...state, labels: marked(state.labels, action.place, action.label) };
+    case "unlabel":
+      return { ...state, labels: new Map() };
+  }
+}
+
+/** What every part of the page may need; it stays the same while the reader chooses. */
+export interface Shared { page: Page; dispatch: (action: Action) => void; say: (message: string) => void }
+
+export const SharedContext = createContext<Shared | null>(null);
+
+export function useShared(): Shared {
+  const shared = useContext(SharedContext);
+  if (!shared) throw new Error("there is no page");
+  return shared;
+}

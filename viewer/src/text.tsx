@@ -1,0 +1,41 @@
+/** Texts of a record: shown as they are, never as markup. */
+
+import type { ComponentChildren, JSX } from "preact";
+import { useState } from "preact/hooks";
+import { count, visible } from "./format";
+
+/** Characters that are drawn before a reader asks for the rest. */
+const FIRST = 8_000;
+
+/** A text of any length in a box; null and empty ones are said to be so. */
+export function Text(props: { text: string | null; none?: string; label: string; class?: string }): JSX.Element {
+  const [all, showAll] = useState(false);
+  const { text } = props;
+  if (text === null || text === "") return <p class="none">{text === null ? (props.none ?? "(none)") : "(empty)"}</p>;
+  const long = text.length > FIRST && !all;
+  return (
+    <div class={`text ${props.class ?? ""}`}>
+      <pre dir="auto" tabIndex={0} role="group" aria-label={props.label}>{visible(long ? start(text) : text)}</pre>
+      {long && (
+        <button type="button" class="more" onClick={() => showAll(true)}>
+          Show {count(text.length - FIRST)} more characters
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** The first characters of a text, without half of a pair. */
+function start(text: string): string {
+  const code = text.charCodeAt(FIRST - 1);
+  return text.slice(0, code >= 0xd800 && code < 0xdc00 ? FIRST - 1 : FIRST);
+}
+
+export function Section(props: { title: string; extra?: ComponentChildren; children: ComponentChildren }): JSX.Element {
+  return (
+    <section class="part">
+      <h4>{props.title}{props.extra}</h4>
+      {props.children}
+    </section>
+  );
+}

@@ -1,0 +1,57 @@
+/** The bar above everything: verdict, views, tools. */
+
+import type { JSX } from "preact";
+import { count, percent, visible } from "./format";
+import { Badge, IconButton } from "./icons";
+import type { Progress } from "./live";
+import { sheet, save } from "./labels";
+import type { View } from "./place";
+import type { State, Theme } from "./state";
+import { useShared } from "./state";
+
+const NEXT: Record<Theme, Theme> = { auto: "light", light: "dark", dark: "auto" };
+
+export function viewsOf(head: { base: unknown; history: unknown[] }): [View, string][] {
+  const views: [View, string][] = [["cases", "Cases"], ["summary", "Summary"], ["metrics", "Metrics"]];
+  if (head.base) views.push(["compare", "Compare"]);
+  if (head.history.length > 1) views.push(["trend", "Trend"]);
+  return views;
+}
+
+export function TopBar(props: { state: State; progress: Progress | null }): JSX.Element {
+  const { page, dispatch, say } = useShared();
+  const { head, index } = page;
+  const { state, progress } = props;
+  const { labels } = state;
+  return (
+    <header class="top">
+      <div class="line">
+        <Badge outcome={head.outcome} />
+        <h1 dir="auto" title={visible(head.sentence)}>{visible(head.title)}</h1>
+        <nav aria-label="Views">
+          {viewsOf(head).map(([view, name]) => (
+            <button type="button" class={view} aria-current={state.view === view ? "page" : undefined} onClick={() => dispatch({ do: "view", view })}>
+              {name}
+            </button>
+          ))}
+        </nav>
+        <span class="grow" />
+        <IconButton name="label" label="Label answers (l)" text={state.labelling ? "Labelling" : undefined} pressed={state.labelling}
+          onClick={() => dispatch({ do: "set", change: { labelling: !state.labelling } })} />
+        {labels.size > 0 && (
+          <IconButton name="save" label="Save labels.csv for holodeck-action calibrate" text={`labels.csv (${count(labels.size)})`}
+            class="save" onClick={() => { save("labels.csv", sheet(labels, head, index)); say("labels.csv saved"); }} />
+        )}
+        <IconButton name={state.theme} label={`Colours: ${state.theme}`} onClick={() => dispatch({ do: "set", change: { theme: NEXT[state.theme] } })} />
+        <IconButton name="print" label="Print" class="wide-only" onClick={() => window.print()} />
+        <IconButton name="help" label="Keyboard (?)" class="wide-only" onClick={() => dispatch({ do: "set", change: { help: true } })} />
+      </div>
+      {progress?.running && (
+        <div class="progress" role="status">
+          <progress max={Math.max(1, progress.planned)} value={progress.done} aria-label="Cases done" />
+          Running: {count(progress.done)} of {count(progress.planned)} cases ({percent(progress.planned ? progress.done / progress.planned : 0)})
+        </div>
+      )}
+    </header>
+  );
+}

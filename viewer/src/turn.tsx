@@ -1,0 +1,171 @@
+/** One turn of a conversation: question, answer, and everything that is known about both. */
+
+import type { JSX } from "preact";
+import { Compared, ModeSwitch } from "./compared";
+import type { Metric, ToolCall, Turn } from "./data";
+import type { Labelling } from "./evaluations";
+import { ComparedEvaluations, Evaluations } from "./evaluations";
+import { count, duration, number, usd, visible } from "./format";
+import { Mark } from "./icons";
+import { LabelButtons } from "./marking";
+import type { Mode } from "./state";
+import { Section, Text } from "./text";
+
+interface Properties { turn: Turn; number: number; of: number; metrics: Metric[]; mode: Mode; labelling: Labelling | null }
+
+export function TurnView(props: Properties & { base: Turn | null }): JSX.Element {
+  const { turn, base } = props;
+  return (
+    <article class="turn" aria-label={`Turn ${props.number}`}>
+      {props.of > 1 && (
+        <header><Mark outcome={turn.outcome} label /> <h3>Turn {props.number} of {props.of}</h3></header>
+      )}
+      {turn.problems.length > 0 && (
+        <ul class="problems">{turn.problems.map((problem) => <li dir="auto">{visible(problem)}</li>)}</ul>
+      )}
+      {turn.error !== null && <p class="problems" dir="auto">{visible(turn.error)}</p>}
+      <Section title="Input"><Text text={turn.input} label="Input" class="said" /></Section>
+      {base ? <BesideBase {...props} base={base} /> : <Answer {...props} />}
+      {props.labelling && (
+        <div class="ask">
+          <span>Is this answer right?</span>
+          <LabelButtons place={{ ...props.labelling.place, metric: "" }} labels={props.labelling.labels} />
+        </div>
+      )}
+      {(turn.expected_tools.length > 0 || turn.tools.length > 0) && (
+        <Section title="Tool calls">
+          <ExpectedTools turn={turn} />
+          {base ? (
+            <Compared left={callsText(base.tools)} right={callsText(turn.tools)} leftName="Base" rightName="This run" mode={props.mode} code />
+          ) : (
+            <ToolCalls calls={turn.tools} />
+          )}
+        </Section>
+      )}
+      {turn.evaluations.length > 0 && (
+        <Section title="Evaluations">
+          {base && <ComparedEvaluations base={base.evaluations} head={turn.evaluations} />}
+          <Evaluations evaluations={turn.evaluations} metrics={props.metrics} labelling={props.labelling} />
+        </Section>
+      )}
+      {turn.chunks.length > 0 && (
+        <Section title={`Retrieved chunks (${turn.chunks.length})`}>
+          {turn.chunks.map((chunk, at) => (
+            <details class="item">
+              <summary>
+                <span class="name">{visible(chunk.id ?? `chunk ${at + 1}`)}</span>
+                {chunk.score !== null && <span class="score">{number(chunk.score)}</span>}
+                <span class="why">{visible(chunk.text.slice(0, 160))}</span>
+              </summary>
+              <Text text={chunk.text} label={`Chunk ${at + 1}`} />
+            </details>
+          ))}
+        </Section>
+      )}
+      {turn.context.length > 0 && (
+        <Section title={`Context (${turn.context.length})`}>
+          {turn.context.map((text, at) => (
+            <details class="item">
+              <summary><span class="name">text {at + 1}</span><span class="why">{visible(text.slice(0, 160))}</span></summary>
+              <Text text={text} label={`Context ${at + 1}`} />
+            </details>
+          ))}
+        </Section>
+      )}
+      {turn.facts.filter((fact) => !isShort(fact.text)).map((fact) => <Section title={visible(fact.name)}><Text text={fact.text} label={fact.name} /></Section>)}
+      <Usage turn={turn} />
+    </article>
+  );
+}
+
+function Answer(props: Properties): JSX.Element {
+  const { turn } = props;
+  if (turn.expected === null) {
+    return <Section title="Answer"><Text text={turn.response} none="There is no answer." label="Answer" class="said" /></Section>;
+  }
+  return (
+    <Section title="Expected and answer" extra={<ModeSwitch mode={props.mode} />}>
+      <Compared left={turn.expected} right={turn.response} leftName="Expected" rightName="Answer" mode={props.mode} />
+    </Section>
+  );
+}
+
+function BesideBase(props: Properties & { base: Turn }): JSX.Element {
+  const { turn, base } = props;
+  return (
+    <>
+      {base.input !== turn.input && (
+        <Section title="Input of the base"><Text text={base.input} label="Input of the base" class="said" /></Section>
+      )}
+      <Section title="Answer, base and this run" extra={<ModeSwitch mode={props.mode} />}>
+        <Compared left={base.response} right={turn.response} leftName="Base" rightName="This run" mode={props.mode} />
+      </Section>
+      {turn.expected !== null && <Section title="Expected"><Text text={turn.expected} label="Expected" /></Section>}
+    </>
+  );
+}
+
+function ExpectedTools(props: { turn: Turn }): JSX.Element | null {
+  if (!props.turn.expected_tools.length) return null;
+  return (
+    <ul class="expected">
+      {props.turn.expected_tools.map((tool) => (
+        <li>
+          <Mark outcome={tool.ok === null ? "skipped" : tool.ok ? "passed" : "failed"} label />
+          <span>
+            expected <code>{visible(tool.name)}</code>
+            {tool.args !== null && <> with <code>{visible(tool.args)}</code></>}
+            {tool.text && <span class="soft" dir="auto"> {visible(tool.text)}</span>}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function ToolCalls(props: { calls: ToolCall[] }): JSX.Element {
+  if (!props.calls.length) return <p class="none">No tool was called.</p>;
+  return (
+    <>
+      {props.calls.map((call, at) => (
+        <details class="item">
+          <summary>
+            <span class="at">{at + 1}</span>
+            <code class="name">{visible(call.name)}</code>
+            {call.error !== null && <Mark outcome="error" label />}
+            <code class="why">{visible(call.args.replace(/\s+/g, " ").slice(0, 200))}</code>
+            <span class="score">{call.duration_ms === null ? "" : duration(call.duration_ms)}</span>
+          </summary>
+          <div class="pair">
+            <div><h5>Arguments</h5><Text text={call.args} label={`Arguments of call ${at + 1}`} /></div>
+            <div>
+              <h5>{call.error !== null ? "Error" : "Result"}</h5>
+              <Text text={call.error ?? call.result} none="There is no result." label={`Result of call ${at + 1}`} />
+            </div>
+          </div>
+        </details>
+      ))}
+    </>
+  );
+}
+
+/** Calls as lines, so that those of two runs can be compared. */
+function callsText(calls: ToolCall[]): string {
+  return calls.map((call) => `${call.name} ${call.args}\n→ ${call.error ?? call.result ?? "(no result)"}\n`).join("\n");
+}
+
+const isShort = (text: string): boolean => text.length <= 80 && !text.includes("\n");
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+function Usage(props: { turn: Turn }): JSX.Element | null {
+  const { turn } = props;
+  const facts: [string, string][] = [];
+  if (turn.latency_ms !== null) facts.push(["Latency", duration(turn.latency_ms)]);
+  if (turn.first_token_ms !== null) facts.push(["First token", duration(turn.first_token_ms)]);
+  if (turn.tokens !== null) facts.push(["Tokens", count(turn.tokens)]);
+  if (turn.cost_usd !== null) facts.push(["Cost", usd(turn.cost_usd)]);
+  if (turn.models.length) facts.push([turn.models.length === 1 ? "Model" : "Models", turn.models.map(visible).join(", ")]);
+  for (const fact of turn.facts) if (isShort(fact.text)) facts.push([capital(visible(fact.name)), visible(fact.text)]);
+  if (!facts.length) return null;
+  return <dl class="facts">{facts.map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
+}
