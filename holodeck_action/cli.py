@@ -141,6 +141,26 @@ def compare(caller: Caller, /, **given: Any) -> int:
 
 
 @cli.command(epilog=EPILOG)
+@click.argument("folders", nargs=-1, required=True, type=PATH, metavar="FOLDER...")
+@settings("output-dir", "template", "fail-on")
+@click.pass_obj
+def merge(caller: Caller, /, folders: tuple[GivenPath, ...], **given: Any) -> int:
+    """Put the results of all shards of a run together, and judge them as one run, without running anything.
+
+    FOLDERs are the output folders of `run --shard`, or folders of such. Shards that are missing, doubled, or of
+    different runs are named, and nothing is written.
+
+    \b
+    Examples:
+      holodeck-action merge shards -o holodeck-results
+      holodeck-action merge shard-1 shard-2 shard-3 -o holodeck-results
+    """
+    from holodeck_action.commands.merge import merge_runs
+
+    return merge_runs(folders, given, caller)
+
+
+@cli.command(epilog=EPILOG)
 @click.argument("results", type=PATH)
 @click.argument("suite", default="agent.yaml", metavar="[SUITE]")
 @settings(

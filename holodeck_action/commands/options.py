@@ -32,6 +32,7 @@ from holodeck_action.github.action_inputs import (
     RESULTS,
     RUN_INPUTS,
     SECONDS,
+    SHARD,
     TAGS,
     Input,
     Kind,
@@ -73,17 +74,18 @@ class Finite(click.FloatRange):
         return number
 
 
-class Base(click.ParamType):
-    """What results are compared with."""
+class Written(click.ParamType):
+    """A text that has a form."""
 
-    name = "source"
+    def __init__(self, name: str, kind: Kind) -> None:
+        self.name, self._kind = name, kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the source; see `click.ParamType.convert`."""
+        """Return the text; see `click.ParamType.convert`."""
         try:
-            return str(BASE.read(value))
+            return str(self._kind.read(value))
         except ValueError:
-            self.fail(f"{value!r} is not allowed (allowed: {BASE.allowed}).", param, ctx)
+            self.fail(f"{value!r} is not allowed (allowed: {self._kind.allowed}).", param, ctx)
 
 
 class Given(click.ParamType):
@@ -166,7 +168,8 @@ TYPES: Mapping[Kind, click.ParamType] = {
     AT_LEAST_ONE: click.IntRange(min=1),
     RATE: Finite(0.0, 1.0),
     MARGIN: Finite(0.0, 1.0, min_open=True),
-    BASE: Base(),
+    BASE: Written("source", BASE),
+    SHARD: Written("shard", SHARD),
     SECONDS: Finite(min=0.0, min_open=True),
     DOLLARS: Finite(min=0.0),
     FOLDER: PATH,

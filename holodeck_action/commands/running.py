@@ -72,7 +72,7 @@ async def run_sides(sides: Sequence[Side], flags: Flags, output: Output, deadlin
             side.ready.imported.tell(side.journal.append_code)
     told = _tell(sides, frozenset(), output)
     stop, slots = Stop(), Slots(settings.concurrency)
-    total = sum(len(side.ready.item.cases) for side in sides)
+    total = sum(len(side.ready.item.own_cases) for side in sides)
     with ExitStack() as scope:
         left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
         scope.enter_context(
@@ -92,10 +92,10 @@ async def run_sides(sides: Sequence[Side], flags: Flags, output: Output, deadlin
             await head.close()
             await pool.close()
     _tell(sides, told, output)
-    stopped = next((record.stopped for record in records[1:] if record.stopped is not None), None)
-    if stopped is not None and records[0].stopped is None:
+    stopped = next((record.ended_early for record in records[1:] if record.ended_early is not None), None)
+    if stopped is not None and records[0].ended_early is None:
         # What the base lacks could be a case that got worse.
-        records[0] = replace(records[0], stopped=f"{stopped}; the base was not done")
+        records[0] = records[0].with_end(f"{stopped}; the base was not done")
     done = [side.ready.completed(record) for side, record in zip(sides, records, strict=True)]
     return Ran(done[0], done[1] if len(done) > 1 else None, stop.requested)
 
@@ -129,14 +129,14 @@ async def _run(side: Side, flags: Flags, pool: WorkerPool, lane: Lane, stop: Sto
         stop=stop,
         journal=side.journal,
         resumed=resumable(ready.item.cases, ready.resumed.trials, ready.redactor),
-        on_case=show if ready.beside is None else partial(_show_base, show),
+        on_case=partial(_show_run, show, beside=ready.beside is not None),
     )
 
 
-def _show_base(show: CaseDone, case: CaseRecord) -> None:
-    # Of cases that only the base has, nothing is run.
+def _show_run(show: CaseDone, case: CaseRecord, *, beside: bool) -> None:
+    # Of cases of other shards, and of those that only the base has, nothing is run.
     if case.trials:
-        show(case, beside=True)
+        show(case, beside=beside)
 
 
 def _plan(ready: Opened, flags: Flags) -> RunPlan:
@@ -151,6 +151,9 @@ def _plan(ready: Opened, flags: Flags) -> RunPlan:
         commit=evaluated_commit(item),
         folder=place_of(item).folder,
     )
+    if item.part is not None:
+        own = frozenset((case.id, index) for case in item.own_cases for index in range(case.repeat))
+        plan = replace(plan, available=own, shard=item.part.shard)
     if ready.beside is not None:
         beside = ready.beside
         cases = (*item.cases, *beside.unpaired)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TextIO, TypeVar
 
 from holodeck_action.commands.caller import Caller
+from holodeck_action.commands.merge import merge_folders
 from holodeck_action.commands.output import Done, Output, set_aside_earlier
 from holodeck_action.commands.program import explained
 from holodeck_action.commands.publish import read_runs
@@ -75,7 +76,7 @@ class Ended:
 
 
 def outputs(
-    ended: Ended, folder: GivenPath | None, channels: Sequence[Channel], *, reports_made: bool
+    ended: Ended, folder: GivenPath | None, channels: Sequence[Channel], *, reports_made: bool, judged: bool
 ) -> dict[str, str]:
     """Return every output of the step.
 
@@ -84,6 +85,7 @@ def outputs(
         folder: where verdict.json is; None for nowhere.
         channels: where it was published.
         reports_made: whether reports are this step's own: one that another run's artifact brings may be anything.
+        judged: whether there is a verdict where something ran: a shard has none.
     """
     done = ended.done.suites if ended.done is not None else ()
     suites = [
@@ -97,7 +99,8 @@ def outputs(
         for suite in done
     ]
     outputs = step_outputs(ended.exit_code, suites, _written(folder, VERDICT_FILE) if suites else None, channels)
-    return {**outputs, "verdict": ""} if ended.plan else outputs
+    without = ended.plan or (ended.exit_code == ExitCode.PASSED and not judged)
+    return {**outputs, "verdict": ""} if without else outputs
 
 
 def _written(folder: GivenPath | None, name: str) -> str | None:
@@ -152,6 +155,7 @@ class _Asked:
     template: CustomTemplate | None
     surfaces: Surfaces
     publish: tuple[str, ...]
+    merge: tuple[GivenPath, ...]
     summary: bool
     workspace: Path
 
@@ -240,10 +244,11 @@ class _Step:
         _check_inside(request.history if isinstance(request.history, GivenPath) else None, "history", workspace)
         paths = inputs.get("publish", ())
         surfaces = surfaces_from(inputs, paths or request.suites, self._environ)
-        if request.dry_run:
-            # Nothing is evaluated: a check run or a comment would say more than is known.
+        if request.dry_run or request.flags.shard is not None:
+            # Nothing or a part is evaluated: a check run or a comment would say more than is known.
             surfaces = replace(surfaces, comment="off", check=False, review="off")
-        return _Asked(request, template_of(request.template), surfaces, paths, inputs["summary"], workspace)
+        merge = anchored({"merge": inputs.get("merge", ())}, workspace)["merge"]
+        return _Asked(request, template_of(request.template), surfaces, paths, merge, inputs["summary"], workspace)
 
     def _clear(self) -> None:
         self._claims.clear(output_dir_of(self._environ, _workspace(self._caller), default=True))
@@ -252,12 +257,18 @@ class _Step:
         return open_publisher(asked.surfaces, self._environ, self._caller.pause, evaluates=not asked.publish)
 
     def _load(self, asked: _Asked, publisher: Publisher) -> tuple[Loaded, ...] | Done:
-        """Load the suites, or read the runs that are only to be published, and say on GitHub that this is under way."""
+        """Load the suites, or read the runs that are only to be published, and say on GitHub that this is under way.
+
+        Shards that are to be merged are read later, when nothing in the log can be a command any more.
+        """
         request = asked.request
         if asked.publish:
             publisher.begin(None)
             redactor = Redactor(environment_secrets(self._environ) | {asked.surfaces.token})
             return read_runs(asked.publish, asked.workspace, redactor)
+        if asked.merge:
+            publisher.begin(None)
+            return ()
         if not request.dry_run:
             self._claims.clear(request.output_dir)
         refused = publisher.refusal()
@@ -300,10 +311,13 @@ class _Step:
 
     def _evaluate(self, asked: _Asked, loaded: tuple[Loaded, ...]) -> Done:
         caller, request = asked.caller(self._caller), asked.request
+        output = Output.of(caller, request, asked.template)
+        if asked.merge:
+            return merge_folders(asked.merge, output, self._claims)
         around = self._around(asked)
         prepared = prepare(loaded, request.flags, around)
         with caller.job() as job:
-            return evaluate(prepared, request, Output.of(caller, request, asked.template), self._claims, around, job)
+            return evaluate(prepared, request, output, self._claims, around, job)
 
     def _publish(
         self, asked: _Asked | Ended, ended: Ended, publisher: Publisher | None, folders: Sequence[Path]
@@ -330,12 +344,14 @@ class _Step:
             log.write("".join(f"{line}\n" for line in lines(published.channels)))
         file, channels = environ.get("GITHUB_STEP_SUMMARY"), published.channels
         publishes = isinstance(asked, _Asked) and bool(asked.publish)
+        sharded = isinstance(asked, _Asked) and asked.request.flags.shard is not None
         # What was only published has no verdict.json of this step.
         folder = asked.request.output_dir if isinstance(asked, _Asked) and not publishes else None
         template = asked.template if isinstance(asked, _Asked) else None
         writers: list[Callable[[], None]] = [
             lambda: append_outputs(
-                environ.get("GITHUB_OUTPUT"), outputs(ended, folder, channels, reports_made=not publishes)
+                environ.get("GITHUB_OUTPUT"),
+                outputs(ended, folder, channels, reports_made=not publishes, judged=not sharded),
             )
         ]
         if isinstance(asked, Ended) or asked.summary:

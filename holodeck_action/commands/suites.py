@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from holodeck_action.commands.blessing import bless, check_blessing
 from holodeck_action.commands.output import Done, Output, SuiteDone, report_suite, report_together
@@ -20,6 +21,7 @@ from holodeck_action.prepare.open_suites import BaseToRun, Opened, budget_of, cl
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.prepare.request import Request
 from holodeck_action.prepare.settings import Flags
+from holodeck_action.prepare.shards import durations_of, part_of
 from holodeck_action.results.conclusion import Conclusion, conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
@@ -83,10 +85,12 @@ def _evaluate(
         return _only_planned(prepared, besides, flags, output)
     folders = suite_folders([(item.shown, item.suite.file) for item in prepared], output.folder)
     bases = find_bases(prepared, job)
+    prepared = [_balanced(item, base) for item, base in zip(prepared, bases, strict=True)]
+    sharded = flags.shard is not None
     histories = Histories(request.history, job, output.disk, output.note)
-    earlier = [histories.of(item) for item in prepared]
+    earlier = [() if sharded else histories.of(item) for item in prepared]
     _make_folders(folders, besides, output)
-    shared = budget_of(flags.max_cost_usd, flags.max_tokens)
+    shared = budget_of(flags.max_cost_usd, flags.max_tokens, prepared[0].shards)
     suites = open_all(prepared, folders, shared, resume=request.resume, besides=besides)
     started = _start_journals(suites, folders, output, claims)
     _announce(suites, flags, output)
@@ -104,11 +108,11 @@ def _evaluate(
         beside = Beside(results, past)
         reported = report_suite(concluded, head.ready.folder, output, beside, journaled=head.journal is not None)
         finished.append(reported)
-        if reported.written:
+        if reported.written and not sharded:
             kept.append((head.ready.item, concluded))
         if request.bless is not None:
             blessed = bless(request.bless, concluded, results, output)
-        complete = complete and reported.written and done.record.stopped is None
+        complete = complete and reported.written and done.record.ended_early is None
         if done.interrupted or (shared is not None and shared.refusal is not None):
             break
     left = len(finished)
@@ -117,12 +121,25 @@ def _evaluate(
         _close_journals(sides)
     not_run = tuple(item.place for item in prepared[left:])
     code = report_together([item.verdict for item in finished], not_run, output)
+    if sharded and complete and not not_run:
+        # What the answers are worth, only all shards together tell.
+        code = ExitCode.PASSED
+        output.note("this shard is done; holodeck-action merge judges all shards together")
     code = code if blessed else worst_exit_code([code, ExitCode.INCOMPLETE])
     histories.add(kept)
     if complete and left == len(prepared):
         for side in (side for sides in started for side in sides):
             _remove_journal(side)
     return Done(code, tuple(finished), not_run)
+
+
+def _balanced(item: Prepared, base: Base | None) -> Prepared:
+    """Return a suite whose shard is cut by how long the cases of its base took, where that is known."""
+    if item.part is None or not isinstance(base, FoundBase):
+        return item
+    shard = item.part.shard
+    part = part_of(item.cases, shard.number, shard.count, durations_of(base.results.results.record))
+    return replace(item, part=part)
 
 
 def _only_planned(prepared: Sequence[Prepared], besides: Sequence[BaseToRun], flags: Flags, output: Output) -> Done:
@@ -211,7 +228,7 @@ def _planned(prepared: Sequence[Prepared], besides: Sequence[BaseToRun], flags: 
     Raises:
         ConfigurationError: a target cannot be used.
     """
-    shared = budget_of(flags.max_cost_usd, flags.max_tokens)
+    shared = budget_of(flags.max_cost_usd, flags.max_tokens, prepared[0].shards)
     suites = open_all(prepared, [None] * len(prepared), shared, resume=False, besides=besides)
     try:
         return _plan(suites, flags)

@@ -123,7 +123,7 @@ def read_action_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         InputError: misspelt names and values that are not allowed.
     """
-    problems = (*_misspelt(environ), *_not_with_publish(environ))
+    problems = (*_misspelt(environ), *_without_run(environ))
     given = {name: value for name, value in environ.items() if value.strip()}
     try:
         settings = read_inputs({**{item.variable: item.default for item in INPUTS}, **given})
@@ -145,14 +145,16 @@ def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
             yield f"input {name}: there is no such input; did you mean {close[0]}?"
 
 
-def _not_with_publish(environ: Mapping[str, str]) -> Iterator[str]:
+def _without_run(environ: Mapping[str, str]) -> Iterator[str]:
     """Yield a sentence for every input that only a run has a use for, where nothing is to be run."""
-    if not environ.get("INPUT_PUBLISH", "").strip():
+    for instead, names in _INSTEAD_OF_RUN.items():
+        if not environ.get(f"INPUT_{instead.upper()}", "").strip():
+            continue
+        for item in INPUTS:
+            value = environ.get(item.variable, "").strip()
+            if item.name not in names and value not in ("", item.default):
+                yield f"input {item.name}: does not go with {instead}, which runs nothing; leave one of them out"
         return
-    for item in INPUTS:
-        value = environ.get(item.variable, "").strip()
-        if item.name not in _WITH_PUBLISH and value not in ("", item.default):
-            yield f"input {item.name}: does not go with publish, which runs nothing; leave one of them out"
 
 
 def _lines(text: str) -> tuple[str, ...]:
@@ -195,6 +197,11 @@ def _margin(text: str) -> float:
     return value if value > 0.0 else _refuse()
 
 
+def _shard(text: str) -> str:
+    found = re.fullmatch(r"(?:([1-9][0-9]{0,5})|auto)/([1-9][0-9]{0,5})|auto", text) or _refuse()
+    return text if found[1] is None or int(found[1]) <= int(found[2]) else _refuse()
+
+
 def _base(text: str) -> str:
     return text if re.fullmatch(SOURCES, text) else _refuse()
 
@@ -229,6 +236,7 @@ GLOBS = Kind(_lines, "globs, one per line")
 BASE = Kind(_base, "file:PATH, artifact, artifact:NAME, branch:NAME, merge-base")
 HISTORY = Kind(_history, "a folder, or branch:NAME")
 MARGIN = Kind(_margin, "a number above 0 and up to 1")
+SHARD = Kind(_shard, "I/N with I from 1 to N, auto, or auto/N")
 REACTION = _one_of("fail", "warn", "ignore")
 PACKAGES = Kind(_lines, "a file or a Python, or packages, one per line")
 TAGS = Kind(_lines, "tags, one per line")
@@ -367,6 +375,13 @@ RUN_INPUTS: tuple[Input, ...] = (
     Input("tag", "tags", TAGS, "Run only cases with this tag."),
     Input("limit", "limit", AT_LEAST_ONE, "Run only the first N of the selected cases."),
     Input(
+        "shard",
+        "shard",
+        SHARD,
+        "Run part I of N of the selected cases, or the part of this parallel job (auto); merge joins all parts.",
+        metavar="I/N",
+    ),
+    Input(
         "failed-from",
         "failed_from",
         RESULTS,
@@ -447,6 +462,7 @@ PUBLISH_INPUTS: tuple[Input, ...] = (
     ),
     Input("allow-unsafe-forks", "allow_unsafe_forks", FLAG, default="false"),
     Input("publish", "publish", PUBLISHED),
+    Input("merge", "merge", FOLDERS),
     Input("github-token", "github_token", TOKEN, secret=True),
 )
 """What publishing takes: each with a help text is an option of `publish`."""
@@ -456,4 +472,6 @@ INPUTS = (*RUN_INPUTS, *PUBLISH_INPUTS)
 
 BOTH = ("template", "fail-on")
 """Inputs of a run that `publish` takes, too."""
-_WITH_PUBLISH = {*BOTH, *(item.name for item in PUBLISH_INPUTS)} - {"allow-unsafe-forks"}
+_SHOWING = {*BOTH, *(item.name for item in PUBLISH_INPUTS)} - {"allow-unsafe-forks"}
+_INSTEAD_OF_RUN = {"publish": _SHOWING - {"merge"}, "merge": _SHOWING | {"output-dir"} - {"publish"}}
+"""Inputs by which a step runs nothing, and those that go with them."""

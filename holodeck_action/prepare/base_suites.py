@@ -47,7 +47,7 @@ class BaseSuite:
     @property
     def trials(self) -> frozenset[TrialKey]:
         """The trials that are run."""
-        return frozenset((case.id, index) for case in self.item.cases for index in range(case.repeat))
+        return frozenset((case.id, index) for case in self.item.own_cases for index in range(case.repeat))
 
 
 def suites_against(prepared: Sequence[Prepared], flags: Flags, around: Surroundings) -> tuple[BaseSuite | None, ...]:

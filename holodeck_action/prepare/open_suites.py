@@ -114,10 +114,12 @@ class Opened:
         return with_cards(record, grading.suite, grading.cards, judging_environment(self.item), self.redactor)
 
 
-def budget_of(max_cost_usd: float | None, max_tokens: int | None) -> Budget | None:
-    """Return a budget with nothing spent; None where there is no limit."""
+def budget_of(max_cost_usd: float | None, max_tokens: int | None, shards: int = 1) -> Budget | None:
+    """Return a budget with nothing spent, the part of each of so many shards; None where there is no limit."""
     if max_cost_usd is None and max_tokens is None:
         return None
+    max_cost_usd = None if max_cost_usd is None else max_cost_usd / shards
+    max_tokens = None if max_tokens is None else max_tokens // shards
     from holodeck_action.llm.budget import Budget
 
     return Budget(max_cost_usd=max_cost_usd, max_tokens=max_tokens)
@@ -219,7 +221,9 @@ def _open(item: Prepared, redactor: Redactor, shared: Budget | None, head: Opene
     )
     settings = item.settings
     budgets = tuple(
-        budget for budget in (budget_of(settings.max_cost_usd, settings.max_tokens), shared) if budget is not None
+        budget
+        for budget in (budget_of(settings.max_cost_usd, settings.max_tokens, item.shards), shared)
+        if budget is not None
     )
     if head is not None:
         budgets, files = head.budgets, head.files
@@ -228,7 +232,7 @@ def _open(item: Prepared, redactor: Redactor, shared: Budget | None, head: Opene
     wire: Wire | None = None
     judges: Judges | None = None
     reuse: Reuse | None = None
-    judged = bool(judged_metrics(item.cases))
+    judged = bool(judged_metrics(item.own_cases))
     if judged or isinstance(item.target, ModelTarget):
         shared_wire = None if head is None else head.wire
         wire = _wire(item, redactor, budgets) if shared_wire is None else shared_wire.beside()
@@ -287,7 +291,8 @@ def _in_folder(opened: Opened, folder: GivenPath, more: Mapping[str, Any], *, re
     environment = None if item.python is None else item.python.digest
     try:
         identified = run_identity(item.suite, item.target, item.target_files, environment)
-        identity = opened.redactor.value({**identified, **more})
+        shard = {} if item.part is None else {"shard": str(item.part.shard), "split": item.part.shard.split}
+        identity = opened.redactor.value({**identified, **shard, **more})
     except OSError as error:
         raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
     resumed = read_for_resume(folder / JOURNAL_FILE, identity, opened.imported.changed) if resume else opened.resumed
@@ -300,10 +305,10 @@ def _files(item: Prepared) -> CaseFiles | None:
     Raises:
         TargetError: the suite's model is to be given files that cannot be read here.
     """
-    if not any(turn.files for case in item.cases for turn in case.turns):
+    if not any(turn.files for case in item.own_cases for turn in case.turns):
         return None
     if isinstance(item.target, ModelTarget):
-        check_packages(item.cases)
+        check_packages(item.own_cases)
     settings = item.settings
     return CaseFiles(
         item.suite.checkout,
@@ -374,7 +379,7 @@ def _judges(item: Prepared, wire: Wire) -> Judges:
 
     environ = judging_environment(item)
     if wire.limits_cost:
-        for config in judged_metrics(item.cases).values():
+        for config in judged_metrics(item.own_cases).values():
             for plan in plans_of(item.grading.suite, config, environ):
                 check_price(plan)
     return Judges(item.grading.suite, environ, wire)

@@ -165,7 +165,7 @@ def estimate_judges(item: Prepared) -> JudgingEstimate | None:
     tallies: dict[tuple[str, int], _Tally] = {}
     writers: dict[tuple[str, int], set[tuple[str, int]]] = defaultdict(set)
     evaluations, fallbacks = [0, 0], False
-    for case in item.cases:
+    for case in item.own_cases:
         times = fewest_trials(item, case), case.repeat
         for turn in case.turns:
             empty = QUESTION_TOKENS + text_tokens(turn.input) + text_tokens(turn.ground_truth or "")
@@ -227,7 +227,7 @@ def estimate_own(item: Prepared) -> OwnEstimate:
     fixed = text_tokens(instructions_of(item.suite)) + text_tokens(tools)
     tally = _Tally(agent.model, agent.model.max_tokens or COMPLETION_GUESS)
     fewest = most = 0
-    for case in item.cases:
+    for case in item.own_cases:
         turns = len(case.turns)
         empty = _prompt_tokens(case, fixed)
         # Before the k-th turn of a conversation k answers are in it.
@@ -277,9 +277,10 @@ def _plan_lines(prepared: Sequence[Prepared], flags: Flags, searching: Searching
         if together and (at + 1 == len(prepared) or prepared[at + 1].graded_by is None):
             settings = head.settings
             yield from _budget_lines(
-                f"of {one_line(head.place, 200)}", settings.max_cost_usd, settings.max_tokens, together
+                *(f"of {one_line(head.place, 200)}", settings.max_cost_usd, settings.max_tokens),
+                *(together, head.shards),
             )
-    yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed)
+    yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed, prepared[0].shards)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +337,7 @@ def _suite_line(item: Prepared, found: OwnEstimate | None, judging: JudgingEstim
 
 
 def _model_words(item: Prepared, found: OwnEstimate | None, judging: JudgingEstimate | None) -> str:
-    cases = f"{len(item.cases):,} {noun(len(item.cases), 'case')}"
+    cases = f"{len(item.own_cases):,} {noun(len(item.own_cases), 'case')}"
     if found is None:
         if isinstance(item.target, ModelTarget):
             return (
@@ -359,11 +360,15 @@ def _model_words(item: Prepared, found: OwnEstimate | None, judging: JudgingEsti
     )
 
 
-def _budget_lines(whose: str, usd: float | None, tokens: int | None, needed: Sequence[_Least]) -> Iterator[str]:
+def _budget_lines(
+    whose: str, usd: float | None, tokens: int | None, needed: Sequence[_Least], shards: int
+) -> Iterator[str]:
+    shared = "" if shards == 1 else f", of which this shard has 1/{shards}"
     if usd is not None:
-        yield f"budget {whose}: {dollars(usd)}{_too_low(usd, [least.usd for least in needed])}"
+        yield f"budget {whose}: {dollars(usd)}{shared}{_too_low(usd / shards, [least.usd for least in needed])}"
     if tokens is not None:
-        yield f"budget {whose}: {tokens:,} tokens{_too_low(tokens, [least.tokens for least in needed])}"
+        enough = _too_low(tokens // shards, [least.tokens for least in needed])
+        yield f"budget {whose}: {tokens:,} tokens{shared}{enough}"
 
 
 def _too_low(limit: float, needed: Sequence[float]) -> str:

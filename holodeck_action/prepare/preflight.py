@@ -28,6 +28,7 @@ from holodeck_action.prepare.settings import (
     merge,
     unmatched_filters,
 )
+from holodeck_action.prepare.shards import Part, ShardError, numbered, part_of
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.runner.conditions import silence_on_tools
 from holodeck_action.suite.applicability import judged_metrics, library_metrics
@@ -58,8 +59,8 @@ class Prepared(Loaded):
     `shown` is its folder as the reader would type it, empty for the current one. `target_files` is where a path in the
     target starts and what it may reach, `base_files` the same of a file to compare with. `stored` holds answers of an
     earlier run, which are graded in the place of new ones. `written` is the target of the command line, None where it
-    names none. `graded_by` is the suite whose cases, metrics and judges count, None for its own; `variant` says what
-    tells it from the suite that the file is, empty for nothing.
+    names none. `part` says which cases are run here, None for all. `graded_by` is the suite whose cases, metrics and
+    judges count, None for its own; `variant` says what tells it from the suite that the file is, empty for nothing.
     """
 
     shown: str
@@ -70,6 +71,7 @@ class Prepared(Loaded):
     base_files: Checkout
     stored: StoredRun | None = None
     written: str | None = None
+    part: Part | None = None
     graded_by: Loaded | None = None
     variant: str = ""
 
@@ -78,6 +80,16 @@ class Prepared(Loaded):
         """The suite's file as the reader would type it, and what tells this one from others of that file."""
         place = f"{self.shown}/{self.suite.file}" if self.shown else self.suite.file
         return f"{place} ({self.variant})" if self.variant else place
+
+    @property
+    def own_cases(self) -> tuple[Case, ...]:
+        """The cases that are run here."""
+        return self.cases if self.part is None else tuple(case for case in self.cases if case.id in self.part.ids)
+
+    @property
+    def shards(self) -> int:
+        """In how many parts the cases are run."""
+        return 1 if self.part is None else self.part.shard.count
 
     @property
     def grading(self) -> Loaded:
@@ -93,6 +105,10 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
     """
     prepared: list[Prepared] = []
     lines: list[str | Located] = [*unmatched_filters([loaded.suite for loaded in suites], flags)]
+    try:
+        shard = None if flags.shard is None else numbered(flags.shard, around.environ)
+    except ShardError as error:
+        lines.append(str(error))
     for loaded in suites if not lines else ():
         suite = loaded.suite
         shown = shown_folder(suite.folder, around.cwd)
@@ -128,12 +144,27 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
                 target_files=files,
                 base_files=suite.checkout if flags.baseline is None else Checkout.anywhere(around.cwd),
                 written=flags.target,
+                part=None if shard is None else part_of(cases, *shard, None),
             )
         )
+        lines += () if shard is None else _unmergeable(prepared[-1])
     if lines:
         redactor = known_secrets(suites, around.environ)
         raise ConfigurationError([through(line, redactor.text) for line in with_lines(lines, suites)])
     return tuple(prepared)
+
+
+def _unmergeable(item: Prepared) -> Iterator[str | Located]:
+    """Yield what only code or files of the suite can make of all answers, which `merge` does not load."""
+    summary = item.settings.gates.summary
+    if summary is not None and summary.function is not None:
+        yield suite_problem(
+            *(item.suite, item.shown, item.suite.gate_marks.get("gates.summary"), "gates.summary"),
+            "--shard does not go with method custom, as merge runs no code of the suite; use weighted_average",
+        )
+    if item.cards:
+        message = "--shard does not go with judge cards, which correct the rates of whole runs; leave out judges.cards"
+        yield suite_problem(item.suite, item.shown, item.suite.card_marks[0], "judges.cards", message)
 
 
 def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple[str, ...], ...]:

@@ -97,6 +97,10 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
         raise ConfigurationError([f"a run is compared with one other: give one of {named}"])
     if given.get("bless") is not None and not against:
         raise ConfigurationError(["--bless is about the better one of two agents: give --against, too"])
+    if given.get("shard") is not None:
+        for name in ("history", "bless"):
+            if given.get(name) is not None:
+                raise ConfigurationError([f"--{name} needs the whole run, of which --shard runs a part: leave one out"])
     for name in ("turn_timeout", "case_timeout", "run_timeout"):
         given[f"{name}_s"] = given.get(name)
     failed_from = given.pop("failed_from", None)

@@ -67,7 +67,8 @@ class Flags:
     """What the command line says; None where it is silent.
 
     `case_globs` and `tags` choose cases (a case is chosen when any glob matches its id or name, and when it has any of
-    the tags), `failed_from` are the ids of an earlier run's cases that did not pass, `limit` keeps the first n.
+    the tags), `failed_from` are the ids of an earlier run's cases that did not pass, `limit` keeps the first n. `shard`
+    is the part of them that is run, such as `2/8`.
     `against` is another suite to compare with; `against_target`, `against_model` and `against_prompt` are what differs
     in the same suite when that is compared with itself. `record`, `replay` and `cache` are folders of model calls.
     """
@@ -102,6 +103,7 @@ class Flags:
     tags: tuple[str, ...] = ()
     failed_from: frozenset[str] | None = None
     limit: int | None = None
+    shard: str | None = None
     record: GivenPath | None = None
     replay: GivenPath | None = None
     cache: GivenPath | None = None

@@ -6,7 +6,7 @@ Serialised by `holodeck_action.results.result_files`. Mappings hold JSON values 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
@@ -247,11 +247,38 @@ class ModelCalls:
 
 
 @dataclass(frozen=True, slots=True)
+class Shard:
+    """Which part of a run a record is: its other cases have no trials here.
+
+    Attributes:
+        number: 1 to `count`.
+        count: the parts of the whole run.
+        cases: those of this part.
+        split: digest of what the cases were balanced by; empty for their trials alone.
+        conditions: notices of the record that come before those about answers, which `merge` makes of all answers.
+        max_tokens: the limit of the suite's own model, for these; None for its own.
+        stopped: why this part ended before it was done; None when it was.
+    """
+
+    number: int
+    count: int
+    cases: int
+    split: str
+    conditions: int
+    max_tokens: int | None = None
+    stopped: str | None = None
+
+    def __str__(self) -> str:
+        """Show it as the command line has it."""
+        return f"{self.number}/{self.count}"
+
+
+@dataclass(frozen=True, slots=True)
 class RunInfo:
     """The volatile facts of a run.
 
     `model_calls` is None where no calls of ours were made. `base_digest` is the digest of the base's
-    results file; None where there is no base.
+    results file; None where there is no base. `shard` is the part of the run that this is; None for a whole run.
     """
 
     run_id: str
@@ -262,6 +289,7 @@ class RunInfo:
     resumed_trials: int = 0
     model_calls: ModelCalls | None = None
     base_digest: str | None = None
+    shard: IfGiven[Shard | None] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +369,17 @@ class Record:
     cards: tuple[CardSummary, ...] = ()
     chosen: Chosen | None = None
     baseline: RecordedBaseline | None = None
+
+    @property
+    def ended_early(self) -> str | None:
+        """Why the run ended before its own plan was done, which is a part of the cases for a shard; None if not."""
+        return self.stopped if self.run.shard is None else self.run.shard.stopped
+
+    def with_end(self, reason: str) -> Record:
+        """Return the record of the same run, ended early."""
+        if self.run.shard is None:
+            return replace(self, stopped=reason)
+        return replace(self, run=replace(self.run, shard=replace(self.run.shard, stopped=reason)))
 
     @property
     def turns(self) -> Iterator[TurnRecord]:

@@ -57,6 +57,8 @@ def build_report(record: Record, verdict: Verdict, folder: str = "", history: Hi
     views = [
         _case_view(position, cases[judged.id], judged, _summary(judged, gates.summary, minimized), stop_early)
         for position, judged in enumerate(verdict.cases)
+        # Those without are run by other shards.
+        if record.run.shard is None or cases[judged.id].trials
     ]
     gating = [(cases[judged.id], judged) for judged in verdict.cases if judged.outcome != "quarantined"]
     scores = case_scores(gating)

@@ -207,11 +207,11 @@ class Report:
     """What a run is shown as.
 
     Every case is in exactly one of `attention` (failed, in error, not run or quarantined; worst first, then in suite
-    order), `passing` and `informational`. `folder` is the suite's folder as the reader would type it, put before source
-    positions; empty for none. `run` is None in a canonical report. `comparison` is what changed since the base;
-    `base_missing` is why there is none although one is asked for. Both are None where nothing is compared with.
-    `history` is what earlier runs and this one tell together; None without earlier runs, and in a canonical report.
-    `trial_rates` is None where no case has several trials.
+    order), `passing` and `informational`, but those that another shard runs. `folder` is the suite's folder as the
+    reader would type it, put before source positions; empty for none. `run` is None in a canonical report. `comparison`
+    is what changed since the base; `base_missing` is why there is none although one is asked for. Both are None where
+    nothing is compared with. `history` is what earlier runs and this one tell together; None without earlier runs, and
+    in a canonical report. `trial_rates` is None where no case has several trials.
     """
 
     version: int

@@ -164,6 +164,12 @@ def read_content(path: os.PathLike[str]) -> bytes:
 
 
 def read_base(path: os.PathLike[str], record: Record) -> Record | None:
+    """Return the record of what a run was compared with, see `read_base_results`."""
+    base = read_base_results(path, record)
+    return None if base is None else base.results.record
+
+
+def read_base_results(path: os.PathLike[str], record: Record) -> BaseResults | None:
     """Read the results that a run was compared with.
 
     Args:
@@ -171,7 +177,7 @@ def read_base(path: os.PathLike[str], record: Record) -> Record | None:
         record: what it holds.
 
     Returns:
-        The record of the base; None where the run was compared with nothing.
+        Those of the base; None where the run was compared with nothing.
 
     Raises:
         RecordError: the base's results are not beside the run's, or are others.
@@ -179,10 +185,11 @@ def read_base(path: os.PathLike[str], record: Record) -> Record | None:
     if record.baseline is None or record.baseline.base is None:
         return None
     name = Path(path).parent / BASE_FOLDER / RESULTS_FILE
-    base = read_results(name)
+    content = read_content(name)
+    base = parse_results(content, name)
     if record.run.base_digest is None or base.digest != record.run.base_digest:
         raise RecordError(f"{name}: is not what {path} was compared with; keep the folder of the run whole")
-    return base.record
+    return BaseResults(content, base)
 
 
 def read_earlier(path: os.PathLike[str]) -> tuple[HistoryLine, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import platform
 import uuid
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holodeck_action import __version__
+from holodeck_action.results.answer_notices import about_answers
 from holodeck_action.results.canonical import chosen_cases
 from holodeck_action.results.record import (
     SCHEMA_VERSION,
@@ -15,10 +16,11 @@ from holodeck_action.results.record import (
     Provenance,
     Record,
     RunInfo,
+    Shard,
     SuiteIdentity,
     TrialRecord,
 )
-from holodeck_action.runner.conditions import about_answers, conditions
+from holodeck_action.runner.conditions import conditions
 from holodeck_action.runner.journal import Journal
 from holodeck_action.runner.schedule import Lane, Stop, TrialKey, Trials, run_cases
 from holodeck_action.suite.applicability import skip_reason
@@ -44,6 +46,7 @@ class RunPlan:
         rejudged: digest of the record whose answers are graded again; None for answers of this run.
         stopped: why those answers are not whole; None when they are.
         notices: what the reader should know besides, each one sentence.
+        shard: which part of the cases `available` holds; None for all.
     """
 
     cases: Sequence[Case]
@@ -58,6 +61,7 @@ class RunPlan:
     rejudged: str | None = None
     stopped: str | None = None
     notices: tuple[str, ...] = ()
+    shard: Shard | None = None
 
 
 async def run_suite(
@@ -109,6 +113,14 @@ async def run_suite(
         available=plan.available,
     )
     records = tuple(case_record(case, outcome.trials[case.id], redactor) for case in plan.cases)
+    before = redactor.value(
+        (*plan.notices, *conditions(suite, plan.cases, plan.gates, plan.filters, started.date())),
+    )
+    most, stopped, shard = suite.agent.model.max_tokens, outcome.stopped or plan.stopped, plan.shard
+    if shard is not None:
+        shard = replace(shard, conditions=len(before), max_tokens=most, stopped=stopped)
+        stopped = f"this is shard {shard} with {shard.cases} of {len(records)} cases; `merge` puts all shards together"
+    about = () if shard is not None else tuple(about_answers(records, most))
     return Record(
         schema_version=SCHEMA_VERSION,
         suite=SuiteIdentity(redactor.text(suite.name), suite.file, suite.digest),
@@ -126,17 +138,11 @@ async def run_suite(
             duration_ms=1000 * (clock.monotonic() - begun),
             python=platform.python_version(),
             resumed_trials=len(resumed),
+            shard=shard,
         ),
-        stopped=outcome.stopped or plan.stopped,
+        stopped=stopped,
         chosen=chosen_cases(case.id for case in records),
-        notices=redactor.value(
-            (
-                *plan.notices,
-                *conditions(suite, plan.cases, plan.gates, plan.filters, started.date()),
-                *about_answers(records, suite.agent.model.max_tokens),
-                *suite.notices,
-            )
-        ),
+        notices=(*before, *redactor.value((*about, *suite.notices))),
     )
 
 

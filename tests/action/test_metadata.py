@@ -59,7 +59,7 @@ def test_every_input_is_a_flag_of_run_and_every_flag_an_input(project: Project) 
     text = project.run("publish", "--help").stdout
     flags = set(re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.M)) - {"help"}
     assert flags - {"repository", "pull-request", "sha"} == (
-        PUBLISHED - {"summary", "github-token", "publish", "allow-unsafe-forks"} | {"template", "fail-on"}
+        PUBLISHED - {"summary", "github-token", "publish", "merge", "allow-unsafe-forks"} | {"template", "fail-on"}
     )
 
 

@@ -121,6 +121,14 @@ def test_an_example_asks_for_what_its_job_needs(name: str, permissions: dict[str
     assert job["permissions"] == permissions
 
 
+def test_only_the_merge_of_shards_publishes() -> None:
+    found = jobs(ROOT / "examples" / "workflows" / "shards.yml")
+    assert {name: job["permissions"] for name, job in found.items()} == {
+        "shard": {"contents": "read"},
+        "merge": EVALUATES,
+    }
+
+
 def test_only_runs_of_the_default_branch_may_write_results() -> None:
     found = jobs(ROOT / "examples" / "workflows" / "baseline-branch.yml")
     assert found["compare"]["permissions"] == EVALUATES
@@ -156,7 +164,8 @@ def test_the_action_takes_the_inputs_it_is_given(file: Path) -> None:
             # YAML's true and off reach the runner as other texts than they are written as.
             assert all(isinstance(value, str) for value in step["with"].values()), step
             assert not step["with"].keys() - declared.keys()
-            read_inputs({f"INPUT_{name.upper()}": value for name, value in step["with"].items()})
+            given = {name: value.replace("${{ matrix.shard }}", "1") for name, value in step["with"].items()}
+            read_inputs({f"INPUT_{name.upper()}": value for name, value in given.items()})
 
 
 def test_the_second_stage_reads_what_the_first_one_uploads() -> None:

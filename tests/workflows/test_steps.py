@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.results.canonical import canonical_json
+from holodeck_action.results.result_files import read_record
 from tests.action.step import Step
 from tests.cli.project import Project
-from tests.workflows.files import ROOT, bash, script, steps
+from tests.workflows.files import ROOT, bash, jobs, script, steps
 
 CI = ROOT / ".github" / "workflows" / "ci.yml"
 ON_DEMAND = ROOT / "examples" / "workflows" / "comment-command.yml"
@@ -41,6 +43,43 @@ def test_ci_expects_what_the_examples_give(project: Project) -> None:
     runner.output_file.unlink()
     ended = runner.run(_inputs(passing))
     assert (ended.code, ended.outputs["passed"], ended.outputs["failed"]) == (0, "2", "0"), ended.text
+
+
+def test_the_jobs_of_the_workflow_of_shards_give_one_verdict(project: Project) -> None:
+    """Its steps run as the runner runs them: one job for each shard, and one that merges what they uploaded."""
+    project.numbered(10, wrong=frozenset({3}))
+    whole = project.run("run", "-o", "whole")
+    found = jobs(ROOT / "examples" / "workflows" / "shards.yml")
+    evaluating, merging = [
+        next(step for step in job["steps"] if str(step.get("uses")).startswith("holodeck-action/"))
+        for job in found.values()
+    ]
+    [download] = [step["with"] for step in found["merge"]["steps"] if "download-artifact" in str(step.get("uses"))]
+    runner = Step(project)
+    for shard in found["shard"]["strategy"]["matrix"]["shard"]:
+        inputs = {"shard": evaluating["with"]["shard"].replace("${{ matrix.shard }}", str(shard))}
+        ended = runner.run({**inputs, "check": "true", "comment": "always"})
+        assert (ended.code, ended.outputs["verdict"], ended.outputs["exit-code"]) == (0, "", "0"), ended.text
+        # Of several artifacts each has a folder of its own name.
+        artifact = project.folder / download["path"] / f"shard-{shard}"
+        artifact.parent.mkdir(exist_ok=True)
+        shutil.move(project.folder / "holodeck-results", artifact)
+        runner.output_file.unlink()
+        runner.summary_file.unlink(missing_ok=True)
+    ended = runner.run(_inputs(merging))
+    assert (ended.code, ended.outputs["verdict"]) == (whole.code, "failed") == (1, "failed"), ended.text
+    assert (ended.outputs["passed"], ended.outputs["failed"], ended.outputs["total"]) == ("9", "1", "10")
+    assert "case 3" in ended.summary
+    merged, alone = (read_record(project.folder / name / "results.json") for name in ("holodeck-results", "whole"))
+    assert canonical_json(merged) == canonical_json(alone)
+    shutil.rmtree(project.folder / download["path"] / "shard-2")
+    runner.output_file.unlink()
+    ended = runner.run(_inputs(merging))
+    assert (ended.code, ended.outputs["verdict"]) == (2, "invalid")
+    assert "shard 2/4 is missing" in ended.text
+    runner.output_file.unlink()
+    ended = runner.run({"merge": "shards", "shard": "1/2", **UNPUBLISHED})
+    assert (ended.code, "input shard: does not go with merge, which runs nothing" in ended.text) == (2, True)
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq, as the runner has it")

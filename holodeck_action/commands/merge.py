@@ -1,0 +1,141 @@
+"""`merge`: the results of all shards of a run, put together and judged as one run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from holodeck_action.commands.caller import Caller
+from holodeck_action.commands.output import Done, Output, report_suite, report_together
+from holodeck_action.prepare.loading import writable_folder
+from holodeck_action.prepare.request import request_from, template_of
+from holodeck_action.results.conclusion import conclude
+from holodeck_action.results.decision import Terms
+from holodeck_action.results.folder import PREVIOUS_FOLDER, Claims, is_inside, suite_folders
+from holodeck_action.results.merging import MergeError, ShardResults, merge_shards
+from holodeck_action.results.record import Record
+from holodeck_action.results.result_files import (
+    BASE_FOLDER,
+    RESULTS_FILE,
+    VERDICT_FILE,
+    BaseResults,
+    Beside,
+    RecordError,
+    read_base_results,
+    read_record,
+)
+from holodeck_action.runner.journal import JOURNAL_FILE
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.given_paths import GivenPath
+
+_Suite = tuple[str, str, str]
+"""The folder of a suite in its shard's or in the repository, the name of its file, and its own."""
+
+
+def merge_runs(folders: Sequence[GivenPath], given: Mapping[str, Any], caller: Caller) -> int:
+    """Merge the shards of a run.
+
+    Args:
+        folders: output folders of shards, or folders of such.
+        given: value by setting of the command line: `output_dir`, `template` and `fail_on`.
+        caller: the outside world.
+
+    Returns:
+        The exit code of the run, as `fail_on` wants it.
+
+    Raises:
+        ConfigurationError: they are not all shards of one run; nothing was written.
+    """
+    request = request_from(given)
+    output = Output.of(caller, request, template_of(request.template))
+    with Claims(output.disk) as claims:
+        return request.process_exit_code(merge_folders(folders, output, claims).exit_code)
+
+
+def merge_folders(folders: Sequence[GivenPath], output: Output, claims: Claims) -> Done:
+    """Merge the shards of a run, and report each suite as the run in one piece would have been.
+
+    Args:
+        folders: output folders of shards, or folders of such.
+        output: where the whole run is written.
+        claims: of the output folder.
+
+    Raises:
+        ConfigurationError: they are not all shards of one run, or the output folder cannot be used.
+    """
+    found = _read(folders, output.folder)
+    problems: list[str] = []
+    merged: list[tuple[Record, BaseResults | None]] = []
+    for (_, file, _), parts in found.items():
+        try:
+            merged.append(merge_shards(parts))
+        except MergeError as error:
+            named = f"{file}: " if len(found) > 1 else ""
+            problems += (f"{named}{reason}" for reason in error.reasons)
+    if problems:
+        raise ConfigurationError(problems)
+    into = suite_folders([(folder, file) for folder, file, _ in found], output.folder)
+    for folder in (output.folder, *into):
+        if folder is not None:
+            writable_folder(folder)
+            claims.clear(folder)
+    done = []
+    for (record, base), folder in zip(merged, into, strict=True):
+        terms = Terms(base=None if base is None else base.results.record)
+        concluded = conclude(record, terms, folder=record.provenance.folder or "")
+        done.append(report_suite(concluded, folder, output, Beside(base), journaled=False))
+    code = report_together([item.verdict for item in done], (), output)
+    return Done(code, tuple(done))
+
+
+def _read(folders: Sequence[GivenPath], into: GivenPath | None) -> dict[_Suite, list[ShardResults]]:
+    """Read all results below folders, by suite.
+
+    Raises:
+        ConfigurationError: there are none, one cannot be used or would be replaced, or a shard has not ended.
+    """
+    found: dict[_Suite, list[ShardResults]] = {}
+    problems: list[str] = []
+    for file in dict.fromkeys(file for folder in folders for file in _results(folder)):
+        if file.name == JOURNAL_FILE:
+            problems.append(f"{file}: the shard has not ended; run it again with --resume")
+            continue
+        if is_inside(file, into):
+            problems.append(f"{file}: is in the output folder, which would replace it; give another --output-dir")
+            continue
+        try:
+            record = read_record(file)
+            base = read_base_results(file, record)
+        except RecordError as error:
+            problems += map(str, error.problems)
+            continue
+        suite = (_below(file) or record.provenance.folder or "", record.suite.file, record.suite.name)
+        found.setdefault(suite, []).append(ShardResults(str(file), record, base))
+    if problems:
+        raise ConfigurationError(problems)
+    return dict(sorted(found.items()))
+
+
+def _below(file: GivenPath) -> str:
+    """Return the folder of a suite below the output folder of a run of several; empty for a run of one."""
+    above = file.path.parent.parent
+    several = (above / VERDICT_FILE).is_file() and not (above / RESULTS_FILE).is_file()
+    return file.path.parent.name if several else ""
+
+
+def _results(folder: GivenPath) -> Iterator[GivenPath]:
+    if folder.path.is_file():
+        yield folder
+        return
+    there = False
+    for where, folders, names in os.walk(folder.path):
+        # What an earlier run left is nobody's result any more, and a base is not what was run.
+        folders[:] = sorted(name for name in folders if name not in (PREVIOUS_FOLDER, BASE_FOLDER))
+        for name in (RESULTS_FILE, JOURNAL_FILE):
+            if name in names:
+                there = True
+                yield folder.below(os.path.join(where, name))
+                break
+    if not there:
+        raise ConfigurationError([f"{folder}: holds no {RESULTS_FILE}; give the output folders of all shards"])
