@@ -319,12 +319,20 @@ def with_python(loaded: Loaded, around: Surroundings, target: AnyTarget | None =
         raise ConfigurationError([environment_problem(loaded.suite, shown, error, around.installing)]) from error
 
 
-async def check_callables(loaded: Loaded, references: Iterable[str]) -> dict[str, str]:
-    """Import callables in a worker process; return what is wrong with those that cannot be called."""
+async def check_callables(loaded: Loaded, references: Iterable[str], *, spans: bool = False) -> dict[str, str]:
+    """Import callables in a worker process; return what is wrong with those that cannot be called.
+
+    With `spans` it is to collect theirs.
+    """
     suite = loaded.suite
     problems: dict[str, str] = {}
     async with WorkerPool(
-        suite.folder, environ=loaded.environ, cwd=suite.checkout.cwd, size=1, interpreter=loaded.interpreter
+        suite.folder,
+        environ=loaded.environ,
+        cwd=suite.checkout.cwd,
+        size=1,
+        interpreter=loaded.interpreter,
+        spans=spans,
     ) as pool:
         for reference in references:
             try:

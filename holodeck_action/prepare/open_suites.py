@@ -218,6 +218,7 @@ def _open(item: Prepared, redactor: Redactor, shared: Budget | None, head: Opene
         size=item.settings.concurrency,
         imported=imported,
         interpreter=item.interpreter,
+        spans=item.suite.policy.spans,
     )
     settings = item.settings
     budgets = tuple(

@@ -268,6 +268,8 @@ class Policy(FormatModel):
     """
     warm_up: NonBlank | None = None
     """What a Python, command or HTTP target is asked before its first turn, while no clock runs. Example: `Hello`."""
+    spans: Flag = False
+    """Whether the OpenTelemetry spans of a Python target tell what its replies leave out. Example: `true`."""
     metrics: Annotated[tuple[SuiteMetric, ...], NoneAs([])] = ()
     """Metrics in addition to `evaluations.metrics`. Example: `[{type: length, max_words: 60}]`."""
     columns: Annotated[dict[str, CaseField | None], NoneAs({})] = Field(default_factory=dict)

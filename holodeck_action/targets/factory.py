@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.targets import (
@@ -18,6 +19,9 @@ from holodeck_action.suite.targets import (
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.protocol import Agent
 from holodeck_action.workers.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from holodeck_action.targets.spans.reader import SpanReader
 
 
 def build_agent(
@@ -51,7 +55,7 @@ def build_agent(
         case PythonTarget():
             from holodeck_action.targets.python import PythonAgent
 
-            return PythonAgent(target.called, pool, max_bytes, warm_up)
+            return PythonAgent(target.called, pool, max_bytes, warm_up, _span_reader(suite, max_bytes))
         case CommandTarget(command=command):
             from holodeck_action.targets.command import CommandAgent
 
@@ -60,6 +64,15 @@ def build_agent(
             from holodeck_action.targets.http import HttpAgent
 
             return HttpAgent(target, max_bytes, environ, warm_up)
+
+
+def _span_reader(suite: Suite, max_bytes: int) -> SpanReader | None:
+    """Return what reads the spans of the target; None where the suite does not want them."""
+    if not suite.policy.spans:
+        return None
+    from holodeck_action.targets.spans.reader import SpanReader
+
+    return SpanReader(max_bytes)
 
 
 def describe(target: AnyTarget) -> str:

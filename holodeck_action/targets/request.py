@@ -18,6 +18,7 @@ REQUEST = Object(
         "messages": Field(ListOf(_MESSAGE), "The conversation, with the turn's input as last message.", required=True),
         "files": Field(ListOf(Text()), "Paths (relative to the folder of agent.yaml) or URLs.", required=True),
         "turn_config": Field(JsonObject(), "The turn's free-form data.", required=True),
+        "traceparent": Field(Text(name=True), "Trace of the turn's spans, where they are read (W3C); else left out."),
         "warm_up": Field(Json(), "True in the request of a warm-up, which belongs to no case; else left out."),
     }
 )

@@ -31,6 +31,7 @@ class UserCodeError(Exception):
         traceback: the user's own frames, innermost last.
         output: end of what was printed during the call.
         transient: whether trying again may help: user code met connection trouble or a timeout.
+        spans: what is said of the spans of the call (see `Recorder.end`); None where nothing is.
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class UserCodeError(Exception):
         traceback: tuple[str, ...] = (),
         output: str = "",
         transient: bool = False,
+        spans: Any = None,
     ) -> None:
+        self.spans = spans
         self.message = storable_text(message)
         super().__init__(self.message)
         self.code = storable_text(code)

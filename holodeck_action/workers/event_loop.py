@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager
 from typing import Any
 
 
@@ -15,11 +16,12 @@ class LastingLoop:
         self._runner = asyncio.Runner() if sys.version_info >= (3, 11) else _OlderRunner()
         self.close = self._runner.close
 
-    def result(self, value: Awaitable[Any]) -> Any:
-        """Return what an awaitable comes to; what it raises is raised."""
+    def result(self, value: Awaitable[Any], inside: Callable[[], AbstractContextManager[None]]) -> Any:
+        """Return what an awaitable comes to `inside` of a context of its own; what it raises is raised."""
 
         async def wait() -> Any:
-            return await value
+            with inside():
+                return await value
 
         return self._runner.run(wait())
 

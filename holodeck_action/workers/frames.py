@@ -14,6 +14,9 @@ JSON_EXPANSION = 6
 ENVELOPE = 256 * 1024
 """Room for what surrounds a result: its id, or an error with its traceback."""
 
+MOST_SPAN_BYTES = 8_000_000
+"""Bytes of JSON that the spans of one call may have."""
+
 CONNECTION_LOST = 70
 """Exit code of a worker whose connection was closed under it."""
 

@@ -117,6 +117,7 @@ class WorkerPool:
         server: str = USER_CODE,
         imported: Imported = lambda files: None,
         interpreter: Path | None = None,
+        spans: bool = False,
     ) -> None:
         """Prepare the pool; no process is started before the first call.
 
@@ -128,10 +129,12 @@ class WorkerPool:
             server: what answers in the workers (see `WorkerProcess`).
             imported: told which files of the checkout they have imported (see `WorkerProcess`).
             interpreter: the Python that they run, 3.9 or newer, absolute; None for ours.
+            spans: whether they collect the spans of their calls.
         """
         self._folder = folder
         self._environ = job_environment(environ, interpreter)
         self._interpreter = interpreter
+        self._spans = spans
         self._cwd = cwd
         self._server = server
         self._imported = imported
@@ -207,7 +210,7 @@ class WorkerPool:
             self._end(worker)
         try:
             worker = WorkerProcess(
-                self._folder, self._environ, self._cwd, self._server, self._imported, self._interpreter
+                self._folder, self._environ, self._cwd, self._server, self._imported, self._interpreter, self._spans
             )
         except OSError as error:
             raise UserCodeError(

@@ -2,7 +2,7 @@
 
 Framed JSON on a connection of its own, so that nothing user code prints can break the protocol. Every message in is
 `{id, op, reference, max_bytes, …}`, every message out `{id, value}` or `{id, error}`, with `files`, those of the
-checkout that have been imported, where there are new ones.
+checkout that have been imported, where there are new ones, and with `spans` (see `Recorder.end`) where they are wanted.
 Operations: `check`, `grade`, `ask` for graders and targets; `rows` for cases; `describe`, `prepare`, `tool` for
 functions of a model.
 A callable of a file comes with `file` and `function`; its reference is then only how messages name it.
@@ -15,7 +15,8 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from holodeck_action.workers.pieces import in_pieces, whole_reply
 
 if TYPE_CHECKING:
     from holodeck_action.workers.event_loop import LastingLoop
+    from holodeck_action.workers.instrumentation import Recorder
 
 
 _FILES_SAID = 200
@@ -61,6 +63,8 @@ class Server:
         self._callables: dict[str, Callable[..., Any]] = {}
         self._with_request: dict[str, bool] = {}
         self._loop: LastingLoop | None = None
+        self._recorder: Recorder | None = None
+        self._inside: Callable[[], AbstractContextManager[None]] = nullcontext
         self._modules = set(sys.modules)
         self._unsaid: list[str] = []
 
@@ -76,6 +80,8 @@ class Server:
                 with suppress(Exception):
                     stream.flush()
             files = self._imported()
+            if self._recorder is not None and request["op"] == "ask":
+                reply["spans"] = self._recorder.end()
             self._write(pack({"id": request["id"], **reply, **({"files": files} if files else {})}))
         if self._loop is not None:
             self._loop.close()
@@ -112,11 +118,12 @@ class Server:
         if op == "ask":
             asked = request["request"]
             more = (asked,) if self._with_request[request["reference"]] else ()
-            begun = time.monotonic()
-            reply = self._settle(function(asked["messages"], *more))
-            if in_pieces(reply):
-                reply = whole_reply(reply, self._settle, begun, max_bytes)
-            return Plain(max_bytes).convert(reply, "the reply")
+            with self._traced(asked):
+                begun = time.monotonic()
+                reply = self._settle(function(asked["messages"], *more))
+                if in_pieces(reply):
+                    reply = whole_reply(reply, self._settle, begun, max_bytes)
+                return Plain(max_bytes).convert(reply, "the reply")
         if op in ("describe", "prepare", "tool"):
             # For "prepare" that is all: its import is no working time of the tool.
             from holodeck_action.workers import tool_functions
@@ -132,6 +139,13 @@ class Server:
             return write_rows(values, self._settle, request["rows"], max_bytes)
         return None
 
+    def _traced(self, asked: dict[str, Any]) -> AbstractContextManager[None]:
+        """Begin to collect the spans of a turn, if they are wanted; they belong to its trace inside of the context."""
+        if self._recorder is not None:
+            self._recorder.begin()
+            self._inside = partial(self._recorder.inside, asked["traceparent"])
+        return self._inside()
+
     def _find(self, request: dict[str, Any]) -> Callable[..., Any]:
         reference = request["reference"]
         if reference not in self._callables:
@@ -139,6 +153,11 @@ class Server:
                 found = load_from_file(request["file"], request["function"], self._folder, self._places)
             else:
                 found = load(reference, self._places)
+            if request.get("spans") and self._recorder is None:
+                # Behind the import, so that what the project sets up itself comes first.
+                from holodeck_action.workers.instrumentation import Recorder
+
+                self._recorder = Recorder()
             self._callables[reference] = found
             # While no clock of a turn runs.
             self._with_request[reference] = request["op"] == "check" and _needs_second(found)
@@ -156,7 +175,7 @@ class Server:
             from holodeck_action.workers.event_loop import LastingLoop
 
             self._loop = LastingLoop()
-        return self._loop.result(value)
+        return self._loop.result(value, self._inside)
 
     def _read(self, size: int) -> bytes:
         """Return exactly `size` bytes; none when the connection has ended."""

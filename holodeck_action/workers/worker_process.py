@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from holodeck_action.workers.code_errors import Places, UserCodeError
-from holodeck_action.workers.frames import CONNECTION_LOST, HEADER, frame_limit, pack, unpack
+from holodeck_action.workers.frames import (
+    CONNECTION_LOST,
+    ENVELOPE,
+    HEADER,
+    MOST_SPAN_BYTES,
+    frame_limit,
+    pack,
+    unpack,
+)
 from holodeck_action.workers.processes import OutputTail, ServingProcess, exit_phrase, open_pipe
 
 OUTPUT_KEPT = 64 * 1024
@@ -41,10 +49,11 @@ Imported = Callable[[Sequence[str]], None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call gave: its JSON value, and the end of what it printed."""
+    """What a call gave: its JSON value, the end of what it printed, and what `Recorder.end` says of its spans."""
 
     value: Any
     output: str
+    spans: Any = None
 
 
 class WorkerProcess:
@@ -64,6 +73,7 @@ class WorkerProcess:
         server: str = USER_CODE,
         imported: Imported = lambda files: None,
         interpreter: Path | None = None,
+        spans: bool = False,
     ) -> None:
         """Start the process.
 
@@ -74,11 +84,14 @@ class WorkerProcess:
             server: name of the module that answers there, as `USER_CODE` does.
             imported: told of files of the checkout that the process says it has imported, before it gives an answer.
             interpreter: the Python that it runs (see `ServingProcess`).
+            spans: whether it collects the spans of its calls.
 
         Raises:
             OSError: the process cannot be started.
         """
         self._imported = imported
+        self._wanted = {"spans": True} if spans else {}
+        self._room = MOST_SPAN_BYTES + ENVELOPE if spans else 0
         self.settled = True
         self.loaded: set[str] = set()
         self._places = Places(str(folder), str(cwd))
@@ -123,11 +136,11 @@ class WorkerProcess:
         self._drain()
         self._tail.clear()
         self._printed = 0
-        frame = pack({"id": self._calls, "max_bytes": max_bytes, **request})
+        frame = pack({"id": self._calls, "max_bytes": max_bytes, **self._wanted, **request})
         try:
             async with asyncio.timeout(timeout_s):
                 await self._loop.sock_sendall(self._connection, frame)
-                answer = await self._receive(frame_limit(max_bytes))
+                answer = await self._receive(frame_limit(max_bytes) + self._room)
         except TimeoutError:
             self._drain()
             what = "importing it" if request["op"] in ("check", "describe", "prepare") else "it"
@@ -148,8 +161,8 @@ class WorkerProcess:
         if isinstance(files, list):
             self._imported([file for file in files if isinstance(file, str)])
         if "error" in answer:
-            raise _failure(reference, answer["error"], output)
-        return Outcome(answer["value"], output)
+            raise _failure(reference, answer["error"], output, answer.get("spans"))
+        return Outcome(answer["value"], output, answer.get("spans"))
 
     def interrupt(self) -> None:
         """Break off the call under way, because the run ends: it fails, and its caller closes the worker."""
@@ -251,7 +264,7 @@ class WorkerProcess:
                 return
 
 
-def _failure(reference: str, error: Any, output: str) -> UserCodeError:
+def _failure(reference: str, error: Any, output: str, spans: Any) -> UserCodeError:
     """Read a failure that the worker reports; user code may have forged it, so that every part is checked."""
     facts = error if isinstance(error, dict) else {}
     frames = facts.get("traceback")
@@ -263,6 +276,7 @@ def _failure(reference: str, error: Any, output: str) -> UserCodeError:
         traceback=tuple(str(frame) for frame in frames) if isinstance(frames, list) else (),
         output=output,
         transient=facts.get("transient") is True,
+        spans=spans,
     )
 
 

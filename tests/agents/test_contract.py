@@ -197,7 +197,7 @@ def test_requests_fit_their_schema_and_trials_have_seeds_of_their_own(project: P
     seeds: dict[tuple[str, int], set[int]] = {}
     for received in service.received:
         jsonschema.validate(received.body, schema, jsonschema.Draft202012Validator)
-        assert {*received.body} == {*schema["properties"]} - {"warm_up"}
+        assert {*received.body} == {*schema["properties"]} - {"traceparent", "warm_up"}
         seeds.setdefault((received.body["case"], received.body["trial"]), set()).add(received.body["seed"])
     before = dict(seeds)
     assert len(seeds) == 4 == len(set.union(*seeds.values()))

@@ -1,0 +1,1 @@
+"""What the OpenTelemetry spans of a target tell of its turns."""

@@ -1,0 +1,64 @@
+"""The spans of a target's turns read one after the other, and what its reader should know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.targets.protocol import Attempt, Reply
+from holodeck_action.targets.spans.reading import filled, reply_parts
+from holodeck_action.targets.spans.span import Span, TurnSpans
+
+
+class SpanReader:
+    """Fills replies with what their spans tell; whatever spans hold, no turn fails because of them."""
+
+    def __init__(self, max_bytes: int) -> None:
+        """Begin with nothing read.
+
+        Args:
+            max_bytes: most bytes that the spans of a turn may add to its reply (`limits.max_response_bytes`).
+        """
+        self._max_bytes = max_bytes
+        self._turns = 0
+        self._silent = 0
+        self._unread = 0
+        self._unusable = 0
+        self._failed: dict[str, None] = {}
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the reader should know, each one sentence."""
+        found = [f"spans: the instrumentation {name} could not be started" for name in self._failed]
+        if self._silent:
+            turns = "any turn" if self._silent == self._turns else f"{self._silent:,} of {self._turns:,} turns"
+            found.append(
+                f"spans: the target sent none of model calls, tools or agents in {turns}, so that its reply alone "
+                "counts there; is its framework instrumented?"
+            )
+        if self._unread:
+            found.append(f"spans: {self._unread:,} could not be read, or were too many, and do not count")
+        if self._unusable:
+            turns = "1 turn" if self._unusable == 1 else f"{self._unusable:,} turns"
+            found.append(f"spans: those of {turns} do not fit into a reply, and do not count")
+        return tuple(found)
+
+    def filled(self, reply: Reply, turn: TurnSpans) -> Reply:
+        """Return a reply with what it does not say itself, as far as its spans do."""
+        self._turns += 1
+        self._unread += turn.unread
+        self._failed |= dict.fromkeys(turn.failed)
+        self._silent += not reply_parts(turn.spans)
+        return self._with(reply, turn.spans)
+
+    def attempt(self, turn: TurnSpans) -> Attempt:
+        """Return what a turn did that got no answer."""
+        told = self._with(Reply(""), turn.spans)
+        return Attempt(told.tool_invocations, told.usage)
+
+    def _with(self, reply: Reply, spans: Sequence[Span]) -> Reply:
+        try:
+            return filled(reply, spans, self._max_bytes)
+        except AgentError:
+            self._unusable += 1
+            return reply

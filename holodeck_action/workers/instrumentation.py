@@ -1,0 +1,190 @@
+"""Spans of the user's own OpenTelemetry SDK, collected inside the worker process: what zero-code instrumentation does.
+
+Needs the standard library alone at import, like all that runs in a worker; the SDK is the one of the project.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+from typing import Any
+
+from holodeck_action.text.plain import cut
+from holodeck_action.workers.code_errors import CallError
+from holodeck_action.workers.frames import MOST_SPAN_BYTES
+
+MOST_SPANS = 10_000
+"""Spans of one turn that are kept."""
+_GROUP = "opentelemetry_instrumentor"
+_KEPT = ("gen_ai.", "llm.", "tool.", "retrieval.", "embedding.model_name", "openinference.span.kind", "session.id")
+_LONG = (
+    "gen_ai.input.messages",
+    "gen_ai.prompt",
+    "gen_ai.system_instructions",
+    "gen_ai.tool.definitions",
+    "gen_ai.tool.description",
+    "llm.input_messages",
+    "llm.invocation_parameters",
+    "llm.prompt",
+    "llm.tools",
+    "tool.description",
+)
+"""Attributes that nobody reads, and that repeat the whole conversation in each span."""
+_WITH_VALUES = ("TOOL", "RETRIEVER")
+_VALUES = ("input.value", "output.value", "output.mime_type")
+_EVENTS = ("gen_ai.tool.message", "gen_ai.choice", "exception")
+
+
+def kept_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a span that are read."""
+    values = _VALUES if str(attributes.get("openinference.span.kind", "")).upper() in _WITH_VALUES else ()
+    return {
+        name: value
+        for name, value in attributes.items()
+        if name in values or (name.startswith(_KEPT) and not name.startswith(_LONG))
+    }
+
+
+def kept_event(name: str) -> bool:
+    """Tell whether an event of a span is read: one of a tool call or an exception."""
+    return name in _EVENTS
+
+
+class Recorder:
+    """Collects the spans that end in this process, turn by turn: it answers one at a time."""
+
+    def __init__(self) -> None:
+        """Have a tracer provider, the project's own or a new one, and start the instrumentations that are installed.
+
+        Raises:
+            CallError: no span can be made (code `missing_module`).
+        """
+        if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+            raise CallError("missing_module", "spans: OTEL_SDK_DISABLED is true, so that no span is made; unset it")
+        try:
+            from opentelemetry import context, trace
+            from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+            from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+        except ImportError:
+            raise CallError(
+                "missing_module",
+                "spans: the package opentelemetry-sdk is missing in the environment of the target; add it",
+            ) from None
+        self._context, self._trace = context, trace
+        self._error = trace.StatusCode.ERROR
+        self._lock = threading.Lock()
+        self._spans: list[dict[str, Any]] = []
+        self._left = MOST_SPAN_BYTES
+        self._dropped = 0
+        self._since = 0
+        take = self._take
+
+        class Collecting(SpanProcessor):
+            def on_end(self, span: Any) -> None:
+                take(span)
+
+        own = TracerProvider(sampler=ALWAYS_ON, shutdown_on_exit=False)
+        own.add_span_processor(Collecting())
+        current = trace.get_tracer_provider()
+        if hasattr(current, "add_span_processor"):
+            # The project exports its spans itself, and goes on doing so.
+            current.add_span_processor(Collecting())
+        else:
+            trace.set_tracer_provider(own)
+        self.failed = _instrument(own)
+        """Instrumentations that could not be started, each with the reason."""
+
+    def begin(self) -> None:
+        """Begin a turn."""
+        with self._lock:
+            self._spans, self._left, self._dropped = [], MOST_SPAN_BYTES, 0
+            self._since = time.time_ns()
+
+    def end(self) -> dict[str, Any]:
+        """Return what has been collected since the turn began: `{spans, dropped, failed}`."""
+        with self._lock:
+            found, self._spans = self._spans, []
+            failed, self.failed = self.failed, []
+            return {"spans": found, "dropped": self._dropped, "failed": failed}
+
+    @contextmanager
+    def inside(self, traceparent: str) -> Iterator[None]:
+        """Make spans of what runs inside those of a trace, given as in the header `traceparent`."""
+        _, trace_id, span_id, _ = traceparent.split("-")
+        trace = self._trace
+        parent = trace.SpanContext(int(trace_id, 16), int(span_id, 16), True, trace.TraceFlags(1))
+        token = self._context.attach(trace.set_span_in_context(trace.NonRecordingSpan(parent)))
+        try:
+            yield
+        finally:
+            self._context.detach(token)
+
+    def _take(self, span: Any) -> None:
+        try:
+            found = {**_as_data(span), "failed": span.status.status_code is self._error}
+            size = len(json.dumps(found))
+        except Exception:  # noqa: BLE001 - whatever a span holds, the project's code goes on
+            found, size = None, 0
+        with self._lock:
+            if span.start_time is not None and span.start_time < self._since:
+                # Of work that a turn before left behind.
+                return
+            if found is None or len(self._spans) >= MOST_SPANS or size > self._left:
+                self._dropped += 1
+            else:
+                self._spans.append(found)
+                self._left -= size
+
+
+def _as_data(span: Any) -> dict[str, Any]:
+    return {
+        "trace": format(span.context.trace_id, "032x"),
+        "id": format(span.context.span_id, "016x"),
+        "parent": None if span.parent is None else format(span.parent.span_id, "016x"),
+        "scope": str(span.instrumentation_scope.name) if span.instrumentation_scope else "",
+        "name": str(span.name),
+        "start": span.start_time,
+        "end": span.end_time,
+        "attributes": _plain(kept_attributes(span.attributes or {})),
+        "events": [
+            {"name": str(event.name), "attributes": _plain(event.attributes or {})}
+            for event in span.events
+            if kept_event(event.name)
+        ],
+        "message": span.status.description,
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, (str, bool, int, float)) else str(value)
+
+
+def _instrument(provider: Any) -> list[str]:
+    """Start every installed instrumentation that the environment does not switch off; return those that fail."""
+    off = {name.strip() for name in os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")}
+    failed = []
+    for entry in _instrumentations():
+        if entry.name in off or "*" in off:
+            continue
+        try:
+            instrumentor = entry.load()()
+            if not instrumentor.is_instrumented_by_opentelemetry:
+                instrumentor.instrument(tracer_provider=provider)
+        except Exception as error:  # noqa: BLE001 - the others may do
+            failed.append(cut(f"{entry.name} ({type(error).__name__}: {error})", 300))
+    return failed
+
+
+def _instrumentations() -> list[Any]:
+    found: Any = entry_points()
+    # A mapping before Python 3.10.
+    return list(found.select(group=_GROUP) if hasattr(found, "select") else found.get(_GROUP, ()))
