@@ -5,46 +5,19 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.cli.project import Project
+from tests.docs.pages import blocks
 from tests.docs.texts import GAP, texts_of_the_program
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")), *DOCS]
 KINDS = {"yaml": ("fragment", "agent.yaml", "holodeck-action.yaml"), "console": ("", "norun")}
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block: its language, what stands behind it on the fence, and its text."""
-
-    line: int
-    language: str
-    mark: str
-    text: str
-
-
-def _blocks(page: Path) -> list[Block]:
-    found: list[Block] = []
-    fence: tuple[int, str, str] | None = None
-    lines: list[str] = []
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
-        if not line.startswith("```"):
-            lines.append(line)
-        elif fence is None:
-            language, _, mark = line[3:].partition(" ")
-            fence, lines = (number, language, mark), []
-        else:
-            found.append(Block(*fence, "\n".join(lines) + "\n"))
-            fence = None
-    assert fence is None, f"{page.name}:{fence}: the block does not end"
-    return found
 
 
 def _anchor(heading: str) -> str:
@@ -73,15 +46,15 @@ def test_links_resolve(page: Path) -> None:
 
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.name))
 def test_every_block_says_whether_it_is_a_whole_file(page: Path) -> None:
-    for block in _blocks(page):
+    for block in blocks(page):
         allowed = KINDS.get(block.language)
         assert allowed is None or block.mark in allowed, f"{page.name}:{block.line}: {block.language} {block.mark}"
 
 
-@pytest.mark.parametrize("page", [page for page in DOCS if _blocks(page)], ids=lambda page: str(page.name))
+@pytest.mark.parametrize("page", [page for page in DOCS if blocks(page)], ids=lambda page: str(page.name))
 def test_examples_are_valid_and_do_what_the_page_says(page: Path, project: Project) -> None:
     """Whole files are written as they come; suites are validated, commands run and compared with what is shown."""
-    for block in _blocks(page):
+    for block in blocks(page):
         where = f"{page.name}:{block.line}"
         if block.mark not in ("", "fragment", "norun"):
             if block.mark == "agent.yaml":
@@ -125,7 +98,7 @@ def test_every_row_of_the_compatibility_table_names_tests_that_exist() -> None:
 
 
 def test_the_failing_case_of_the_readme_is_what_the_support_example_prints() -> None:
-    [shown] = [block.text for block in _blocks(ROOT / "README.md") if block.language == "text"]
+    [shown] = [block.text for block in blocks(ROOT / "README.md") if block.language == "text"]
     printed = Project(ROOT).run("run", "examples/support/agent.yaml").stdout
     for excerpt in shown.split("…\n"):
         assert excerpt.strip("\n") in printed
