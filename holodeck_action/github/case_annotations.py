@@ -24,7 +24,7 @@ from holodeck_action.reports.phrases import call_text, repository_path, usable
 from holodeck_action.results.report_views import CaseView, Report, TurnView
 from holodeck_action.results.verdict import MetricVerdict, TurnVerdict, explaining_trial
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.text.plain import lines_of, one_line
+from holodeck_action.text.plain import lines_of, one_line, short_line
 
 _RANKS = {"failed": 0, "error": 1, "skipped": 2, "quarantined": 3}
 _LEVELS: Mapping[str, Level] = {"failed": "failure", "error": "warning", "skipped": "warning", "quarantined": "notice"}
@@ -159,7 +159,7 @@ class _Suite:
 
     def _parts(self, case: CaseView, turn: TurnView, verdict: TurnVerdict) -> _Parts:
         named = [(metric, number) for metric, number in _numbered(verdict) if metric.outcome in ("failed", "error")]
-        problems = tuple(f"{metric.name} {_how(metric)}: {metric.reason}" for metric, _ in named)
+        problems = tuple(metric.reason for metric, _ in named)
         # The view lists metrics last, and none of a turn that was not answered.
         if not problems or turn.problems[-len(problems) :] != problems:
             return _Parts((), (), turn.problems)
@@ -257,37 +257,15 @@ def _title(finding: _Finding) -> str:
         return f"{word} {cases} of {one_line(finding.report.suite, 120)}"
     turn = f" turn {finding.turn.index}" if finding.turn is not None and len(finding.case.turns) > 1 else ""
     failed = sorted((metric for metric in finding.metrics if metric.outcome == "failed"), key=_below, reverse=True)
-    causes = [_short(metric) for metric in (*failed, *(m for m in finding.metrics if m.outcome != "failed"))]
-    if finding.others:
-        causes.insert(0, one_line(finding.others[0], 100))
+    metrics = (*failed, *(metric for metric in finding.metrics if metric.outcome != "failed"))
+    causes = [*finding.others[:1], *(metric.reason for metric in metrics)]
     more = f" (+{len(causes) - 1} more)" if len(causes) > 1 else ""
-    return f"{word} {one_line(finding.case.title, 100)}{turn} · {causes[0]}{more}"
-
-
-def _short(metric: MetricVerdict) -> str:
-    name = one_line(metric.name, 60)
-    if metric.outcome == "error":
-        return f"{name} not evaluated"
-    if metric.category is not None:
-        return f"{name} {one_line(metric.category, 30)}"
-    if metric.score is None or metric.threshold is None:
-        return f"{name} failed"
-    sign = ">" if metric.polarity == "minimize" else "<"
-    if _below(metric) <= 0:
-        return f"{name} {metric.score:.4g} failed"
-    score, threshold = f"{metric.score:.4g}", f"{metric.threshold:.4g}"
-    if score == threshold:
-        score, threshold = repr(metric.score), repr(metric.threshold)
-    return f"{name} {score} {sign} {threshold}"
-
-
-def _how(metric: MetricVerdict) -> str:
-    return "failed" if metric.outcome == "failed" else "not evaluated"
+    return f"{word} {one_line(finding.case.title, 100)}{turn} · {short_line(causes[0])}{more}"
 
 
 def _message(finding: _Finding) -> Iterator[str]:
-    problems = [*(one_line(problem, 400) for problem in finding.others), *map(_problem, finding.metrics)]
-    yield from problems[:_SHOWN_PROBLEMS]
+    problems = [*finding.others, *(metric.reason for metric in finding.metrics)]
+    yield from (one_line(problem, 400) for problem in problems[:_SHOWN_PROBLEMS])
     if len(problems) > _SHOWN_PROBLEMS:
         yield f"… and {len(problems) - _SHOWN_PROBLEMS} more"
     if finding.outcome == "skipped":
@@ -302,16 +280,6 @@ def _message(finding: _Finding) -> Iterator[str]:
     if turn is not None and turn.ground_truth is not None:
         yield _labelled("expected", turn.ground_truth, 200)
     yield from _suggestions(finding)
-
-
-def _problem(metric: MetricVerdict) -> str:
-    numbers = ""
-    if metric.outcome == "failed" and metric.score is not None:
-        against = "" if metric.threshold is None else f", threshold {metric.threshold:.4g}"
-        # A verdict by the threshold says the numbers itself.
-        if not metric.reason.startswith(f"{metric.score:.4g} is "):
-            numbers = f" (score {metric.score:.4g}{against})"
-    return f"{one_line(metric.name, 60)} {_how(metric)}{numbers}: {one_line(metric.reason, 400)}"
 
 
 def _labelled(label: str, text: str, limit: int) -> str:

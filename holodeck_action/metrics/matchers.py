@@ -112,10 +112,10 @@ def argument_mismatch(entry: ExpectedTool, argument: str, call: ToolInvocation) 
     assert entry.args is not None
     matcher = entry.args[argument]
     if argument not in call.args:
-        return f"argument {quoted(argument)} is missing (expected {shown_matcher(matcher)})"
+        return f"{shown_text(argument)} is missing, expected {shown_matcher(matcher)}"
     got, expected = shown_value(call.args[argument]), shown_matcher(matcher)
-    differs = " in what follows" if got == expected else ""
-    return f"argument {quoted(argument)} is {got} (expected {expected}{differs})"
+    differs = " that goes on otherwise" if got == expected else ""
+    return f"{shown_text(argument)} is {got}, expected {expected}{differs}"
 
 
 FUZZY_TOLERANCE = 1e-9

@@ -7,7 +7,7 @@ defaults: HoloDeck evaluation API, Standard NLP Metrics.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -125,6 +125,12 @@ class StandardMetric(JudgedMetric):
         return self
 
     @property
+    def title(self) -> str | None:
+        """The title of a text metric."""
+        evaluator = _TEXT_EVALUATORS.get(self.metric)
+        return None if evaluator is None else evaluator.TITLE
+
+    @property
     def _of_azure(self) -> bool:
         return self.metric in AZURE_METRICS
 
@@ -232,12 +238,7 @@ class StandardMetric(JudgedMetric):
         if self.metric == "rouge":
             return ROUGEEvaluator(threshold, self.variant, use_stemmer=self.use_stemmer, **building.options)
         if not self._yes_or_no:
-            texts: dict[str, Callable[..., BaseEvaluator]] = {
-                "bleu": BLEUEvaluator,
-                "meteor": METEOREvaluator,
-                "f1_score": F1Evaluator,
-            }
-            return texts[self.metric](threshold, **building.options)
+            return _TEXT_EVALUATORS[self.metric](threshold, **building.options)
         from holodeck_action.metrics.deterministic import EqualityEvaluator, NumericEvaluator
 
         if self.metric == "equality":
@@ -388,3 +389,8 @@ class F1Evaluator(_TextEvaluator):
         from holodeck_action.metrics.text.overlap import token_f1
 
         return token_f1(response, reference), {}
+
+
+_TEXT_EVALUATORS: Mapping[str, type[_TextEvaluator]] = {
+    each.METRIC: each for each in (BLEUEvaluator, ROUGEEvaluator, METEOREvaluator, F1Evaluator)
+}

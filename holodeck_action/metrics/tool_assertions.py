@@ -94,7 +94,7 @@ def _no_call(calls: Sequence[ToolInvocation]) -> ToolAssertion:
 
 
 def _entry_assertion(found: _Found, calls: Sequence[ToolInvocation]) -> ToolAssertion:
-    problem = found.problem or _count_problem(found, calls)
+    problem = _problem(found, calls)
     reason = problem or _all_in_error(found, calls)
     return ToolAssertion(shown_entry(found.entry), problem is None, lowest_bit(found.matching), reason)
 
@@ -108,16 +108,21 @@ def _all_in_error(found: _Found, calls: Sequence[ToolInvocation]) -> str | None:
     return None if index < 0 else f"holds, but {shown_error(index, calls)}"
 
 
-def _count_problem(found: _Found, calls: Sequence[ToolInvocation]) -> str | None:
+def _problem(found: _Found, calls: Sequence[ToolInvocation]) -> str | None:
+    """Say why an entry does not hold, in a sentence that begins with its tool."""
     entry = found.entry
+    tool = f"tool {shown_text(entry.name)}"
+    if found.problem is not None:
+        return f"{tool}: {found.problem}"
     got = found.matching.bit_count()
     if got < entry.count:
         if not found.named:
-            return f"no call to {quoted(entry.name)} was made ({listed_calls(calls)})"
-        closest = f"; {_closest(found, calls)}" if found.named != found.matching else ""
-        return f"expected {count(entry.count, 'matching calls')}, got {got}{closest}"
+            return f"{tool} was not called ({listed_calls(calls)})"
+        parts = [] if entry.count == 1 else [f"expected {entry.count} matching calls, got {got}"]
+        parts += [_closest(found, calls)] if found.named != found.matching else []
+        return f"{tool}: {', '.join(parts)}"
     if entry.max_count is not None and got > entry.max_count:
-        return f"expected at most {count(entry.max_count, 'matching calls')}, got {got}"
+        return f"{tool}: expected at most {count(entry.max_count, 'matching calls')}, got {got}"
     return None
 
 
@@ -126,8 +131,9 @@ def _closest(found: _Found, calls: Sequence[ToolInvocation]) -> str:
     near = islice(bits(found.named & ~found.matching), _COMPARED)
     index = max(near, key=lambda j: sum(mask >> j & 1 for mask in found.satisfied.values()))
     error = calls[index].error
-    failed = "" if error is None else f"; it ended in an error: {shown_text(error)}"
-    return f"in call {index + 1} of {len(calls)}, {_mismatches(found, index, calls[index])}{failed}"
+    failed = "" if error is None else f"; the call ended in an error: {shown_text(error)}"
+    where = f"in call {index + 1} of {len(calls)}, " if len(calls) > 1 else ""
+    return f"{where}{_mismatches(found, index, calls[index])}{failed}"
 
 
 def _mismatches(found: _Found, index: int, call: ToolInvocation) -> str:
@@ -143,7 +149,7 @@ def _order_assertion(found: Sequence[_Found], calls: Sequence[ToolInvocation], *
         return ToolAssertion(expected, True, first)
     # An entry that could not be decided matches no call, so it has broken the order: say why.
     problem = next((item.problem for item in found if item.problem), None)
-    return ToolAssertion(expected, False, -1, problem or reason)
+    return ToolAssertion(expected, False, -1, f"order of tools: {problem or reason}")
 
 
 def _steps(found: Sequence[_Found]) -> Iterator[_Found]:

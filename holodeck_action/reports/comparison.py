@@ -104,7 +104,7 @@ def step_text(step: MetricStep, turns: int, trial: int | None) -> str:
     places += [f"turn {step.turn}"] if turns > 1 else []
     where = f"{', '.join(places)}: " if places else ""
     if step.base is None or step.head is None:
-        return f"{where}{one_line(step.name, 60)}: {one_line(step.reason, 200)}"
+        return f"{where}{one_line(step.reason, 200)}"
     needs = "" if step.threshold is None else f", needs {step.threshold:.2f}"
     return f"{where}{one_line(step.name, 60)} {step.base:.2f} → {step.head:.2f}{needs}"
 
@@ -168,7 +168,7 @@ def _answer(text: str | None) -> str:
 
 
 def _measure_lines(comparison: Comparison) -> Iterator[str]:
-    rows = list(measures(comparison))
+    rows = list(comparison.measures())
     if not rows:
         return
     width = max(len("measure"), *(len(one_line(name, 60)) for name, _ in rows))
@@ -179,21 +179,12 @@ def _measure_lines(comparison: Comparison) -> Iterator[str]:
     yield f"  {outlook(comparison)}"
 
 
-def measures(comparison: Comparison) -> Iterator[tuple[str, Difference]]:
-    """Yield the pass rate and every metric that can be compared, by name."""
-    if comparison.pass_rate is not None:
-        yield "pass rate", comparison.pass_rate
-    for metric in comparison.metrics:
-        if metric.change is not None:
-            yield metric.name, metric.change
-
-
 def outlook(comparison: Comparison) -> str:
     """Return how far the comparison sees: the smallest change it finds, what would settle it, and whom it is about.
 
     Empty where nothing is measured.
     """
-    changes = [change for _, change in measures(comparison)]
+    changes = [change for _, change in comparison.measures()]
     rate = comparison.pass_rate
     parts = []
     if rate is not None and rate.detectable is not None:

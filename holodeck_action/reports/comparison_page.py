@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from holodeck_action.reports.comparison import comparison_lines
 from holodeck_action.reports.formats import style_of_pages
-from holodeck_action.reports.phrases import SIGNS, VERDICTS
+from holodeck_action.reports.phrases import VERDICTS, gate_line
 from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.comparison_report import ComparisonReport
-from holodeck_action.results.gates import figures
 from holodeck_action.text.plain import one_line
 
 COMPARISON_FORMATS = ("console", "markdown", "html", "json")
@@ -33,10 +32,7 @@ def render_comparison(report: ComparisonReport, name: str) -> str:
 def _lines(report: ComparisonReport) -> Iterator[str]:
     yield from comparison_lines(report.comparison, report.folder)
     yield ""
-    for gate in report.gates:
-        actual, required = figures(gate)
-        sign = SIGNS[gate.state]
-        yield f"{sign} {one_line(gate.name)} {actual} (required {required}): {one_line(gate.reason, 500)}"
+    yield from map(gate_line, report.gates)
     for warning in report.warnings:
         yield f"warning: {one_line(warning, 500)}"
     yield f"{VERDICTS[report.outcome]}: {one_line(report.reason, 1000)}"

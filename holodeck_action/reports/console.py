@@ -17,20 +17,18 @@ from holodeck_action.reports.phrases import (
     card_text,
     case_trials_text,
     counts_text,
+    gate_line,
     noise_text,
     panel_text,
     place,
     suite_trials_text,
 )
-from holodeck_action.results.gates import figures
 from holodeck_action.results.report_views import CaseView, MetricView, Report, TurnView
-from holodeck_action.results.verdict import GateVerdict
 from holodeck_action.text.plain import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_GATE_SIGNS = {"passed": "✓", "failed": "✗", "undetermined": "?", "skipped": "-"}
 _CASE_SIGNS = {"failed": "✗", "error": "!", "skipped": "-", "quarantined": "~"}
 _COLOURS = {
     "passed": "green",
@@ -91,7 +89,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _history_lines(report)
     yield ""
     for gate in report.gates:
-        yield _gate_text(gate)
+        yield gate_line(gate)
     yield ""
     yield from _calls_lines(report)
     yield _conclusion(report)
@@ -198,14 +196,6 @@ def _metric_texts(metric: MetricView) -> tuple[str, str, str, str]:
     return mean, threshold, margin, passed
 
 
-def _gate_text(gate: GateVerdict) -> str:
-    """Return a gate with its numbers as one line."""
-    actual, required = figures(gate)
-    numbers = f"{one_line(gate.name)} {actual} (required {required})"
-    state = {"undetermined": ": cannot be decided", "skipped": ": skipped"}.get(gate.state, "")
-    return f"{_GATE_SIGNS[gate.state]} {numbers}: {one_line(gate.reason)}{state}"
-
-
 def _parts(report: Report) -> Iterator[RenderableType]:
     from rich.text import Text
 
@@ -235,7 +225,7 @@ def _parts(report: Report) -> Iterator[RenderableType]:
         yield Text(line, style="dim")
     yield Text("")
     for gate in report.gates:
-        yield Text(_gate_text(gate), style=_COLOURS[gate.state])
+        yield Text(gate_line(gate), style=_COLOURS[gate.state])
     yield Text("")
     for line in _calls_lines(report):
         yield Text(line, style="dim")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import posixpath
 
+from holodeck_action.results.gates import gate_sentence
 from holodeck_action.results.judge_card import CardSummary, Estimate
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.report_views import CaseView, MetricView, ToolCallView
 from holodeck_action.results.trials import CaseTrials, Ends, PassRates, SuiteTrials
-from holodeck_action.results.verdict import Counts, PanelSummary, VerdictOutcome
+from holodeck_action.results.verdict import Counts, GateVerdict, PanelSummary, VerdictOutcome
 from holodeck_action.suite.errors import SourceMark
+from holodeck_action.text.plain import one_line
 
 VERDICTS = {"passed": "PASSED", "failed": "FAILED", "incomplete": "INCOMPLETE", "stopped": "STOPPED"}
 
@@ -38,6 +40,15 @@ SIGNS = {
     "undetermined": "❔",
 }
 """The sign of an outcome or a gate's state."""
+
+
+def gate_line(gate: GateVerdict) -> str:
+    """Return a gate as one line: its sign, what it found and requires, and its name in brackets."""
+    return f"{_MARKS[gate.state]} {one_line(gate_sentence(gate), 500)} ({one_line(gate.name, 100)})"
+
+
+_MARKS = {"passed": "✓", "failed": "✗", "undetermined": "?", "skipped": "-"}
+
 
 _LAST = 2**31 - 1
 """Largest line and column: the API's are 32-bit integers."""

@@ -22,7 +22,7 @@ from holodeck_action.reports.phrases import (
     usd_text,
 )
 from holodeck_action.reports.untrusted import UNKNOWN, Fields, Untrusted, names_of, text_of, value_of
-from holodeck_action.results.gates import at_most, figures
+from holodeck_action.results.figures import at_most, figures
 from holodeck_action.results.judge_card import Estimate
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.trials import Ends, PassRates

@@ -99,8 +99,8 @@ def _steps(
                 yield MetricStep(each.name, turn.index, base, head, each.threshold, each.reason)
         if turn.tools == "failed" and turn.index in tools_passed:
             asked = _turn(pair.same.head if regressed else pair.same.base, trial, turn.index)
-            broken = (assertion.reason for assertion in asked.tool_assertions if assertion.matched is False)
-            yield MetricStep("tools", turn.index, None, None, None, next(broken) or "")
+            broken = (assertion.problem for assertion in asked.tool_assertions if assertion.matched is False)
+            yield MetricStep("tools", turn.index, None, None, None, next(broken))
 
 
 def _turn(case: CaseRecord, trial: TrialVerdict, index: int) -> TurnRecord:

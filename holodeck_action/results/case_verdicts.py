@@ -6,7 +6,8 @@ metric could not be evaluated.
 
 from __future__ import annotations
 
-from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.evaluation import Criteria, Evaluation
+from holodeck_action.results.figures import decisive, figure
 from holodeck_action.results.record import CaseRecord, TrialRecord, TurnRecord
 from holodeck_action.results.verdict import CaseVerdict, MetricVerdict, Outcome, TrialVerdict, TurnVerdict
 
@@ -28,62 +29,76 @@ def judge_evaluation(evaluation: Evaluation) -> MetricVerdict:
         source=evaluation.criteria.source,
         polarity=evaluation.criteria.polarity,
         category=score if isinstance(score, str) else None,
+        title=evaluation.criteria.title,
     )
 
 
 def _outcome_of(evaluation: Evaluation) -> tuple[Outcome, str]:
+    """Return the outcome, and the explanation of what holds, or a whole sentence on what does not."""
     explanation = evaluation.explanation or ""
+    criteria, score = evaluation.criteria, evaluation.score
+    name = criteria.title or evaluation.evaluator_name
     if evaluation.status == "skipped":
         return "skipped", explanation
-    if evaluation.status == "pending":
-        return "error", explanation or "not evaluated"
-    if evaluation.status == "failed":
-        return "error", evaluation.error.message if evaluation.error else explanation
-    criteria, score = evaluation.criteria, evaluation.score
+    if evaluation.status in ("pending", "failed"):
+        why = evaluation.error.message if evaluation.error else explanation
+        return "error", f"{name} not evaluated{f': {why}' if why not in ('', 'not evaluated') else ''}"
     if not criteria.asserts or score is None:
         return "informational", explanation
     own = evaluation.metadata.get("passed")
+    minimize = criteria.polarity == "minimize"
+    number = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None
     if isinstance(own, bool):
-        return _passed(own), explanation
-    if isinstance(score, str):
+        passed = own
+    elif isinstance(score, str):
         if criteria.pass_values is None:
             return "informational", explanation
         passed = score in criteria.pass_values
-        return _passed(
-            passed
-        ), f"{score!r} is {'' if passed else 'not '}among {', '.join(criteria.pass_values)}: {explanation}"
-    if isinstance(score, bool) or criteria.threshold is None:
-        return _passed(bool(score)), explanation
-    return _by_threshold(float(score), criteria.threshold, criteria.polarity == "minimize", explanation)
-
-
-def _by_threshold(score: float, threshold: float, minimize: bool, explanation: str) -> tuple[Outcome, str]:
-    passed = score <= threshold if minimize else score >= threshold
-    side = "above" if minimize else "below"
+        name = f'{name} "{score}", needs {" or ".join(criteria.pass_values)}'
+    elif number is None or criteria.threshold is None:
+        passed = bool(score)
+    else:
+        passed = _within(number, criteria.threshold, minimize=minimize)
     if passed:
         return "passed", explanation
-    return "failed", f"{score:.4g} is {side} the threshold {threshold:.4g}; {explanation}"
+    # Of a verdict of the metric's own, such as on a length, the explanation says more than a share of 1.
+    numbers = "" if number is None or (own is False and criteria.threshold == 1.0) else _numbers(number, criteria)
+    if numbers and criteria.title is not None:
+        return "failed", f"{name}{numbers}"
+    return "failed", f"{name}{numbers}: {explanation}" if explanation else f"{name}{numbers}"
 
 
-def _passed(value: bool) -> Outcome:
-    return "passed" if value else "failed"
+def _numbers(score: float, criteria: Criteria) -> str:
+    """Return the score of what failed and what it needs; empty where it is a yes or no."""
+    minimize = criteria.polarity == "minimize"
+    if criteria.threshold is None or _within(score, criteria.threshold, minimize=minimize):
+        # The verdict is the metric's own.
+        return "" if score in (0.0, 1.0) else f" {figure(score)}"
+    if score == 0.0 and criteria.threshold == 1.0:
+        return ""
+    shown, needed = decisive(score, criteria.threshold, minimize=minimize, holds=False)
+    return f" {shown}, {'at most' if minimize else 'needs'} {needed}"
+
+
+def _within(score: float, threshold: float, *, minimize: bool) -> bool:
+    return score <= threshold if minimize else score >= threshold
 
 
 def judge_turn(turn: TurnRecord) -> TurnVerdict:
     """Judge one turn: every asserting metric and every tool assertion must hold."""
     metrics = tuple(judge_evaluation(evaluation) for evaluation in turn.evaluations)
     broken = [assertion for assertion in turn.tool_assertions if assertion.matched is False]
-    unknown = [f"tools: {assertion.reason}" for assertion in turn.tool_assertions if assertion.matched is None]
+    unknown = [assertion.problem for assertion in turn.tool_assertions if assertion.matched is None]
     tools: Outcome | None = None
     if turn.tool_assertions:
         tools = "failed" if broken else "error" if unknown else "passed"
     hard_errors = [
-        f"{evaluation.evaluator_name}: {verdict.reason}"
+        verdict.reason
         for evaluation, verdict in zip(turn.evaluations, metrics, strict=True)
         if verdict.outcome == "error" and evaluation.criteria.fail_on_error
     ]
-    failures = [f"tools: {assertion.reason}" for assertion in broken]
-    failures += [f"{verdict.name}: {verdict.reason}" for verdict in metrics if verdict.outcome == "failed"]
+    failures = [assertion.problem for assertion in broken]
+    failures += [verdict.reason for verdict in metrics if verdict.outcome == "failed"]
     outcome: Outcome
     if turn.skipped is not None:
         outcome, reason = "skipped", turn.skipped
@@ -99,7 +114,7 @@ def judge_turn(turn: TurnRecord) -> TurnVerdict:
     elif tools == "passed" or any(verdict.outcome == "passed" for verdict in metrics):
         outcome, reason = "passed", "every assertion holds"
     else:
-        errors = [f"{verdict.name}: {verdict.reason}" for verdict in metrics if verdict.outcome == "error"]
+        errors = [verdict.reason for verdict in metrics if verdict.outcome == "error"]
         outcome = "error" if errors else "informational"
         reason = "; ".join(errors) or "nothing asserts"
     return TurnVerdict(turn.index, outcome, reason, metrics, tools)

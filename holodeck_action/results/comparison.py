@@ -6,11 +6,11 @@ Differences follow the metric's polarity: above 0 is better, below 0 is worse. R
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from holodeck_action.results.evaluation import Polarity
-from holodeck_action.results.record import IfGiven
+from holodeck_action.results.evaluation import IfGiven, Polarity
 from holodeck_action.suite.errors import SourceMark
 
 ChangeState = Literal["regressed", "non_inferior", "inconclusive"]
@@ -211,6 +211,14 @@ class Comparison:
     base_consumed: Consumed
     head_consumed: Consumed
     notices: tuple[str, ...] = ()
+
+    def measures(self, *, gating: bool = False) -> Iterator[tuple[str, Difference]]:
+        """Yield the pass rate and every metric that can be compared, by name; with `gating` those alone that gate."""
+        if self.pass_rate is not None:
+            yield "pass rate", self.pass_rate
+        for metric in self.metrics:
+            if metric.change is not None and (metric.gates or not gating):
+                yield metric.name, metric.change
 
     def without_times(self) -> Comparison:
         """Return it without what differs between two runs that answer the same."""

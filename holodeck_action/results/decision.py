@@ -179,7 +179,7 @@ def _lost(gating: list[tuple[CaseRecord, CaseVerdict]]) -> Iterator[str]:
     for case, verdict in gating:
         for metric in verdict.metrics if verdict.outcome == "passed" else ():
             if metric.outcome == "error":
-                yield f"{case.name or case.id} ({case.source}): {metric.name}: {metric.reason[:200]}"
+                yield f"{case.name or case.id} ({case.source}): {metric.reason[:200]}"
 
 
 def minimized_in(record: Record) -> frozenset[str]:
@@ -212,7 +212,7 @@ def _conclude(record: Record, gates: tuple[GateVerdict, ...], *, decided: bool) 
     if record.stopped is not None:
         reasons[ExitCode.STOPPED] = f"the run stopped early: {record.stopped}"
     if record.cases and not decided:
-        reasons[ExitCode.INCOMPLETE] = "no case was decided"
+        reasons[ExitCode.INCOMPLETE] = "no case could be judged"
     elif gates and all(gate.state == "skipped" for gate in gates):
         reasons[ExitCode.INCOMPLETE] = f"every gate is skipped: {gates[0].reason}"
     elif open_gates:

@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field
 
 from holodeck_action.suite.errors import SourceMark
+
+_T = TypeVar("_T")
+IfGiven = Annotated[_T, Field(exclude_if=lambda value: value is None or value == ())]
+"""What is left out of JSON where nothing is told, so that records without it have the same bytes in every version."""
 
 Score = bool | int | float | str | None
 Polarity = Literal["maximize", "minimize", "neutral"]
@@ -47,6 +53,8 @@ class Criteria:
         settings: the settings that differ from their defaults.
         pass_values: passing categories of a categorical score.
         source: where the metric stands in the suite.
+        title: what sentences call a metric whose number says all there is to say, such as `METEOR`; None: the name is
+            used, and the explanation is told, too.
     """
 
     kind: str
@@ -58,6 +66,7 @@ class Criteria:
     settings: Mapping[str, Any] = field(default_factory=dict)
     pass_values: tuple[str, ...] | None = None
     source: SourceMark | None = None
+    title: IfGiven[str | None] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holodeck_action.results.consumption import Latencies, Total
+from holodeck_action.results.figures import FIRST_TOKEN, LATENCY, counted, decisive, decisive_percent
 from holodeck_action.results.record import CustomSummary
 from holodeck_action.results.statistics import (
     MANY_ENOUGH,
@@ -32,8 +33,6 @@ from holodeck_action.suite.policy import BOUNDS_OF_METRICS, GateMetric, Gates
 
 _LOST_SHOWN = 3
 _P95 = 0.95
-_MOST_DIGITS = 14
-_LATENCY, _FIRST_TOKEN = "p95_latency_ms", "p95_first_token_ms"
 _NOTHING = Total(0.0, 0)
 _NO_TURN = Latencies((), 0)
 _TENTH = 0.10
@@ -110,22 +109,23 @@ def _judge(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
             "passed" if complete else "undetermined",
             inputs.completeness,
             gates.min_completeness,
-            f"{inputs.completed} of {inputs.planned} planned evaluations happened"
-            + (f", {len(inputs.missing)} case(s) could not be judged" if inputs.missing else "")
+            f"{inputs.completed} of {inputs.planned} evaluations happened"
+            + _share(inputs.completeness, gates.min_completeness, holds=complete)
+            + _unjudged(inputs)
             + _lost(inputs.lost),
         )
     if gates.max_errors is not None:
-        yield _at_most("max_errors", inputs.errors, gates.max_errors, "case(s) in error")
+        yield _at_most("max_errors", inputs.errors, gates.max_errors, f"{counted(inputs.errors, 'case')} in error")
     if gates.max_flaky is not None:
-        yield _at_most("max_flaky", inputs.flaky, gates.max_flaky, "flaky case(s)")
+        yield _at_most("max_flaky", inputs.flaky, gates.max_flaky, counted(inputs.flaky, "flaky case"))
     if gates.max_cost_usd is not None:
         yield _spent("max_cost_usd", inputs.cost_usd, gates.max_cost_usd, inputs)
     if gates.max_total_tokens is not None:
         yield _spent("max_total_tokens", inputs.tokens, gates.max_total_tokens, inputs)
     if gates.p95_latency_ms is not None:
-        yield _latency(_LATENCY, gates.p95_latency_ms, inputs.latencies, inputs.unrun, tolerated=complete)
+        yield _latency(LATENCY, gates.p95_latency_ms, inputs.latencies, inputs.unrun, tolerated=complete)
     if gates.p95_first_token_ms is not None:
-        yield _latency(_FIRST_TOKEN, gates.p95_first_token_ms, inputs.first_tokens, inputs.unrun, tolerated=complete)
+        yield _latency(FIRST_TOKEN, gates.p95_first_token_ms, inputs.first_tokens, inputs.unrun, tolerated=complete)
     for name in sorted(gates.metrics):
         summary = inputs.metrics.get(name)
         missing = 0 if summary is None or complete else summary.errors
@@ -156,7 +156,7 @@ def _pass_rate(required: float, inputs: GateInputs, *, tolerated: bool) -> GateV
     total = passed + failed + missing
     state: GateState
     if rate is None:
-        return GateVerdict("min_pass_rate", "undetermined", None, required, "no case was decided")
+        return GateVerdict("min_pass_rate", "undetermined", None, required, "no case could be judged")
     if tolerated:
         state = "passed" if passed >= bound * (passed + failed) else "failed"
     elif passed + missing < bound * total:
@@ -164,71 +164,90 @@ def _pass_rate(required: float, inputs: GateInputs, *, tolerated: bool) -> GateV
     else:
         state = "passed" if passed >= bound * total else "undetermined"
     decided = len(inputs.passed) + len(inputs.failed)
-    reason = f"{len(inputs.passed)} of {decided} decided cases passed"
-    if len({*inputs.passed, *inputs.failed}) > 1:
-        reason += ", counted by their weights"
-    if missing:
-        reason += f", {len(inputs.missing)} undecided"
+    weighted = len({*inputs.passed, *inputs.failed}) > 1
+    share = _share(rate, required, " by weight" if weighted else "", holds=state == "passed")
+    reason = f"{len(inputs.passed)} of {decided} passed{share}{_unjudged(inputs)}"
     return GateVerdict("min_pass_rate", state, rate, required, reason)
+
+
+def _share(rate: float, required: float, counted_how: str = "", *, holds: bool) -> str:
+    """Say what share is required of a count that was told, and what share that is."""
+    if required >= 1.0:
+        return ", all must"
+    found, bound = decisive_percent(rate, required, holds=holds)
+    return f" ({found}{counted_how}), {bound} must"
+
+
+def _unjudged(inputs: GateInputs) -> str:
+    return f"; {counted(len(inputs.missing), 'case')} could not be judged" if inputs.missing else ""
 
 
 def _lower_bound(required: float, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
     name = "min_pass_rate_lower_bound"
     rate = inputs.pass_rate
     if rate is None:
-        return GateVerdict(name, "undetermined", None, required, "no case was decided")
+        return GateVerdict(name, "undetermined", None, required, "no case could be judged")
     everything = inputs.passed + inputs.failed + inputs.missing
     bound = wilson_lower_bound(rate, effective_sample_size(inputs.passed + inputs.failed))
     best = wilson_lower_bound(
         (sum(inputs.passed) + sum(inputs.missing)) / sum(everything), effective_sample_size(everything)
     )
-    reason = f"95 % Wilson interval of the pass rate {rate:.4g} over {len(inputs.passed) + len(inputs.failed)} cases"
+    state: GateState = "passed" if reaches(bound, required) else "failed"
     if not tolerated:
-        return GateVerdict(name, "undetermined" if reaches(best, required) else "failed", bound, required, reason)
-    return GateVerdict(name, "passed" if reaches(bound, required) else "failed", bound, required, reason)
+        state = "undetermined" if reaches(best, required) else "failed"
+    found, needed = decisive_percent(bound, required, holds=reaches(bound, required))
+    cases = len(inputs.passed) + len(inputs.failed)
+    reason = f"{found} is the lower end of the pass rate's 95 % interval over {counted(cases, 'case')}, {needed} needed"
+    return GateVerdict(name, state, bound, required, reason + _unjudged(inputs))
 
 
-def _at_most(name: str, actual: int, limit: int, what: str) -> GateVerdict:
-    return GateVerdict(
-        name, "passed" if actual <= limit else "failed", actual, limit, f"{actual} {what}, {limit} allowed"
-    )
+def _at_most(name: str, actual: int, limit: int, found: str) -> GateVerdict:
+    """Judge a number of something; `found` says it in words."""
+    allowed = "none" if limit == 0 else f"{limit:,}"
+    return GateVerdict(name, "passed" if actual <= limit else "failed", actual, limit, f"{found}, {allowed} allowed")
 
 
 def _spent(name: str, total: Total, limit: float, inputs: GateInputs) -> GateVerdict:
     """Judge tokens or dollars: what is not known, or was not run, could still exceed the limit."""
-    what = "tokens" if name == "max_total_tokens" else "US dollars"
-    reason = f"{figure(total.known)} {what} known"
-    if total.unknown:
-        reason += f", those of {total.unknown} turn(s) or evaluation(s) unknown"
-    if inputs.unrun:
-        reason += f", {inputs.unrun} case(s) not run"
     state: GateState
     if not reaches(limit, total.known):
         state = "failed"
     else:
         state = "undetermined" if total.unknown or inputs.unrun else "passed"
+    holds = reaches(limit, total.known)
+    if name == "max_cost_usd":
+        spent, allowed = (f"${shown}" for shown in decisive(total.known, limit, minimize=True, holds=holds, places=4))
+        reason = f"{spent} spent, {allowed} allowed"
+    else:
+        used, allowed = decisive(total.known, limit, minimize=True, holds=holds, places=0)
+        reason = f"{used} tokens used, {allowed} allowed"
+    if total.unknown:
+        reason += f"; unknown for {total.unknown:,} of the turns and evaluations"
+    if inputs.unrun:
+        reason += f"; {counted(inputs.unrun, 'case')} not run"
     return GateVerdict(name, state, None if state != "failed" and total.unknown else total.known, limit, reason)
 
 
 def _latency(name: str, limit: float, found: Latencies, unrun: int, *, tolerated: bool) -> GateVerdict:
     # What an answer does not tell is no missing evaluation, which `min_completeness` could tolerate.
     answered, missing = found.answered, found.untold + (0 if tolerated else found.missing)
+    untold = f"; {counted(found.untold, 'answer')} did not tell" if found.untold else ""
     actual = quantile([(took, 1.0) for took in answered], _P95)
     if actual is None:
-        reason = f"{found.untold} answer(s) do not tell it" if found.untold else "no turn was answered"
-        return GateVerdict(name, "undetermined", None, limit, reason)
+        what = "a first token" if name == FIRST_TOKEN else "an answer"
+        return GateVerdict(name, "undetermined", None, limit, f"no turn tells the time to {what}{untold}")
     # Turns without an answer could be as fast or as slow as can be.
     fast, slow = (
         quantile([*((took, 1.0) for took in answered), *([(end, 1.0)] * missing)], _P95) for end in (0.0, math.inf)
     )
     assert fast is not None
     assert slow is not None
-    what = "took" if name == _LATENCY else "waited for their first token"
-    reason = f"95 % of {len(answered)} answers {what} no longer"
+    shown, allowed = decisive(actual, limit, minimize=True, holds=reaches(limit, actual), places=0)
+    what = "began" if name == FIRST_TOKEN else "came"
+    reason = f"95 % of {counted(len(answered), 'answer')} {what} within {shown} ms, {allowed} ms allowed"
     if missing > found.untold:
-        reason += f", {found.missing} turn(s) unanswered"
-    if found.untold:
-        reason += f", {found.untold} answer(s) do not tell it"
+        reason += f"; {counted(found.missing, 'turn')} unanswered"
+    reason += untold
     if not reaches(limit, fast):
         return GateVerdict(name, "failed", actual, limit, reason)
     settled = reaches(limit, slow) and (tolerated or not unrun)
@@ -254,56 +273,15 @@ def _summary(gates: Gates, inputs: GateInputs, *, tolerated: bool) -> GateVerdic
         which = ", ".join(lost) or "a weighted metric"
         return GateVerdict("summary", "undetermined", None, summary.min, f"{which} was evaluated on no case")
     state: GateState = "passed" if reaches(score, summary.min) else "failed"
+    shown, needed = decisive(score, summary.min, minimize=False, holds=state == "passed")
+    reason = f"summary score {shown} ({summary.function or summary.method}), needs {needed}"
     missing = any(metric.errors for metric in inputs.metrics.values())
-    return GateVerdict(
-        "summary",
-        "undetermined" if missing and not tolerated else state,
-        score,
-        summary.min,
-        summary.function or summary.method,
-    )
-
-
-def at_most(name: str) -> bool:
-    """Tell whether a gate of this name is an upper limit."""
-    # The name of a metric may begin with anything.
-    key = name.rpartition(".")[2] if name.startswith("metrics.") else name
-    return key.startswith(("max_", "baseline.")) or key in (_LATENCY, _FIRST_TOKEN)
-
-
-def figures(gate: GateVerdict, *, places: int | None = None) -> tuple[str, str]:
-    """Show what a gate found (`unknown` for nothing) and what it requires.
-
-    Both get as many digits as it takes that a violated gate does not look satisfied.
-
-    Args:
-        gate: the gate.
-        places: digits behind the point of what was found; None for significant ones, as `figure`.
-    """
-    if gate.actual is None:
-        return "unknown", figure(gate.required)
-    for more in range(_MOST_DIGITS):
-        actual = figure(gate.actual, more) if places is None else f"{gate.actual:.{places + more}f}"
-        required = figure(gate.required, more)
-        if gate.state != "failed" or _looks_violated(gate.name, actual, required):
-            break
-    return actual, required
+    return GateVerdict("summary", "undetermined" if missing and not tolerated else state, score, summary.min, reason)
 
 
 def gate_sentence(gate: GateVerdict) -> str:
-    """Say what a gate found and required, and why."""
-    actual, required = figures(gate)
-    return f"{gate.name} is {actual}, {required} required ({gate.reason})"
-
-
-def _looks_violated(name: str, actual: str, required: str) -> bool:
-    found, bound = (float(text.replace(",", "")) for text in (actual, required))
-    return found > bound if at_most(name) else found < bound
-
-
-def figure(value: float, more: int = 0) -> str:
-    """Show a gate's number: with four significant digits, from a thousand on as a whole; `more` adds digits."""
-    return f"{value:,.{more}f}" if abs(value) >= 1000 else f"{value:.{4 + more}g}"
+    """Say what a gate found and requires: its reason, and of one that cannot be decided that it cannot."""
+    return f"{gate.reason} (cannot be decided)" if gate.state == "undetermined" else gate.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,16 +326,18 @@ def _mean(bound: _Bound, found: Measured) -> GateVerdict:
     summary = found.summary
     if summary is None or summary.mean is None:
         return _nowhere(bound, found)
-    reason = f"mean over {summary.cases} case(s)"
+    reason = f"mean {found.name} {{}} over {counted(summary.cases, 'case')}, {{}}"
     return _decided(bound, found, summary.mean, _best_mean(bound, summary, found.missing), reason)
 
 
 def _end_of_interval(bound: _Bound, found: Measured) -> GateVerdict:
     end = (mean_lower_bound if bound.best else mean_upper_bound)(found.scores)
-    if end is None or len(found.scores) < MANY_ENOUGH or found.summary is None:
-        reason = f"too few cases: {len(found.scores)} have a score, {MANY_ENOUGH} are needed"
+    cases = len(found.scores)
+    if end is None or cases < MANY_ENOUGH or found.summary is None:
+        reason = f"too few cases: {cases} have a score of {found.name}, {MANY_ENOUGH} are needed"
         return GateVerdict(_gate(bound, found), "undetermined", None, bound.required, reason)
-    reason = f"95 % interval of the mean over {len(found.scores)} cases"
+    side = "lower" if bound.best else "upper"
+    reason = f"{side} end of the 95 % interval of mean {found.name} {{}} over {counted(cases, 'case')}, {{}}"
     # No interval lies beyond its mean, and the mean can still reach this.
     return _decided(bound, found, end, _best_mean(bound, found.summary, found.missing), reason)
 
@@ -369,7 +349,8 @@ def _worst_tenth(bound: _Bound, found: Measured) -> GateVerdict:
     heaviest = max(weight for _, weight in found.scores)
     best = _tenth([*found.scores, *([(bound.best, heaviest)] * found.missing)], bound)
     assert best is not None
-    reason = f"at least 10 % of {len(found.scores)} case(s) score no {'higher' if bound.best else 'lower'}"
+    side = "no more" if bound.best else "no less"
+    reason = f"a tenth of {counted(len(found.scores), 'case')} scores {side} than {found.name} {{}}, {{}}"
     return _decided(bound, found, actual, best, reason)
 
 
@@ -387,9 +368,13 @@ def _best_mean(bound: _Bound, summary: MetricSummary, missing: int) -> float:
 
 
 def _decided(bound: _Bound, found: Measured, actual: float, best: float, reason: str) -> GateVerdict:
-    """Judge a number; with scores missing, `best` is what it can still become."""
+    """Judge a number; with scores missing, `best` is what it can still become. `reason` has room for both numbers."""
+    shown, needed = decisive(actual, bound.required, minimize=not bound.best, holds=bound.holds(actual))
+    # The name of a metric may have braces.
+    before, middle, after = reason.rsplit("{}", 2)
+    reason = f"{before}{shown}{middle}{'needs' if bound.best else 'at most'} {needed}{after}"
     if found.missing:
-        reason += f", {found.missing} evaluation(s) missing"
+        reason += f"; {counted(found.missing, 'evaluation')} missing"
         state: GateState = "undetermined" if bound.holds(best) else "failed"
     else:
         state = "passed" if bound.holds(actual) else "failed"

@@ -287,7 +287,7 @@ def _asked(case: CaseRecord) -> list[str]:
                 [
                     turn.index,
                     each.evaluator_name,
-                    criteria.dump_python(replace(each.criteria, source=None), mode="json"),
+                    criteria.dump_python(replace(each.criteria, source=None, title=None), mode="json"),
                 ],
                 sort_keys=True,
             )

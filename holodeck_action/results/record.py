@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
-from pydantic import Field
-
-from holodeck_action.results.evaluation import ErrorInfo, Evaluation
+from holodeck_action.results.evaluation import ErrorInfo, Evaluation, IfGiven
 from holodeck_action.results.judge_card import CardSummary, Configuration
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.policy import Baseline, Gates, QuarantineEntry
@@ -21,10 +19,6 @@ FIRST_VERSION = 1
 """Still read, though it does not tell a target that called no tool from one that says nothing about tools, which cases
 were chosen, and whether it is whole.
 """
-
-_T = TypeVar("_T")
-IfGiven = Annotated[_T, Field(exclude_if=lambda value: value is None or value == ())]
-"""What is left out of JSON where nothing is told, so that records without it have the same bytes in every version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +57,11 @@ class ToolAssertion:
     matched: bool | None
     matched_call_index: int
     reason: str | None = None
+
+    @property
+    def problem(self) -> str:
+        """Why it does not hold, as a sentence."""
+        return self.reason or f"expected {self.expected}"
 
 
 @dataclass(frozen=True, slots=True)

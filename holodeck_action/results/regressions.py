@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holodeck_action.results.comparison import Comparison, Difference
+from holodeck_action.results.figures import counted
 from holodeck_action.results.verdict import GateState, GateVerdict
 from holodeck_action.suite.policy import Baseline, Reaction
 
@@ -67,30 +68,22 @@ def _without_base(
 
 def _found(comparison: Comparison, max_regressions: int) -> Iterator[GateVerdict]:
     cases = [case for case in comparison.regressed if not case.quarantined]
-    titles = ", ".join(case.title for case in cases[:_NAMED])
-    reason = "no case that passed on the base fails now"
+    allowed = "none" if max_regressions == 0 else f"{max_regressions:,}"
+    reason = f"{counted(len(cases), 'case')} got worse than on the base, {allowed} allowed"
     if cases:
         more = f" and {len(cases) - _NAMED} more" if len(cases) > _NAMED else ""
-        reason = f"passed on the base and fail now: {titles}{more}"
+        reason += f": {', '.join(case.title for case in cases[:_NAMED])}{more}"
     yield _at_most(CASES, len(cases), max_regressions, reason)
-    measures = list(_measures(comparison))
+    measures = list(comparison.measures(gating=True))
     worse = [text(name, change) for name, change in measures if change.state == "regressed"]
     reason = "worse beyond chance: " + "; ".join(worse) if worse else "nothing is worse beyond chance"
     yield _at_most(REGRESSED, len(worse), 0, reason)
     open_ones = [name for name, change in measures if change.state == "inconclusive"]
-    allowed = f"a loss of more than {100 * comparison.margin:g} points"
-    reason = f"{allowed} is ruled out"
+    loss = f"a loss of more than {100 * comparison.margin:g} points"
+    reason = f"{loss} is ruled out"
     if open_ones:
-        reason = f"{allowed} can neither be shown nor ruled out for {', '.join(open_ones)}"
+        reason = f"{loss} can neither be shown nor ruled out for {', '.join(open_ones)}"
     yield _at_most(INCONCLUSIVE, len(open_ones), 0, reason)
-
-
-def _measures(comparison: Comparison) -> Iterator[tuple[str, Difference]]:
-    if comparison.pass_rate is not None:
-        yield "pass rate", comparison.pass_rate
-    for metric in comparison.metrics:
-        if metric.change is not None and metric.gates:
-            yield metric.name, metric.change
 
 
 def text(name: str, change: Difference) -> str:

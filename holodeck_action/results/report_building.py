@@ -198,12 +198,12 @@ def _problems(turn: TurnRecord, metrics: Sequence[MetricVerdict]) -> Iterator[st
         yield turn.skipped
     for assertion in turn.tool_assertions:
         if not assertion.matched:
-            yield f"tools: expected {assertion.expected}: {assertion.reason}"
+            yield assertion.problem
     if turn.error is not None or turn.skipped is not None:
         return
     for metric in metrics:
         if metric.outcome in ("failed", "error"):
-            yield f"{metric.name} {'failed' if metric.outcome == 'failed' else 'not evaluated'}: {metric.reason}"
+            yield metric.reason
 
 
 def _notes(turn: TurnRecord) -> Iterator[str]:

@@ -11,9 +11,9 @@ from typing import Any
 
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.comparison import Comparison
-from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.evaluation import IfGiven, Polarity
 from holodeck_action.results.judge_card import CardSummary
-from holodeck_action.results.record import IfGiven, ModelCalls, ModelUsage
+from holodeck_action.results.record import ModelCalls, ModelUsage
 from holodeck_action.results.summaries import EvaluationSummary
 from holodeck_action.results.trends import History
 from holodeck_action.results.trials import CaseTrials, SuiteTrials

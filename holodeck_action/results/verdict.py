@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from holodeck_action.results.comparison import Comparison
-from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.evaluation import IfGiven, Polarity
 from holodeck_action.suite.errors import SourceMark
 
 Outcome = Literal["passed", "failed", "error", "skipped", "informational", "quarantined"]
@@ -17,7 +17,11 @@ GateState = Literal["passed", "failed", "undetermined", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class MetricVerdict:
-    """One metric on one turn; `score` is None where it is not a number, `category` the score where it is a word."""
+    """One metric on one turn; `score` is None where it is not a number, `category` the score where it is a word.
+
+    `reason` of what failed or could not be evaluated is a whole sentence that names the metric. `title` is what it
+    calls the metric, where that is not `name`.
+    """
 
     name: str
     outcome: Outcome
@@ -27,6 +31,7 @@ class MetricVerdict:
     source: SourceMark | None
     polarity: Polarity = "maximize"
     category: str | None = None
+    title: IfGiven[str | None] = None
 
 
 @dataclass(frozen=True, slots=True)

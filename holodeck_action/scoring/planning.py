@@ -144,4 +144,13 @@ def criteria_of(spec: MetricSpec) -> Criteria:
         settings=config.criteria_settings() | ({} if spec.k is None else {"k": spec.k}),
         pass_values=config.passing_categories,
         source=spec.mark,
+        title=_title(spec),
     )
+
+
+def _title(spec: MetricSpec) -> str | None:
+    """Return what sentences call a metric that its number explains: a name that was chosen, or its own title."""
+    title, measure = spec.config.title, spec.config.measure
+    if title is None or spec.config.name is not None or not spec.label.startswith(measure):
+        return title and spec.label
+    return title + spec.label.removeprefix(measure)

@@ -190,7 +190,7 @@ class TurnScorer:
         with span("evaluate expected_tools", {"gen_ai.evaluation.name": "expected_tools"}) as traced:
             (done,) = await compute_all(self._threads, [job])
             if done.result is None:
-                reason = f"could not be checked: {done.error}"
+                reason = f"tool calls could not be checked: {done.error}"
                 return (ToolAssertion("expected_tools", matched=False, matched_call_index=-1, reason=reason),)
             tools_checked(traced, done.result)
         return done.result

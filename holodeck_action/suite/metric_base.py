@@ -175,6 +175,11 @@ class Metric(FormatModel):
         """What `criteria.metric` of records says is measured; the type says the rest."""
         return self.type
 
+    @property
+    def title(self) -> str | None:
+        """What sentences call it, where its number says all there is to say; None where its explanation says more."""
+        return None
+
     def base_name(self, k: int | None) -> str:
         """Return the name of the metric without its settings; `k` is its cut-off rank."""
         return self.measure

@@ -40,6 +40,17 @@ def one_line(text: str, limit: int = 300) -> str:
     return shown
 
 
+def short_line(text: str, limit: int = 100) -> str:
+    """Return text as one printable line of at most `limit` characters, cut after a word, with an ellipsis."""
+    # Twice the room: what is cut is cut here, and not told by the number of characters.
+    shown = one_line(text[: 8 * limit], 2 * limit)
+    if len(shown) <= limit:
+        return shown
+    head = shown[: limit - 1]
+    words, _, _ = head.rpartition(" ")
+    return f"{(words if len(words) > limit // 2 else head).rstrip(' ,;:')}…"
+
+
 def lines_of(text: str, limit: int = 2000, *, wrapped: bool = False) -> str:
     """Return text in lines, at most `limit` characters of it, cut with the number of characters omitted.
 

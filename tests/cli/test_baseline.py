@@ -104,7 +104,7 @@ def reactions(project: Project, *arguments: str) -> tuple[Finished, set[str]]:
 @pytest.mark.parametrize(
     ("wrong", "key", "gate", "sentence"),
     [
-        (12, "on_case_regression", "max_regressions", "passed on the base and fail now: case 0"),
+        (12, "on_case_regression", "max_regressions", "12 cases got worse than on the base, none allowed: case 0"),
         (12, "on_regressed", "baseline.on_regressed", "worse beyond chance: pass rate"),
         (2, "on_inconclusive", "baseline.on_inconclusive", "can neither be shown nor ruled out"),
     ],

@@ -30,12 +30,12 @@ SUPPORT = Example(
     "support",
     cases=27,
     failed={
-        "opened-bag-of-coffee": ("meteor: ", "is below the threshold 0.45", "f1_score: "),
-        "return-of-a-milk-jug": ('argument \'order_id\' is "LF-20713" (expected "LF-20731")',),
-        "cancel-an-order": ("no call to 'cancel_order' was made (calls: get_order)",),
+        "opened-bag-of-coffee": ("METEOR 0.20, needs 0.45; Token F1 0.21, needs 0.40",),
+        "return-of-a-milk-jug": ('tool start_return: order_id is "LF-20713", expected "LF-20731"',),
+        "cancel-an-order": ("tool cancel_order was not called (calls: get_order)",),
         "only-asking-about-cancelling": ("call 2, 'update_subscription', is one too many",),
         "which-water-to-use": ("length: ", "77 words, more than the 60 allowed"),
-        "spare-gasket": ("0 words, fewer than the 2 wanted", "meteor: 0 is below the threshold 0.45"),
+        "spare-gasket": ("0 words, fewer than the 2 wanted", "METEOR 0, needs 0.45"),
     },
 )
 FINANCIAL = Example(
@@ -57,8 +57,8 @@ RETRIEVAL = Example(
     failed={
         "phishing": ("0 of 1 relevant chunk among the first 3 of 0 retrieved", "missed: computers-2"),
         "remote-days": ("0 of 1 relevant chunk among the first 3 of 6 retrieved", "missed: computers-3"),
-        "leaving-the-yard": ("both halves found: 0.5 is below the threshold 1", "missed: leave-2"),
-        "entering-a-tank": ("trajectory: 0 is below the threshold 1; 2 calls expected, 1 made",),
+        "leaving-the-yard": ("both halves found 0.50, needs 1: ", "missed: leave-2"),
+        "entering-a-tank": ("trajectory: 2 calls expected, 1 made",),
     },
     quarantined={"retiring-at-63": ("quarantined until 2099-12-31", "missed: pension-4")},
 )

@@ -60,10 +60,10 @@ def test_a_failing_turn_has_one_annotation_on_its_line() -> None:
     )
     (made,) = annotate([report])
     assert (made.path, made.line, made.column, made.level) == ("shop/agent.yaml", 10, 5, "failure")
-    assert made.title == "FAILED refund-policy · rouge 0.2 < 0.9 (+1 more)"
+    assert made.title == "FAILED refund-policy · rouge 0.20, needs 0.90: compared (+1 more)"
     assert made.message == (
-        "bleu failed: 0.31 is below the threshold 0.5; compared\n"
-        "rouge failed: 0.2 is below the threshold 0.9; compared\n"
+        "bleu 0.31, needs 0.50: compared\n"
+        "rouge 0.20, needs 0.90: compared\n"
         "answer:\nNo.\nNever.\n"
         "expected: Within 30 days.\n"
         "run it alone: holodeck-action run shop/agent.yaml --case=case-0\n"
@@ -81,7 +81,10 @@ def test_a_failing_metric_of_the_case_itself_stands_on_its_own_line() -> None:
     )
     made = annotate([report])
     assert _places(made) == [(14, 9), (10, 5)]
-    assert [item.title for item in made] == ["FAILED case-0 · bleu 0.3 < 0.5", "FAILED case-0 · rouge 0.4 < 0.6"]
+    assert [item.title for item in made] == [
+        "FAILED case-0 · bleu 0.30, needs 0.50: compared",
+        "FAILED case-0 · rouge 0.40, needs 0.60: compared",
+    ]
     assert "rouge" not in made[0].message
     assert "bleu" not in made[1].message
     assert made[0].key != made[1].key
@@ -125,8 +128,8 @@ def test_turns_are_annotated_apart_and_numbered() -> None:
     ]
     made = annotate([report_of(placed(10, *turns, name="talk", multi_turn=True))])
     assert [(item.line, item.title) for item in made] == [
-        (13, "FAILED talk turn 2 · bleu 0.1 < 0.5"),
-        (11, "FAILED talk turn 0 · bleu 0.4 < 0.5"),
+        (13, "FAILED talk turn 2 · bleu 0.10, needs 0.50: compared"),
+        (11, "FAILED talk turn 0 · bleu 0.40, needs 0.50: compared"),
     ]
     assert made[0].key != made[1].key
 
@@ -143,23 +146,23 @@ def test_a_failing_metric_apart_leaves_a_warning_for_one_that_was_not_evaluated(
     report = report_of(case_at(10, metric(0.3, source=at(14, 9)), soft))
     made = annotate([report])
     assert [(item.line, item.level) for item in made] == [(14, "failure"), (10, "warning")]
-    assert made[1].title == "FAILED case-0 · judged not evaluated".replace("FAILED", "IN ERROR")
+    assert made[1].title == "IN ERROR case-0 · judged not evaluated: no judge"
     assert "judged not evaluated: no judge" in made[1].message
 
 
 def test_a_hard_error_fails_its_case() -> None:
     hard = metric(None, status="failed", error=ErrorInfo("EvaluationError", "no judge", "j"), fail_on_error=True)
     (made,) = annotate([report_of(case_at(10, hard))])
-    assert (made.level, made.title) == ("failure", "FAILED case-0 · bleu not evaluated")
+    assert (made.level, made.title) == ("failure", "FAILED case-0 · bleu not evaluated: no judge")
 
 
 def test_missed_tools_are_said_first() -> None:
-    missed = ToolAssertion("search(q=refund)", False, -1, "no such call")
+    missed = ToolAssertion("search(q=refund)", False, -1, "tool search was not called")
     calls = (ToolInvocation("search", {"q": "x"}, {"hits": 0}), ToolInvocation("mail", {}, error="refused"))
     asked = turn(metric(0.3), source=at(10), tool_assertions=(missed,), tool_invocations=calls)
     (made,) = annotate([report_of(placed(10, asked))])
-    assert made.title == "FAILED case-0 · tools: expected search(q=refund): no such call (+1 more)"
-    assert made.message.startswith("tools: expected search(q=refund): no such call\nbleu failed: 0.3 is below")
+    assert made.title == "FAILED case-0 · tool search was not called (+1 more)"
+    assert made.message.startswith("tool search was not called\nbleu 0.30, needs 0.50: compared\n")
     assert made.details.endswith(
         'tool call 1: search(q="x")\n  result: {"hits": 0}\ntool call 2: mail()\n  error: refused'
     )
@@ -169,7 +172,7 @@ def test_quarantined_cases_that_fail_are_notices_and_those_that_hold_are_nothing
     cases = (case_at(10, metric(0.3)), case_at(20, metric(0.9)), case_at(30, metric(0.9)))
     entries = tuple(_quarantined(name, "flaky") for name in ("case-0", "case-1"))
     (made,) = annotate([report_of(*cases, quarantine=entries)])
-    assert (made.level, made.line, made.title) == ("notice", 10, "QUARANTINED case-0 · bleu 0.3 < 0.5")
+    assert (made.level, made.line, made.title) == ("notice", 10, "QUARANTINED case-0 · bleu 0.30, needs 0.50: compared")
     assert "quarantined until 2099-12-31: flaky" in made.message
 
 
@@ -190,7 +193,7 @@ def test_repeated_trials_are_counted_and_the_first_that_failed_is_shown() -> Non
     (made,) = annotate([report])
     assert "trials: 1 of 3 trials passed, 2 of 3 needed, flaky" in made.message
     assert "answer: answer 1" in made.message
-    assert made.title.endswith("bleu 0.2 < 0.5")
+    assert made.title.endswith("bleu 0.20, needs 0.50: compared")
 
 
 def test_a_trial_that_broke_before_its_first_turn_stands_on_the_case() -> None:
@@ -202,12 +205,12 @@ def test_a_trial_that_broke_before_its_first_turn_stands_on_the_case() -> None:
 @pytest.mark.parametrize(
     ("evaluation", "short"),
     [
-        (metric(0.8, 0.2, polarity="minimize"), "bleu 0.8 > 0.2"),
-        (metric(0.49999999, 0.5), "bleu 0.49999999 < 0.5"),
-        (metric(False, None), "bleu failed"),
-        (metric("bad", None, pass_values=("good",)), "bleu bad"),
-        (metric(0.7, 0.5, metadata={"passed": False}), "bleu 0.7 failed"),
-        (metric(3, 5, metadata={"passed": False}), "bleu 3 < 5"),
+        (metric(0.8, 0.2, polarity="minimize"), "bleu 0.80, at most 0.20: compared"),
+        (metric(0.49999999, 0.5), "bleu 0.49999999, needs 0.50: compared"),
+        (metric(False, None), "bleu: compared"),
+        (metric("bad", None, pass_values=("good",)), 'bleu "bad", needs good: compared'),
+        (metric(0.7, 0.5, metadata={"passed": False}), "bleu 0.7: compared"),
+        (metric(3, 5, metadata={"passed": False}), "bleu 3, needs 5: compared"),
     ],
 )
 def test_a_title_says_the_score_against_the_threshold(evaluation: Any, short: str) -> None:
@@ -217,7 +220,7 @@ def test_a_title_says_the_score_against_the_threshold(evaluation: Any, short: st
 
 def test_a_verdict_of_the_graders_own_comes_with_its_numbers() -> None:
     (made,) = annotate([report_of(case_at(10, metric(3, 5, metadata={"passed": False}, explanation="too short")))])
-    assert made.message.startswith("bleu failed (score 3, threshold 5): too short\n")
+    assert made.message.startswith("bleu 3, needs 5: too short\n")
 
 
 # Order

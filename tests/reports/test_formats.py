@@ -157,7 +157,7 @@ def test_a_page_shows_every_case() -> None:
     page = html_page(report_of(varied(), "suites/one"))
     for case_shown in varied().cases:
         assert str(case_shown.name) in page
-    for part in ("suites/one/agent.yaml:3", "below the threshold", "search(q=&#34;x&#34;)", "≤ 0.50", "-0.3000"):
+    for part in ("suites/one/agent.yaml:3", "bleu 0.10, needs 0.50", "search(q=&#34;x&#34;)", "≤ 0.50", "-0.3000"):
         assert part in page, part
 
 

@@ -84,7 +84,7 @@ def test_what_is_left_out_first() -> None:
             (
                 "`passing 299`" in text,
                 "the answer" in text,
-                "bleu failed" in text,
+                "- `bleu 0.10, needs 0.50: compared`" in text,
                 "`failing 4`" in text,
                 "| `bleu` |" in text,
             )
@@ -162,11 +162,11 @@ def test_the_whole_report_of_every_outcome() -> None:
     check_inert(text, SENTINEL)
     for part in (
         "**2** passed, **2** failed, **1** in error, **1** not run, **1** informational, **1** quarantined",
-        "| ❌ | `max_errors` | 1 | ≤ 0 | `1 case(s) in error, 0 allowed` |",
+        "| ❌ | `max_errors` | 1 | ≤ 0 | `1 case in error, none allowed` |",
         "| `toxicity` | 0.2000 | ≤ 0.50 | -0.3000 |",
         "#### ❌ `two turns`",
         "Failed · `suites/one/agent.yaml:3`",
-        "- Turn 1: `bleu failed: 0.1 is below the threshold 0.5; compared`",
+        "- Turn 1: `bleu 0.10, needs 0.50: compared`",
         '1. `search(q="x") → {"hits": 2}`',
         "#### 🚧 `is quarantined`",
         "Quarantined (it has failed)",

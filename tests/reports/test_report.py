@@ -52,7 +52,7 @@ def test_a_case_that_needs_attention_has_its_conversation() -> None:
     (call,) = first.tool_calls
     assert (call.name, call.arguments, call.result) == ("search", 'q="x"', '{"hits": 2}')
     assert first.problems == ()
-    assert second.problems == ("bleu failed: 0.1 is below the threshold 0.5; compared",)
+    assert second.problems == ("bleu 0.10, needs 0.50: compared",)
     assert [(score.metric, score.mean) for score in two.scores] == [("bleu", 0.1), ("tone", None), ("toxicity", 0.2)]
     assert all(case.turns == () for case in report.passing)
 

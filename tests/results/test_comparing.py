@@ -105,7 +105,7 @@ def test_a_change_is_explained_by_metric_turn_and_answers() -> None:
         ("bleu", 1, 0.9, 0.2, 0.5),
         ("rouge", 1, 1.0, 0.4, 0.5),
     ]
-    assert "0.2 is below the threshold 0.5" in found.steps[0].reason
+    assert "bleu 0.20, needs 0.50" in found.steps[0].reason
     (fixed,) = compared(head, base).fixed
     assert (fixed.before, fixed.after, fixed.steps[0].base, fixed.steps[0].head) == ("no", "yes", 0.2, 0.9)
 
@@ -248,7 +248,10 @@ def test_a_missing_score_of_a_turn_leaves_the_case_out_of_the_metric() -> None:
     half = case_of(turn(evaluation(0.9)), turn(FAILED_EVALUATION, evaluation(0.9, evaluator_name="rouge"), index=1))
     found = compared(record(whole, whole), record(whole, half))
     assert change(found).pairs == 1
-    assert found.notices[-1] == "bleu leaves out 1 case that one side did not evaluate (case-1, in this run: no judge)."
+    assert (
+        found.notices[-1]
+        == "bleu leaves out 1 case that one side did not evaluate (case-1, in this run: bleu not evaluated: no judge)."
+    )
 
 
 def test_polarity_makes_a_rise_a_loss() -> None:

@@ -14,7 +14,8 @@ from scipy import stats
 
 from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.gates import Measured, Scores, figure, figures, metric_gates
+from holodeck_action.results.figures import figure, figures
+from holodeck_action.results.gates import Measured, Scores, metric_gates
 from holodeck_action.results.record import CaseRecord, Timing, TurnRecord, Usage
 from holodeck_action.results.statistics import (
     effective_sample_size,
@@ -91,7 +92,7 @@ def test_a_turn_that_failed_may_have_cost_something(name: str) -> None:
 def test_a_case_that_was_not_run_could_still_cost_something(name: str) -> None:
     gate, code = judged(case_of(asked()), case(""), **{name: 1000})
     assert (gate.state, code) == ("undetermined", 3)
-    assert "1 case(s) not run" in gate.reason
+    assert "1 case not run" in gate.reason
 
 
 @pytest.mark.parametrize("name", SPENT)
@@ -186,7 +187,7 @@ def test_the_lower_bound_of_a_mean_of_ones_is_wilson_s() -> None:
 def test_too_few_cases_have_no_lower_bound() -> None:
     found = bounds(*scored(*SPREAD[:9]), min_lower_bound=0.1)
     assert (found.state, found.actual) == ("undetermined", None)
-    assert found.reason == "too few cases: 9 have a score, 10 are needed"
+    assert found.reason == "too few cases: 9 have a score of bleu, 10 are needed"
 
 
 def test_p10_is_a_score_that_a_tenth_of_the_cases_has() -> None:

@@ -34,7 +34,7 @@ def test_precision_recall_and_f1_count_agreeing_pairs() -> None:
     assert result.reasoning == (
         "2 of 3 expected calls and of 4 calls made agree: precision 0.5, recall 0.6667, F1 0.5714; "
         "missing: refund(id=7); unexpected: refund(id=8), log; "
-        "wrong arguments: refund, call 3 of 4: argument 'id' is 8 (expected 7)"
+        "wrong arguments: refund, call 3 of 4: id is 8, expected 7"
     )
     assert json.loads(json.dumps(result.metadata)) == {
         "precision": 0.5,
@@ -45,7 +45,7 @@ def test_precision_recall_and_f1_count_agreeing_pairs() -> None:
         "matched_calls": 2,
         "missing": ["refund(id=7)"],
         "unexpected": ["refund(id=8)", "log"],
-        "wrong_arguments": ["refund, call 3 of 4: argument 'id' is 8 (expected 7)"],
+        "wrong_arguments": ["refund, call 3 of 4: id is 8, expected 7"],
     }
 
 

@@ -367,7 +367,7 @@ def test_too_toxic_an_answer_fails_its_case(runs: Runs) -> None:
     assert finished.code == 1, finished.stderr
     (metric,) = runs.project.verdict()["cases"][0]["trials"][0]["turns"][0]["metrics"]
     assert (metric["outcome"], metric["polarity"]) == ("failed", "minimize")
-    assert metric["reason"] == "0.4 is above the threshold 0.3; r"
+    assert metric["reason"] == "toxicity 0.40, at most 0.30: r"
 
 
 @pytest.mark.proves("ToxicityMetric: categories")
