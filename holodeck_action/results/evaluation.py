@@ -14,7 +14,7 @@ from pydantic import Field
 from holodeck_action.suite.errors import SourceMark
 
 _T = TypeVar("_T")
-IfGiven = Annotated[_T, Field(exclude_if=lambda value: value is None or value == ())]
+IfGiven = Annotated[_T, Field(exclude_if=lambda value: value is None or value is False or value == ())]
 """What is left out of JSON where nothing is told, so that records without it have the same bytes in every version."""
 
 Score = bool | int | float | str | None

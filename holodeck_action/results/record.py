@@ -66,7 +66,7 @@ class ToolAssertion:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """What one of several models took for a turn; None where unknown, which is not zero."""
+    """What one of several models took for a turn; None where unknown, which is not zero; `estimated` as in `Usage`."""
 
     model: str | None = None
     prompt_tokens: int | None = None
@@ -74,6 +74,7 @@ class ModelUsage:
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
     cost_usd: float | None = None
+    estimated: IfGiven[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,8 @@ class Usage:
     """Model usage of a turn; None where unknown, which is not zero.
 
     `cached_tokens` are part of `prompt_tokens`, `reasoning_tokens` of `completion_tokens`. `models` holds the parts of
-    several models, of which the rest is the sum.
+    several models, of which the rest is the sum. `estimated` tells that the cost, or a part of it, is a list price, not
+    what the agent reports.
     """
 
     prompt_tokens: int | None = None
@@ -90,6 +92,7 @@ class Usage:
     cached_tokens: IfGiven[int | None] = None
     reasoning_tokens: IfGiven[int | None] = None
     models: IfGiven[tuple[ModelUsage, ...]] = ()
+    estimated: IfGiven[bool] = False
 
 
 @dataclass(frozen=True, slots=True)

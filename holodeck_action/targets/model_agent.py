@@ -264,7 +264,7 @@ class ModelAgent(Agent):
         meter = spending.next_turn()
         return replace(
             reply,
-            usage=meter.usage(),
+            usage=_estimated(meter.usage()),
             finish_reason="length" if answer.truncated else "refusal" if answer.refused else "stop",
             fallback_model=stand_in,
             model_ms=meter.working_ms(),
@@ -357,9 +357,14 @@ class ModelSession(Session):
         meter = self._spending.meter
         usage = meter.usage()
         unknown = usage == Usage() or any(record.status is None for record in meter.records)
-        return Attempt(called, None if unknown else usage)
+        return Attempt(called, None if unknown else _estimated(usage))
 
     async def close(self) -> None:
         """End the processes of the tools; connections belong to the wire."""
         if self._agent.ended is not None:
             await self._agent.ended(self._name)
+
+
+def _estimated(usage: Usage | None) -> Usage | None:
+    """Say that a cost is a list price, as all costs of calls are that the wire makes."""
+    return usage if usage is None or usage.cost_usd is None else replace(usage, estimated=True)

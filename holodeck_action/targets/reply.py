@@ -207,6 +207,7 @@ def _usage(listed: Sequence[Mapping[str, Any]] | None, cost_usd: float | None, m
         cached_tokens=_sum(each.cached_tokens for each in used) if used else None,
         reasoning_tokens=_sum(each.reasoning_tokens for each in used) if used else None,
         models=tuple(used) if len(used) > 1 else (),
+        estimated=cost_usd is None and _cost(used) is not None and any(each.estimated for each in used),
     )
 
 
@@ -218,7 +219,8 @@ def _model_usage(entry: Mapping[str, Any], model: str | None, path: str) -> Mode
     cost = entry["cost_usd"]
     if cost is None and named is not None:
         cost = price_of_named(named, Tokens(entry["prompt_tokens"], entry["completion_tokens"], entry["cached_tokens"]))
-    return ModelUsage(**{**entry, "model": named, "cost_usd": cost})
+    estimated = entry["cost_usd"] is None and cost is not None
+    return ModelUsage(**{**entry, "model": named, "cost_usd": cost, "estimated": estimated})
 
 
 def _cost(used: Sequence[ModelUsage]) -> float | None:

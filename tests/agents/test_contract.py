@@ -119,7 +119,7 @@ def test_the_same_agent_behind_every_target_gives_the_same_record(suite: Project
     for record in records:
         first, second = _turns(record)["order"]
         assert first.usage is not None
-        assert first.usage == Usage(1000, 100, first.usage.cost_usd, 400, 60)
+        assert first.usage == Usage(1000, 100, first.usage.cost_usd, 400, 60, estimated=True)
         # 600 and 400 cached tokens of the prompt, 100 of the answer, at the list price per million.
         assert first.usage.cost_usd == pytest.approx((600 * 2.5 + 400 * 1.25 + 100 * 10) / 1e6)
         assert first.model == "openai/gpt-4o"
@@ -129,7 +129,7 @@ def test_the_same_agent_behind_every_target_gives_the_same_record(suite: Project
         assert (first.timing.model_ms, first.timing.first_token_ms) == (321.5, 45.5)
         assert first.tool_invocations is not None
         assert [call.error for call in first.tool_invocations] == [None, "not allowed"]
-        parts = (ModelUsage("small", **USED, cost_usd=0.25), ModelUsage("large", **USED, cost_usd=0.5))
+        parts = (ModelUsage("small", 1000, 100, 400, 60, 0.25), ModelUsage("large", 1000, 100, 400, 60, 0.5))
         assert second.usage == Usage(2000, 200, 0.75, 800, 120, parts)
         (broken,) = _turns(record)["broken"]
         assert broken.error is not None
@@ -144,6 +144,27 @@ def test_what_is_not_told_leaves_no_trace_in_a_record(project: Project) -> None:
     turn = json.loads((project.out / "results.json").read_bytes())["cases"][0]["trials"][0]["turns"][0]
     assert not {"model", "messages", "metadata"} & turn.keys()
     assert turn["timing"].keys() == {"started_at", "duration_ms", "model_ms"}
+
+
+def test_the_record_tells_list_prices_from_reported_costs(project: Project) -> None:
+    project.numbered(3)
+    listed, reported = {"model": "gpt-4o", **USED}, {"model": "own", **USED, "cost_usd": 0.5}
+    usages: list[dict[str, Any]] = [
+        {"usage": [listed, reported]},
+        {"usage": [listed, reported], "cost_usd": 0.75},
+        {"usage": [listed, {"model": "own", **USED}]},
+    ]
+    project.answers([{"case": f"case {n}", "response": str(n), **usage} for n, usage in enumerate(usages)])
+    finished, record = project.evaluate()
+    assert finished.code == 0
+    found = [turn.usage for turn in record.turns if turn.usage is not None]
+    assert [usage.estimated for usage in found] == [True, False, False]
+    assert [usage.cost_usd is None for usage in found] == [False, False, True]
+    assert [[each.estimated for each in usage.models] for usage in found] == [
+        [True, False],
+        [True, False],
+        [True, False],
+    ]
 
 
 def test_a_text_as_error_is_the_agents_own(project: Project) -> None:

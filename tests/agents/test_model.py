@@ -256,6 +256,7 @@ def test_usage_and_price(models: FakeModels, provider: str) -> None:
     else:
         assert usage.cost_usd is not None
         assert usage.cost_usd > 0
+    assert usage.estimated == (usage.cost_usd is not None)
 
 
 @pytest.mark.parametrize("provider", ["openai", "azure", "ollama"])
