@@ -1,11 +1,11 @@
 """What a release has to check and to change; `.github/workflows/release.yml` runs it, with nothing installed.
 
-    python3 -m scripts.release check v1.2.3     # the tag is that of the version, and the changelog knows both
-    python3 -m scripts.release notes v1.2.3     # print what the changelog says about the version
-    git tag --list 'v*' | python3 -m scripts.release moving v1.2.3    # print which tags move, as outputs of a step
-    python3 -m scripts.release pin v1.2.3       # have action.yml run the image of the version
+    git tag --list | python3 -m scripts.release check    # the version is new; print the tag and what follows it
+    python3 -m scripts.release notes                     # print what the changelog says about the version
+    python3 -m scripts.release pin sha256:0123…          # have action.yml run the image of this digest
 
-Exit code 1 and one sentence on standard error when something does not fit.
+The version is that of `holodeck_action/__init__.py`. Exit code 1 and one sentence on standard error when something does
+not fit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from holodeck_action import __version__
@@ -22,6 +22,7 @@ IMAGE = "ghcr.io/holodeck-action/holodeck-action"
 ROOT = Path(__file__).parents[1]
 
 _TAG = re.compile(r"v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _BUILT = "  image: Dockerfile\n"
 
 
@@ -29,16 +30,32 @@ class ReleaseError(Exception):
     """The release cannot go on; the message is one sentence with the way out."""
 
 
-def check(tag: str, version: str, changelog: str) -> None:
-    """Check that a tag is that of the version and that the changelog has a dated section about it.
+def check(version: str, changelog: str, tags: Iterable[str]) -> dict[str, str]:
+    """Check that a version can be released: it is new, and the changelog has a dated section about it.
+
+    Args:
+        version: what `holodeck_action/__init__.py` says.
+        changelog: the text of CHANGELOG.md.
+        tags: all tags of the repository; those of no version do not count.
+
+    Returns:
+        Outputs of a step: `tag`, such as `v1.2.3`; `major`, the branch to move, such as `v1`, empty if a newer version
+        has it, so that a fix of an older version takes nobody back; `latest`, `true` when no version at all is newer.
 
     Raises:
-        ReleaseError: one of them is not so.
+        ReleaseError: it cannot be released.
     """
-    _numbers(tag)
-    if tag != f"v{version}":
-        raise ReleaseError(f"the tag is {tag}, but holodeck_action/__init__.py says {version}: change one of them")
+    tag = f"v{version}"
+    released = _numbers(tag)
+    if released is None:
+        raise ReleaseError(f"holodeck_action/__init__.py says {version!r}, which is no version: write it like 1.2.3")
+    versions = [numbers for numbers in map(_numbers, tags) if numbers is not None]
+    if released in versions:
+        raise ReleaseError(f"{tag} is released already, and a tag never moves: raise the version")
     notes(version, changelog)
+    newest_of_major = all(other < released for other in versions if other[0] == released[0])
+    newest = all(other < released for other in versions)
+    return {"tag": tag, "major": f"v{released[0]}" if newest_of_major else "", "latest": str(newest).lower()}
 
 
 def notes(version: str, changelog: str) -> str:
@@ -60,83 +77,46 @@ def notes(version: str, changelog: str) -> str:
     return text + "\n"
 
 
-def moving(tag: str, tags: Iterable[str]) -> dict[str, str]:
-    """Tell which tags follow a release, so that a fix of an older version takes nobody back.
-
-    Args:
-        tag: the release's.
-        tags: all tags of the repository; those that are no version's do not count.
-
-    Returns:
-        Outputs of a step: `major`, the tag to move such as `v1`, empty when a newer version has it; `latest`, `true`
-        when no version at all is newer.
+def pinned(version: str, digest: str, action: str) -> str:
+    """Return the text of action.yml that runs a pushed image instead of building one.
 
     Raises:
-        ReleaseError: the tag is no version's.
+        ReleaseError: the digest is none, or the text does not build an image.
     """
-    released = _numbers(tag)
-    versions = [_numbers(other) for other in tags if _TAG.fullmatch(other)]
-    newest_of_major = all(other <= released for other in versions if other[0] == released[0])
-    newest = all(other <= released for other in versions)
-    return {"major": f"v{released[0]}" if newest_of_major else "", "latest": str(newest).lower()}
-
-
-def pinned(tag: str, action: str) -> str:
-    """Return the text of action.yml that runs the pushed image of a tag instead of building one.
-
-    Raises:
-        ReleaseError: the tag is no version's, or the text neither builds an image nor runs this one.
-    """
-    _numbers(tag)
-    pulled = f"  image: docker://{IMAGE}:{tag}\n"
-    if pulled in action:
-        return action
+    if _DIGEST.fullmatch(digest) is None:
+        raise ReleaseError(f"{digest!r} is no digest of an image: give sha256: and 64 hexadecimal digits")
     if action.count(_BUILT) != 1:
-        raise ReleaseError(f"action.yml has no line `{_BUILT.strip()}` to replace by `{pulled.strip()}`")
-    return action.replace(_BUILT, pulled)
+        raise ReleaseError(f"action.yml does not have one line `{_BUILT.strip()}` to replace")
+    return action.replace(_BUILT, f"  image: docker://{IMAGE}@{digest} # v{version}\n")
 
 
-def _numbers(tag: str) -> tuple[int, int, int]:
+def _numbers(tag: str) -> tuple[int, int, int] | None:
     found = _TAG.fullmatch(tag)
-    if found is None:
-        raise ReleaseError(f"the tag {tag!r} is no version: tag it like v1.2.3")
-    return int(found[1]), int(found[2]), int(found[3])
+    return found and (int(found[1]), int(found[2]), int(found[3]))
 
 
-def _check(tag: str) -> None:
-    check(tag, __version__, _changelog())
-
-
-def _notes(tag: str) -> None:
-    _check(tag)
-    sys.stdout.write(notes(__version__, _changelog()))
-
-
-def _moving(tag: str) -> None:
-    outputs = moving(tag, sys.stdin.read().split())
-    sys.stdout.write("".join(f"{name}={value}\n" for name, value in outputs.items()))
-
-
-def _pin(tag: str) -> None:
-    file = ROOT / "action.yml"
-    file.write_text(pinned(tag, file.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-def _changelog() -> str:
-    return (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-
-
-_COMMANDS: dict[str, Callable[[str], None]] = {"check": _check, "notes": _notes, "moving": _moving, "pin": _pin}
+def _run(command: str, digest: str | None) -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    if command == "check":
+        outputs = check(__version__, changelog, sys.stdin.read().split())
+        sys.stdout.write("".join(f"{name}={value}\n" for name, value in outputs.items()))
+    elif command == "notes":
+        sys.stdout.write(notes(__version__, changelog))
+    else:
+        file = ROOT / "action.yml"
+        file.write_text(pinned(__version__, digest or "", file.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code."""
     parser = argparse.ArgumentParser(prog="python3 -m scripts.release")
-    parser.add_argument("command", choices=_COMMANDS)
-    parser.add_argument("tag", help="such as v1.2.3")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("check")
+    commands.add_parser("notes")
+    commands.add_parser("pin").add_argument("digest")
     given = parser.parse_args(arguments)
     try:
-        _COMMANDS[given.command](given.tag)
+        _run(given.command, getattr(given, "digest", None))
     except ReleaseError as error:
         print(f"release: {error}", file=sys.stderr)
         return 1

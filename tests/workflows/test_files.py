@@ -66,6 +66,7 @@ def test_dependabot_watches_everything_that_is_pinned() -> None:
     assert watched == {
         "github-actions": ["/", *(f"/{file.relative_to(ROOT).parent}" for file in (EXAMPLES[0], WRITTEN))],
         "uv": ["/"],
+        "npm": ["/viewer"],
         "docker": ["/"],
     }
     # It reads no name out of an argument: what it changes is to be the base that is built on.

@@ -1,4 +1,4 @@
-"""What a release checks and changes, and the commits and tags its workflow makes."""
+"""What a release checks and changes, and the commits, tags and names that its workflow makes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scripts.release import IMAGE, ReleaseError, check, moving, notes, pinned
+from scripts.release import IMAGE, ReleaseError, check, notes, pinned
 from tests.workflows.files import ROOT, bash, load, script
 
 RELEASE = ROOT / ".github" / "workflows" / "release.yml"
 ACTION_YML = (ROOT / "action.yml").read_text(encoding="utf-8")
+DIGEST = f"sha256:{'0123456789abcdef' * 4}"
+IDENTITY = ("-c", "user.name=octo", "-c", "user.email=octo@example.com")
 CHANGELOG = "# Changelog\n\n## 1.2.3 (2026-11-30)\n\n* New.\n\n## 1.2.2 (2026-10-01)\n\n* Old.\n"
 
 
@@ -25,60 +27,82 @@ def test_the_changelog_section_of_the_version_becomes_the_notes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tag", "version", "changelog", "says"),
+    ("version", "changelog", "tags", "says"),
     [
-        ("v1.2.4", "1.2.3", CHANGELOG, "the tag is v1.2.4, but holodeck_action/__init__.py says 1.2.3"),
-        ("v1.2.4", "1.2.4", CHANGELOG, "0 headings"),
-        ("v1.2.3", "1.2.3", CHANGELOG.replace("(2026-11-30)", "(unreleased)"), "(unreleased)"),
-        ("v1.2.3", "1.2.3", CHANGELOG.replace("1.2.2", "1.2.3"), "2 headings"),
-        ("v1.2.3", "1.2.3", CHANGELOG.replace("* New.", ""), "says nothing"),
+        ("1.2.3", CHANGELOG, ["v1.2.3"], "v1.2.3 is released already, and a tag never moves"),
+        ("1.2.4", CHANGELOG, [], "0 headings"),
+        ("1.2.3", CHANGELOG.replace("(2026-11-30)", "(unreleased)"), [], "(unreleased)"),
+        ("1.2.3", CHANGELOG.replace("1.2.2", "1.2.3"), [], "2 headings"),
+        ("1.2.3", CHANGELOG.replace("* New.", ""), [], "says nothing"),
         # A dot is a dot.
-        ("v1.2.3", "1.2.3", CHANGELOG.replace("1.2.3", "1x2.3"), "0 headings"),
-        ("1.2.3", "1.2.3", CHANGELOG, "is no version"),
-        ("v1.2.3-rc.1", "1.2.3-rc.1", CHANGELOG, "is no version"),
-        ("v1.2.3\n", "1.2.3\n", CHANGELOG, "is no version"),
-        ("v01.2.3", "01.2.3", CHANGELOG, "is no version"),
+        ("1.2.3", CHANGELOG.replace("1.2.3", "1x2.3"), [], "0 headings"),
+        ("v1.2.3", CHANGELOG, [], "is no version"),
+        ("1.2.3-rc.1", CHANGELOG, [], "is no version"),
+        ("1.2.3\n", CHANGELOG, [], "is no version"),
+        ("01.2.3", CHANGELOG, [], "is no version"),
     ],
 )
-def test_what_does_not_fit_is_refused(tag: str, version: str, changelog: str, says: str) -> None:
-    check("v1.2.3", "1.2.3", CHANGELOG)
+def test_what_does_not_fit_is_refused(version: str, changelog: str, tags: list[str], says: str) -> None:
     with pytest.raises(ReleaseError, match=re.escape(says)):
-        check(tag, version, changelog)
+        check(version, changelog, tags)
 
 
 @pytest.mark.parametrize(
-    ("tag", "tags", "major", "latest"),
+    ("version", "tags", "major", "latest"),
     [
-        ("v1.2.3", [], "v1", "true"),
-        ("v1.10.0", ["v1", "v1.9.9", "v1.10.0", "v0.30.0", "nightly"], "v1", "true"),
-        ("v1.9.10", ["v1", "v1.9.9", "v1.10.0"], "", "false"),
-        ("v1.10.1", ["v1.10.0", "v2.0.0"], "v1", "false"),
-        ("v1.0.0", ["v2.0.0-rc.1", "vendor", "v2"], "v1", "true"),
+        ("1.2.3", [], "v1", "true"),
+        ("1.10.0", ["v1", "v1.9.9", "v0.30.0", "nightly"], "v1", "true"),
+        ("1.9.10", ["v1", "v1.9.9", "v1.10.0"], "", "false"),
+        ("1.10.1", ["v1.10.0", "v2.0.0"], "v1", "false"),
+        ("1.0.0", ["v2.0.0-rc.1", "vendor", "v2"], "v1", "true"),
     ],
 )
-def test_a_fix_of_an_older_version_moves_nobody_back(tag: str, tags: list[str], major: str, latest: str) -> None:
-    assert moving(tag, tags) == {"major": major, "latest": latest}
+def test_a_fix_of_an_older_version_moves_nobody_back(version: str, tags: list[str], major: str, latest: str) -> None:
+    changelog = f"## {version} (2026-11-30)\n\n* New.\n"
+    assert check(version, changelog, tags) == {"tag": f"v{version}", "major": major, "latest": latest}
 
 
-def test_action_yml_runs_the_image_of_its_tag() -> None:
-    text = pinned("v1.2.3", ACTION_YML)
-    assert yaml.safe_load(text)["runs"] == {"using": "docker", "image": f"docker://{IMAGE}:v1.2.3"}
-    assert text.replace(f"docker://{IMAGE}:v1.2.3", "Dockerfile") == ACTION_YML
-    assert pinned("v1.2.3", text) == text
-    with pytest.raises(ReleaseError, match="no line `image: Dockerfile`"):
-        pinned("v1.2.4", text)
+def test_action_yml_runs_the_image_of_its_release() -> None:
+    text = pinned("1.2.3", DIGEST, ACTION_YML)
+    assert yaml.safe_load(text)["runs"] == {"using": "docker", "image": f"docker://{IMAGE}@{DIGEST}"}
+    assert text.replace(f"docker://{IMAGE}@{DIGEST} # v1.2.3", "Dockerfile") == ACTION_YML
+    with pytest.raises(ReleaseError, match="does not have one line `image: Dockerfile`"):
+        pinned("1.2.4", DIGEST, text)
+    with pytest.raises(ReleaseError, match="is no digest of an image"):
+        pinned("1.2.3", "", ACTION_YML)
 
 
-def test_the_workflow_pushes_the_image_that_action_yml_runs() -> None:
+def test_nothing_has_a_name_before_everything_is_built_and_tried() -> None:
     workflow = load(RELEASE)
+    assert list(workflow["on"]) == ["workflow_dispatch"]
     assert workflow["env"]["IMAGE"] == IMAGE
-    # `env: TAG` and the tags of the build are the same name.
-    assert workflow["env"]["TAG"] == "${{ github.ref_name }}"
-    [build] = [step for step in workflow["jobs"]["image"]["steps"] if step.get("id") == "build"]
-    assert build["with"]["tags"] == "${{ env.IMAGE }}:${{ github.ref_name }}"
-    assert set(build["with"]["platforms"].split(",")) == {"linux/amd64", "linux/arm64"}
-    assert workflow["jobs"]["tag"]["needs"] == ["check", "image"]
-    assert workflow["jobs"]["image"]["needs"] == ["check", "test"]
+    found = workflow["jobs"]
+    [build] = [step["with"] for step in found["image"]["steps"] if step.get("id") == "build"]
+    assert set(build["platforms"].split(",")) == {"linux/amd64", "linux/arm64"}
+    assert "tags" not in build
+    assert "push-by-digest=true" in build["outputs"].split(",")
+    assert "test" in found["image"]["needs"]
+    assert found["tag"]["needs"] == ["check", "image", "package"]
+    for job in ("names", "publish", "release"):
+        assert "tag" in found[job]["needs"], job
+    texts = RELEASE.read_text(encoding="utf-8")
+    assert "--force" not in texts
+    assert [name for name, job in found.items() if job.get("permissions", {}).get("contents") == "write"] == [
+        "tag",
+        "release",
+    ]
+
+
+def test_the_index_gets_what_was_tried_and_trusts_the_workflow() -> None:
+    found = load(RELEASE)["jobs"]
+    [upload] = [step["with"] for step in found["package"]["steps"] if "upload-artifact" in step.get("uses", "")]
+    [download, publish] = found["publish"]["steps"]
+    assert download["with"] == {"name": upload["name"], "path": "dist"}
+    assert publish["uses"].startswith("pypa/gh-action-pypi-publish@")
+    assert publish["with"]["attestations"] is True
+    assert not {"user", "password", "repository-url"} & publish["with"].keys()
+    assert found["publish"]["permissions"] == {"id-token": "write"}
+    assert found["publish"]["environment"]["name"] == "pypi"
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq, as the runner has it")
@@ -95,21 +119,19 @@ def test_the_base_is_named_with_its_digest(tmp_path: Path) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout of a tagged commit of what the release needs, with a bare repository as its origin."""
+    """A checkout of main with what the release needs, and a bare repository as its origin."""
     folder = tmp_path / "checkout"
     for name in ("action.yml", "scripts/__init__.py", "scripts/release.py", "holodeck_action/__init__.py"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     (folder / "holodeck_action" / "__init__.py").write_text('__version__ = "1.2.3"\n', encoding="utf-8")
     (folder / "CHANGELOG.md").write_text(CHANGELOG, encoding="utf-8")
-    _program(tmp_path, "gh", 'echo "gh $*" >>"$CALLS"\ntest "$1 $2" != "release view"')
+    _program(tmp_path, "gh", 'echo "gh $*" >>"$CALLS"')
     _git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main", "origin")
     _git(folder, "init", "--quiet", "--initial-branch=main")
     _git(folder, "add", ".")
-    identity = ("-c", "user.name=octo", "-c", "user.email=octo@example.com")
-    _git(folder, *identity, "commit", "--quiet", "--message=Work")
-    for tag in ("v1.2.3", "v1.2.2", "v1"):
-        _git(folder, *identity, "tag", "--annotate", "--message=Version", tag)
+    _git(folder, *IDENTITY, "commit", "--quiet", "--message=Work")
+    _git(folder, "tag", "v1.2.2")
     _git(folder, "remote", "add", "origin", str(tmp_path / "origin"))
     _git(folder, "push", "--quiet", "--tags", "origin", "main")
     _git(folder, "checkout", "--quiet", "--detach")
@@ -138,44 +160,98 @@ def _run(step: str, checkout: Path, **more: str) -> str:
     return ended.stdout
 
 
-def test_the_tags_end_on_a_commit_that_only_changes_action_yml(checkout: Path) -> None:
+COMMIT = "Commit action.yml, make the tag and move the branch"
+
+
+def _release(checkout: Path, version: str, major: str) -> str:
+    """Release a version from the newest commit of main, and return the commit of its tag."""
+    _git(checkout, "fetch", "--quiet", "--tags", "origin")
+    _git(checkout, "checkout", "--quiet", "--force", "--detach", "origin/main")
+    (checkout / "holodeck_action/__init__.py").write_text(f'__version__ = "{version}"\n', encoding="utf-8")
+    _run(COMMIT, checkout, TAG=f"v{version}", MAJOR=major, DIGEST=DIGEST)
+    return _git(checkout.parent / "origin", "rev-parse", f"v{version}^{{commit}}")
+
+
+def _work(checkout: Path) -> str:
+    """Commit something to main."""
+    _git(checkout, "checkout", "--quiet", "--force", "--detach", "origin/main")
+    (checkout / "work").write_text(str(checkout.stat().st_mtime_ns), encoding="utf-8")
+    _git(checkout, "add", "work")
+    _git(checkout, *IDENTITY, "commit", "--quiet", "--message=Work")
+    _git(checkout, "push", "--quiet", "origin", "HEAD:main")
+    return _git(checkout, "rev-parse", "HEAD")
+
+
+def test_the_tag_is_made_once_on_a_commit_that_only_changes_action_yml(checkout: Path) -> None:
     origin = checkout.parent / "origin"
     work = _git(origin, "rev-parse", "main")
-    _run("Commit action.yml and move the tags", checkout, MAJOR="v1")
-    released = _git(origin, "rev-parse", "v1.2.3^{commit}")
-    assert _git(origin, "rev-parse", "v1^{commit}", f"{released}^") == f"{released}\n{work}"
-    assert _git(origin, "rev-parse", "main", "v1.2.2^{commit}") == f"{work}\n{work}"
+    released = _release(checkout, "1.2.3", "v1")
+    assert _git(origin, "rev-parse", "v1", f"{released}^") == f"{released}\n{work}"
     assert _git(origin, "diff", "--name-only", work, released) == "action.yml"
     runs = yaml.safe_load(_git(origin, "show", f"{released}:action.yml"))["runs"]
-    assert runs["image"] == f"docker://{IMAGE}:v1.2.3"
+    assert runs["image"] == f"docker://{IMAGE}@{DIGEST}"
+    assert _git(origin, "rev-parse", "main") == work
+    assert _git(origin, "show", "--no-patch", "--format=%s|%an", released) == "Release v1.2.3|github-actions[bot]"
 
-    _git(checkout, "checkout", "--quiet", work)  # the job is run again
-    _run("Commit action.yml and move the tags", checkout, MAJOR="v1")
-    assert _git(origin, "rev-parse", "v1.2.3") == released
+    # The job is run again.
+    assert _release(checkout, "1.2.3", "v1") == released
+    # Another image would need another version.
+    _git(checkout, "checkout", "--quiet", "--force", "--detach", work)
+    ended = bash(script(RELEASE, COMMIT), checkout, _environ(checkout.parent, MAJOR="v1", DIGEST=DIGEST[:-1] + "0"))
+    assert ended.returncode == 1
+    assert _git(origin, "rev-parse", "v1.2.3", "v1") == f"{released}\n{released}"
 
 
-def test_an_older_version_leaves_the_major_tag_alone(checkout: Path) -> None:
+def test_the_branch_of_a_major_version_is_only_ever_fast_forwarded(checkout: Path) -> None:
     origin = checkout.parent / "origin"
-    before = _git(origin, "rev-parse", "v1")
-    _run("Commit action.yml and move the tags", checkout, MAJOR="")
-    assert _git(origin, "rev-parse", "v1") == before
-    assert _git(origin, "rev-parse", "v1.2.3^{commit}^") == _git(origin, "rev-parse", "main")
+    _git(origin, "config", "receive.denyNonFastForwards", "true")
+    first = _release(checkout, "1.2.3", "v1")
+    work = _work(checkout)
+    second = _release(checkout, "1.3.0", "v1")
+    assert _git(origin, "rev-parse", "v1", f"{second}^1", f"{second}^2") == f"{second}\n{work}\n{first}"
+    assert _git(origin, "diff", "--name-only", work, second) == "action.yml"
+    assert _git(origin, "rev-parse", "v1.2.3") == first
+    _work(checkout)
+    # A fix of an older version leaves the branch where it is.
+    older = _release(checkout, "1.2.4", "")
+    assert _git(origin, "rev-parse", "v1", f"{older}^") == f"{second}\n{_git(origin, 'rev-parse', 'main')}"
 
 
-def test_the_first_job_says_which_tags_move(checkout: Path) -> None:
+def test_the_first_job_says_what_is_released(checkout: Path) -> None:
     output = checkout.parent / "output"
-    _run("moving", checkout, GITHUB_OUTPUT=str(output))
-    assert output.read_text(encoding="utf-8") == "major=v1\nlatest=true\n"
+    _run("check", checkout, GITHUB_OUTPUT=str(output))
+    assert output.read_text(encoding="utf-8") == "tag=v1.2.3\nmajor=v1\nlatest=true\n"
+    _release(checkout, "1.2.3", "v1")
+    _git(checkout, "fetch", "--quiet", "--tags", "origin")
+    ended = bash(script(RELEASE, "check"), checkout, _environ(checkout.parent, GITHUB_OUTPUT=str(output)))
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("release: v1.2.3 is released already")
 
 
-def test_the_release_has_the_notes_of_the_changelog(checkout: Path) -> None:
+@pytest.mark.parametrize(
+    ("there", "made"),
+    [("", ["create"]), ("true", ["delete v1.2.3 --yes", "create"]), ("false", [])],
+    ids=["new", "a draft is there", "done"],
+)
+def test_the_release_has_the_notes_of_the_changelog_and_the_package(
+    checkout: Path, there: str, made: list[str]
+) -> None:
+    (checkout / "dist").mkdir()
+    (checkout / "dist" / "shop.whl").touch()
+    _program(
+        checkout.parent, "gh", f'echo "gh $*" >>"$CALLS"\nif [ "$2" = view ]; then echo {there}; test -n "{there}"; fi'
+    )
     _run("Make the release", checkout, LATEST="false")
     assert (checkout / "notes.md").read_text(encoding="utf-8") == "* New.\n"
-    calls = (checkout.parent / "calls").read_text(encoding="utf-8").splitlines()
-    assert calls[-1] == "gh release create v1.2.3 --verify-tag --title v1.2.3 --notes-file notes.md --latest=false"
+    _, *calls = (checkout.parent / "calls").read_text(encoding="utf-8").splitlines()
+    create = "create v1.2.3 --verify-tag --title v1.2.3 --notes-file notes.md --latest=false dist/shop.whl"
+    assert calls == [f"gh release {create if call == 'create' else call}" for call in made]
 
 
-def test_a_wrong_tag_ends_the_release(checkout: Path) -> None:
-    ended = bash('python3 -m scripts.release check "$TAG"', checkout, _environ(checkout.parent, TAG="v1.2.4"))
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("release: the tag is v1.2.4, but")
+def test_the_image_gets_its_names_from_its_digest(checkout: Path) -> None:
+    _program(checkout.parent, "docker", 'echo "$*" >>"$CALLS"')
+    environ = {"IMAGE": IMAGE, "DIGEST": DIGEST, "MAJOR": "v1", "LATEST": "false"}
+    _run("Name it", checkout, **environ)
+    assert (checkout.parent / "calls").read_text(encoding="utf-8").splitlines() == [
+        f"buildx imagetools create --tag {IMAGE}:{name} {IMAGE}@{DIGEST}" for name in ("v1.2.3", "v1")
+    ]
