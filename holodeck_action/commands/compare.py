@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import results_or_last
-from holodeck_action.commands.report import write_text
+from holodeck_action.commands.options import LAST_RESULTS
+from holodeck_action.commands.report import write_pieces, write_text
+from holodeck_action.github.job import links_of
 from holodeck_action.prepare.loading import policy_of
 from holodeck_action.prepare.settings import Flags, baseline_problem, merge_baseline, merge_gates
 from holodeck_action.reports.comparison_page import render_comparison
+from holodeck_action.reports.viewer import View, page_of
+from holodeck_action.reports.viewer_index import ViewedSuite
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.comparing import NO_DIGESTS, Digests, compare
-from holodeck_action.results.comparison_report import report_comparison
+from holodeck_action.results.comparison_report import ComparisonReport, report_comparison
+from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import judge_cases
 from holodeck_action.results.disk import DISK
 from holodeck_action.results.history import suite_of
@@ -36,7 +41,7 @@ class Comparing:
         history: folder of the history that other runs are in; None for none.
         policy: the policy file whose settings count; None for those that the head was run with.
         flags: settings of the command line, which win.
-        format: one of `COMPARISON_FORMATS`.
+        format: one of `COMPARISON_FORMATS`, or `html`.
         file: where the report is written; None for standard output.
     """
 
@@ -91,8 +96,29 @@ def compare_runs(asked: Comparing, caller: Caller) -> int:
         suite=head.suite.name,
         folder=head.provenance.folder or "",
     )
-    write_text(render_comparison(report, asked.format), asked.file, caller.stdout)
+    if asked.format == "html":
+        write_pieces(page_of(_view(base, head, report, asked, caller)), asked.file, caller.stdout)
+    else:
+        write_text(render_comparison(report, asked.format), asked.file, caller.stdout)
     return report.exit_code
+
+
+def _view(base: Record, head: Record, compared: ComparisonReport, asked: Comparing, caller: Caller) -> View:
+    """Return the page of the head, judged by what changed alone."""
+    concluded = conclude(head)
+    report = replace(
+        concluded.report,
+        outcome=compared.outcome,
+        exit_code=compared.exit_code,
+        reason=compared.reason,
+        gates=compared.gates,
+        notices=(*concluded.report.notices, *compared.warnings),
+        comparison=compared.comparison,
+        base_missing=None,
+    )
+    suite = ViewedSuite(replace(concluded, report=report), base)
+    results = str(asked.head or LAST_RESULTS)
+    return View([suite], compared.exit_code, results=results, links=links_of(caller.environ))
 
 
 def _records(asked: Comparing, caller: Caller) -> tuple[Record, Record]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TextIO
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import results_or_last
+from holodeck_action.github.job import links_of
 from holodeck_action.prepare.request import template_of
 from holodeck_action.reports.console import show
 from holodeck_action.reports.formats import readable, render
+from holodeck_action.reports.viewer import View, page_of
+from holodeck_action.reports.viewer_index import ViewedSuite
 from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.disk import write_atomically
@@ -61,11 +65,22 @@ def show_record(showing: Showing, caller: Caller) -> int:
     results = results_or_last(showing.results, caller)
     record = read_record(results)
     terms = Terms(base=read_base(results, record))
-    report = conclude(record, terms, earlier=read_earlier(results)).report
+    concluded = conclude(record, terms, earlier=read_earlier(results))
+    report = concluded.report
     if showing.canonical:
         report = canonical_report(report)
     if showing.format == "console" and showing.file is None:
         show(report, stdout)
+        return ExitCode.PASSED
+    if showing.format == "html":
+        view = View(
+            [ViewedSuite(replace(concluded, report=report), terms.base)],
+            report.exit_code,
+            results=str(results),
+            links=links_of(caller.environ),
+            canonical=showing.canonical,
+        )
+        write_pieces(page_of(view), showing.file, stdout)
         return ExitCode.PASSED
     text = readable(report, template, note) if showing.format == "markdown" else render(report, showing.format)
     write_text(text, showing.file, stdout)
@@ -73,21 +88,26 @@ def show_record(showing: Showing, caller: Caller) -> int:
 
 
 def write_text(text: str, file: GivenPath | None, stdout: TextIO) -> None:
-    """Write a report to a file, replacing it in one step; to standard output without one.
+    """Write a report to a file; see `write_pieces`."""
+    write_pieces([text.encode("utf-8", "replace")], file, stdout)
+
+
+def write_pieces(pieces: Iterable[bytes], file: GivenPath | None, stdout: TextIO) -> None:
+    """Write UTF-8 to a file, replacing it in one step; to standard output without one.
 
     Raises:
         ConfigurationError: the file cannot be written.
     """
     if file is None:
-        stdout.write(text)
+        stdout.writelines(piece.decode() for piece in pieces)
         return
-    content = text.encode("utf-8", "replace")
     try:
         path = file.path
         if path.exists() and not path.is_file():
             # A device or a pipe: written to, not replaced.
-            path.write_bytes(content)
+            with path.open("wb") as stream:
+                stream.writelines(pieces)
         else:
-            write_atomically(path, [content])
+            write_atomically(path, pieces)
     except OSError as error:
         raise ConfigurationError([f"{file}: cannot be written: {error.strerror}"]) from error

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import posixpath
-import shlex
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from holodeck_action.github.annotations import (
     Level,
     fitting,
 )
-from holodeck_action.reports.phrases import call_text, repository_path, usable
+from holodeck_action.reports.phrases import call_text, repository_path, run_alone, usable
 from holodeck_action.results.report_views import CaseView, Report, TurnView
 from holodeck_action.results.verdict import MetricVerdict, TurnVerdict, explaining_trial
 from holodeck_action.suite.errors import SourceMark
@@ -288,11 +287,9 @@ def _labelled(label: str, text: str, limit: int) -> str:
 
 
 def _suggestions(finding: _Finding) -> Iterator[str]:
-    file = posixpath.join(finding.report.provenance.folder or "", finding.report.file)
-    case = finding.case.id
-    # What would not be shown as it is cannot be typed either.
-    if one_line(file, 200) == file and one_line(case, 200) == case and not file.startswith("-"):
-        yield f"run it alone: holodeck-action run {shlex.quote(file)} --case={shlex.quote(case)}"
+    command = run_alone(finding.report, finding.case.id)
+    if command is not None:
+        yield f"run it alone: {command}"
     for metric in finding.metrics[:_SHOWN_PROBLEMS]:
         path = None if metric.source is None else repository_path(finding.report.provenance.folder, metric.source)
         if metric.outcome == "failed" and metric.threshold is not None and path is not None:

@@ -16,10 +16,21 @@ from holodeck_action.github.objects import ApiError
 from holodeck_action.github.payload import is_repository
 from holodeck_action.github.stored_objects import TreeEntry
 from holodeck_action.github.stored_results import Ancestry
+from holodeck_action.reports.viewer_index import NO_LINKS, Links
 from holodeck_action.suite.checkout import origin, repository_root
 
 _PUBLIC = "https://api.github.com"
 _NO_TOKEN = "there is no token: leave the input github-token to its default, or set GITHUB_TOKEN"  # noqa: S105
+
+
+def links_of(environ: Mapping[str, str]) -> Links:
+    """Return where the links of a page lead: to the repository and the run of a workflow; nowhere outside of one."""
+    server = (environ.get("GITHUB_SERVER_URL") or "https://github.com").rstrip("/")
+    repository, run = environ.get("GITHUB_REPOSITORY"), environ.get("GITHUB_RUN_ID", "")
+    if not is_repository(repository) or not server.startswith("https://"):
+        return NO_LINKS
+    home = f"{server}/{repository}"
+    return Links(home, f"{home}/actions/runs/{run}" if run.isdecimal() else None)
 
 
 class Job:

@@ -1,11 +1,10 @@
-"""A comparison on its own, in every format of `compare`."""
+"""A comparison on its own, as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from holodeck_action.reports.comparison import comparison_lines
-from holodeck_action.reports.formats import style_of_pages
 from holodeck_action.reports.phrases import VERDICTS, gate_line
 from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.untrusted import wrap
@@ -13,7 +12,8 @@ from holodeck_action.results.canonical import adapter
 from holodeck_action.results.comparison_report import ComparisonReport
 from holodeck_action.text.plain import one_line
 
-COMPARISON_FORMATS = ("console", "markdown", "html", "json")
+COMPARISON_FORMATS = ("console", "markdown", "json")
+"""Those made of a comparison alone; `html` is the viewer's page, which shows both records."""
 
 
 def render_comparison(report: ComparisonReport, name: str) -> str:
@@ -21,8 +21,6 @@ def render_comparison(report: ComparisonReport, name: str) -> str:
     match name:
         case "markdown":
             return shipped_template("comparison_report.md.j2").render(report=wrap(report))
-        case "html":
-            return shipped_template("comparison_report.html.j2").render(report=wrap(report), **style_of_pages())
         case "json":
             return adapter(ComparisonReport).dump_json(report, indent=1).decode() + "\n"
         case _:

@@ -1,4 +1,4 @@
-"""Every format a report can be written in, and the reports that a run writes beside its results.
+"""Every text a report can be written as, and the reports that a run writes beside its results.
 
 JUnit XML is in the form of the Jenkins schema (junit-10.xsd of Jenkins' xUnit plugin). That schema gives a testcase no
 file and no line: the suite's file is an attribute of the testsuite, and a case's position is the first line of its
@@ -8,9 +8,7 @@ among the hidden characters that are omitted everywhere.
 
 from __future__ import annotations
 
-import base64
 import csv
-import hashlib
 import io
 from collections.abc import Callable, Iterator
 from xml.sax.saxutils import escape, quoteattr
@@ -19,7 +17,7 @@ from holodeck_action.reports.console import console_report
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
 from holodeck_action.reports.phrases import VERDICTS, call_text, place
 from holodeck_action.reports.size_limit import IN_THE_RECORD, JOB_SUMMARY, Detail, SizeLimit, fit
-from holodeck_action.reports.templating import shipped_template, template_folder
+from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.disk import DISK, Disk, write_atomically
@@ -129,7 +127,8 @@ def _text(text: str) -> str:
     return escape(lines_of(text, _TEXT_LIMIT))
 
 
-FORMATS = ("markdown", "html", "junit", "json", "csv", "console")
+FORMATS = ("markdown", "junit", "json", "csv", "console")
+"""Those made of a report alone; `html` is the viewer's page, which shows the whole record."""
 
 REPORT_FILE = "report.md"
 JUNIT_FILE = "junit.xml"
@@ -147,7 +146,6 @@ def render(report: Report, name: str) -> str:
     """Render a report in one of `FORMATS`."""
     renderers = {
         "markdown": markdown,
-        "html": html_page,
         "junit": junit,
         "json": json_report,
         "csv": csv_report,
@@ -204,23 +202,6 @@ def markdown(report: Report, limit: SizeLimit = JOB_SUMMARY, *, rest: str = IN_T
         return shipped_template("summary.md.j2").generate(report=data, detail=detail)
 
     return fit(render, limit, rest)
-
-
-def html_page(report: Report) -> str:
-    """Render a report as a page of its own: one file without any script or outside resource.
-
-    Its content security policy allows the one style sheet it holds, by hash, and nothing else.
-    """
-    return shipped_template("report.html.j2").render(report=wrap(report), **style_of_pages())
-
-
-def style_of_pages() -> dict[str, str]:
-    """Return the style sheet of all pages, and the hash that their content security policy names, by variable."""
-    from markupsafe import Markup
-
-    style = (template_folder() / "report.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return {"style": Markup(style), "style_hash": digest}  # noqa: S704
 
 
 def json_report(report: Report) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import posixpath
+import shlex
 
 from holodeck_action.results.gates import gate_sentence
 from holodeck_action.results.judge_card import CardSummary, Estimate
 from holodeck_action.results.record import ModelCalls
-from holodeck_action.results.report_views import CaseView, MetricView, ToolCallView
+from holodeck_action.results.report_views import CaseView, MetricView, Report, ToolCallView
 from holodeck_action.results.trials import CaseTrials, Ends, PassRates, SuiteTrials
 from holodeck_action.results.verdict import Counts, GateVerdict, PanelSummary, VerdictOutcome
 from holodeck_action.suite.errors import SourceMark
@@ -214,6 +215,14 @@ def call_text(call: ToolCallView, limit: int = 300) -> str:
     """Return a tool call as `name(arguments)`; the arguments are cut at `limit` characters."""
     arguments = call.arguments if len(call.arguments) <= limit else f"{call.arguments[:limit]}…"
     return f"{call.name}({arguments})"
+
+
+def run_alone(report: Report, case: str) -> str | None:
+    """Return the command that runs a case of a report alone; None where it could not be typed as it is shown."""
+    file = posixpath.join(report.provenance.folder or report.folder, report.file)
+    if one_line(file, 200) != file or one_line(case, 200) != case or file.startswith("-"):
+        return None
+    return f"holodeck-action run {shlex.quote(file)} --case={shlex.quote(case)}"
 
 
 def place(source: SourceMark, folder: str) -> str:

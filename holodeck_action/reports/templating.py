@@ -21,20 +21,18 @@ from holodeck_action.reports.phrases import (
     pass_rates_text,
     usd_text,
 )
-from holodeck_action.reports.untrusted import UNKNOWN, Fields, Untrusted, names_of, text_of, value_of
+from holodeck_action.reports.untrusted import UNKNOWN, Fields, Untrusted, names_of, text_of
 from holodeck_action.results.figures import at_most, figures
 from holodeck_action.results.judge_card import Estimate
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.trials import Ends, PassRates
 from holodeck_action.results.verdict import GateState, GateVerdict, PanelSummary
 from holodeck_action.text import code_spans as untrusted
-from holodeck_action.text.plain import lines_of, one_line
+from holodeck_action.text.plain import one_line
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from jinja2.sandbox import ImmutableSandboxedEnvironment
-    from markupsafe import Markup
-
 CUSTOM = "custom template"
 """The name under which an environment knows the user's template: no shipped one can have it."""
 
@@ -69,16 +67,8 @@ def markdown_environment(custom: tuple[str, str] | None = None) -> ImmutableSand
 def html_environment() -> ImmutableSandboxedEnvironment:
     """Make the environment of HTML templates, which escapes whatever is put out."""
     environment = _environment(_shown_in_html, autoescape=True, custom=None)
-    environment.filters.update(line=_filter(one_line), lines=_filter(lines_of), chart=_picture)
+    environment.filters.update(line=_filter(one_line))
     return environment
-
-
-def _picture(trend: Fields) -> Markup:
-    from markupsafe import Markup
-
-    from holodeck_action.reports.charts import chart
-
-    return Markup(chart(value_of(trend)))  # noqa: S704 - numbers alone
 
 
 def _environment(

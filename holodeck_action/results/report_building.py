@@ -178,7 +178,7 @@ def _turn_view(turn: TurnRecord, verdict: TurnVerdict) -> TurnView:
         response=turn.response,
         ground_truth=turn.ground_truth,
         tool_calls=tuple(_tool_call(call) for call in turn.tool_invocations or ()),
-        problems=(*_problems(turn, verdict.metrics), *_notes(turn)),
+        problems=problems_of(turn, verdict),
     )
 
 
@@ -186,6 +186,11 @@ def _tool_call(call: ToolInvocation) -> ToolCallView:
     result = call.result if call.result is None or isinstance(call.result, str) else _json(call.result)
     arguments = ", ".join(f"{name}={_json(value)}" for name, value in call.args.items())
     return ToolCallView(call.name, arguments, result, call.error, call.duration_ms)
+
+
+def problems_of(turn: TurnRecord, verdict: TurnVerdict) -> tuple[str, ...]:
+    """Return what is wrong with a turn, one text for each metric, tool assertion or error, and what may explain it."""
+    return (*_problems(turn, verdict.metrics), *_notes(turn))
 
 
 def _problems(turn: TurnRecord, metrics: Sequence[MetricVerdict]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.evaluation import IfGiven, Polarity
 from holodeck_action.results.history import MOST_IDS, HistoryLine, HistoryPoint
 
 SHOWN_RUNS = 20
@@ -27,10 +27,12 @@ _LEAST_SPAN = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TrendRun:
-    """A run of a trend: when it started, and its commit (None: not known)."""
+    """A run of a trend: when it started, its commit, US dollars, and 95 % latency of answers (None: not known)."""
 
     time: str
     commit: str | None
+    cost_usd: IfGiven[float | None] = None
+    p95_latency_ms: IfGiven[float | None] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def history_of(lines: Iterable[HistoryLine], rerun: HistoryLine | None = None) -
     names = sorted({name for line in shown for name in line.metrics})
     flaky = flaky_cases(recent)
     return History(
-        runs=tuple(TrendRun(line.time, line.commit) for line in shown),
+        runs=tuple(TrendRun(line.time, line.commit, line.cost_usd, line.p95_latency_ms) for line in shown),
         pass_rate=_trend("", "maximize", [line.pass_rate for line in shown]),
         metrics=tuple(_metric_trend(name, shown) for name in names),
         flaky=flaky,

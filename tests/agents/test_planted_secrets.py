@@ -15,6 +15,7 @@ from tests.agents.mcp_servers.starting import RUDE, SHOP, mcp, path_with_npx, se
 from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Fault, Reply, Request, ToolCall
 from tests.redaction.planting import ENCODINGS, leaked, pieces_of
+from tests.reports.pages import told
 from tests.tracing.collector import Collector, http_collector
 
 # Signs that JSON, Python, URLs and HTML write differently, and both that base64 has beside letters and digits.
@@ -95,13 +96,13 @@ def found_in(places: dict[str, str]) -> list[str]:
 
 def places(project: Project, *finished: Finished, **more: str) -> dict[str, str]:
     """All that was written or printed, apart from what the test wrote."""
-    texts = {f"stdout {n}": each.stdout for n, each in enumerate(finished)}
+    texts = {f"stdout {n}": told(each.stdout) for n, each in enumerate(finished)}
     texts |= {f"stderr {n}": each.stderr for n, each in enumerate(finished)}
     for path in project.folder.rglob("*"):
         name = str(path.relative_to(project.folder))
         texts[f"the name {name}"] = name
         if path.is_file() and name not in SOURCES:
-            texts[name] = path.read_bytes().decode("utf-8", "replace")
+            texts[name] = told(path.read_bytes().decode("utf-8", "replace"))
     return {**texts, **more}
 
 

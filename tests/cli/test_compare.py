@@ -11,6 +11,7 @@ import pytest
 from holodeck_action.results.decision import decide
 from holodeck_action.results.result_files import result_schema, write_results
 from tests.cli.project import Project
+from tests.reports.pages import Page, told
 from tests.results.records import case, record
 
 
@@ -60,7 +61,8 @@ def test_the_trial_that_fails_is_named(tmp_path: Path, form: str) -> None:
         write_results(tmp_path / name, made, decide(made))
     finished = Project(tmp_path).run("compare", "base", "head", "--format", form)
     assert finished.code == 1
-    assert "trial 1: bleu 0.90 → 0.10, needs 0.50" in finished.stdout
+    said = told(finished.stdout) if form == "html" else finished.stdout
+    assert "trial 1: bleu 0.90 → 0.10, needs 0.50" in said
 
 
 def test_the_other_way_round_everything_is_fixed(both: Project) -> None:
@@ -106,7 +108,7 @@ def test_a_loss_beyond_chance_fails_or_warns(both: Project) -> None:
     [
         ("console", "2 cases got worse"),
         ("markdown", "**2 cases got worse** compared with `base`"),
-        ("html", "<strong>2 cases got worse</strong>"),
+        ("html", "Compared with base: 2 cases got worse"),
         ("json", '"kind": "regressed"'),
     ],
 )
@@ -134,6 +136,11 @@ def test_hostile_texts_are_shown_as_text(both: Project) -> None:
     for name in ("markdown", "html", "console"):
         shown = both.run("compare", "base", "hostile", "--format", name).stdout
         assert "\x1b" not in shown
+        if name == "html":
+            plain = both.run("compare", "base", "head", "--format", name).stdout
+            assert Page(shown).stray == []
+            assert shown.count("<script>") == plain.count("<script>")
+            continue
         assert "<script>" not in shown or name == "console" or "`<script>" in shown
 
 

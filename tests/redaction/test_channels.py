@@ -12,6 +12,7 @@ from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub
 from tests.github.steps import ALL, Scene
 from tests.redaction.planting import ENCODINGS, leaked, pieces_of
+from tests.reports.pages import told
 
 TOKEN = "sk-planted/model+4711?>~_Qx"
 PASSWORD = "hunter2!planted_password"
@@ -99,7 +100,7 @@ def planted(project: Project, target: str, names: Iterable[str]) -> None:
 def files_of(folder: Path) -> dict[str, str]:
     """The files of a run, by name."""
     return {
-        str(path.relative_to(folder)): path.read_bytes().decode("utf-8", "replace")
+        str(path.relative_to(folder)): told(path.read_bytes().decode("utf-8", "replace"))
         for path in folder.rglob("*")
         if path.is_file()
     }
@@ -111,7 +112,7 @@ def leaks(places: Mapping[str, str]) -> dict[str, list[str]]:
 
 def printed(finished: Iterable[Finished]) -> dict[str, str]:
     return {
-        f"{stream} {number}": getattr(each, stream)
+        f"{stream} {number}": told(getattr(each, stream))
         for number, each in enumerate(finished)
         for stream in ("stdout", "stderr")
     }

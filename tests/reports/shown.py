@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
+from holodeck_action.reports.viewer import View, page_of
+from holodeck_action.reports.viewer_index import ViewedSuite
+from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import decide
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, Usage
 from holodeck_action.results.report_building import build_report
@@ -15,6 +19,14 @@ from tests.results.records import case, case_of, evaluation, record, turn
 
 def report_of(made: Record, folder: str = "") -> Report:
     return build_report(made, decide(made), folder)
+
+
+def page(made: Record, folder: str = "", **changes: Any) -> str:
+    """The viewer's page of a record, with changes of its report."""
+    concluded = conclude(made, folder=folder)
+    concluded = replace(concluded, report=replace(concluded.report, **changes))
+    view = View([ViewedSuite(concluded)], concluded.report.exit_code, results="results.json")
+    return b"".join(page_of(view)).decode()
 
 
 def varied(**changes: Any) -> Record:

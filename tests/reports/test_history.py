@@ -6,13 +6,11 @@ import json
 import re
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 
-from holodeck_action.reports.charts import chart
 from holodeck_action.reports.console import console_report
 from holodeck_action.reports.custom import CustomTemplate, custom_markdown
-from holodeck_action.reports.formats import html_page, json_report, markdown
+from holodeck_action.reports.formats import json_report, markdown
 from holodeck_action.reports.history import SuiteHistory, console_history, markdown_history
 from holodeck_action.reports.size_limit import JOB_SUMMARY
 from holodeck_action.results.history import HistoryLine, MetricPoint
@@ -20,10 +18,10 @@ from holodeck_action.results.report_views import Report
 from holodeck_action.results.trends import History, history_of
 from tests.action.runner import read_log
 from tests.reports.hostile import storable_texts
+from tests.reports.pages import Page
 from tests.reports.parsing import check_inert
-from tests.reports.shown import report_of, varied
+from tests.reports.shown import page, report_of, varied
 from tests.reports.test_comment import comment
-from tests.reports.test_formats import Page
 from tests.results.lines import line, point
 
 SENTINEL = "qzxq"
@@ -70,9 +68,10 @@ def test_every_text_of_a_history_is_shown_as_text(text: str) -> None:
     for plain in (console_report(report), console_history(suites)):
         assert read_log(plain.encode()).commands == ()
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202e\u2066\u200b]", plain)
-    page = Page(html_page(report))
-    assert page.stray == []
-    assert page.elements == Page(html_page(with_history("harmless"))).elements
+    found = Page(page(varied(), history=report.history))
+    assert found.stray == []
+    assert found.elements == Page(page(varied(), history=history("harmless"))).elements
+    assert len(found.head["history"]) == 12
     assert json.loads(json_report(report))["history"]["metrics"][0]["name"] == text
 
 
@@ -91,26 +90,6 @@ def test_a_template_of_ones_own_sees_it() -> None:
         "{{ report.history.flaky[0].id|code }} {{ report.history.flaky[0].flaky }}",
     )
     assert custom_markdown(template, with_history("case"), JOB_SUMMARY) == "`███████████▁` 0.10 `case` 10"
-
-
-@pytest.mark.parametrize(
-    ("rates", "lines"),
-    [((0.2, 0.4, 0.6), [3]), ((0.2, None, 0.6, 0.8), [1, 2]), ((0.5,), [1]), ((None, None), [])],
-)
-def test_a_chart_is_a_line_through_the_values_interrupted_where_there_is_none(
-    rates: tuple[float | None, ...], lines: list[int]
-) -> None:
-    found = history_of(
-        line(day, pass_rate=None if rate is None else point(rate), metrics={}) for day, rate in enumerate(rates)
-    )
-    assert found is not None
-    picture = chart(found.pass_rate)
-    assert [len(points.split()) for points in re.findall(r'<polyline points="([^"]*)"', picture)] == lines
-    numbers = [
-        float(number) for pair in re.findall(r'points="([^"]*)"', picture) for number in re.findall(r"[\d.-]+", pair)
-    ]
-    assert all(0 <= number <= 256 for number in numbers)
-    assert "NaN" not in picture.title()
 
 
 def test_a_failing_case_that_is_known_to_be_flaky_says_so() -> None:

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given, settings
 
 from holodeck_action.reports.console import console_report
-from holodeck_action.reports.formats import html_page, markdown
+from holodeck_action.reports.formats import markdown
 from holodeck_action.results.result_files import read_record
 from tests.action.runner import read_log
 from tests.cli.project import Project
 from tests.fields.runs import lettered
 from tests.reports.hostile import storable_texts
+from tests.reports.pages import Page, told
 from tests.reports.parsing import check_inert, parses, rows
-from tests.reports.shown import report_of
+from tests.reports.shown import page, report_of
 from tests.reports.test_comment import comment
 from tests.results.records import case, case_of, evaluation, record, turn
 
@@ -66,12 +67,21 @@ def test_markdown(whole: Project) -> None:
 
 
 def test_html(whole: Project) -> None:
-    text = shown(whole, "html")
-    curve = [(1, "0.750", "0.750"), (2, "0.944", "0.556"), (3, "1.000", "0.417"), (4, "1.000", "0.333")]
-    for k, some, every in curve:
-        assert f'<td class="n">{k}</td><td class="n">{some}</td><td class="n">{every}</td>' in text
-    assert "<p>2 of 4 trials passed, 3 of 4 needed · pass@1 0.500, pass@4 1.000, pass^4 0.000 · flaky</p>" in text
-    assert "<td>case 0 · flaky</td>" in text
+    page = Page(shown(whole, "html"))
+    (trials,) = page.head["suites"][0]["remarks"]
+    assert trials["title"] == "Trials"
+    assert trials["lines"][1:] == [
+        "k = 1: pass@k 0.750, pass^k 0.750",
+        "k = 2: pass@k 0.944, pass^k 0.556",
+        "k = 3: pass@k 1.000, pass^k 0.417",
+        "k = 4: pass@k 1.000, pass^k 0.333",
+    ]
+    row = page.row("case-1")
+    assert (row["flaky"], row["trials"], row["passed_trials"]) == (True, 4, 2)
+    detail = page.details["case-1"]
+    assert [trial["outcome"] for trial in detail["trials"]] == ["passed", "failed", "failed", "passed"]
+    said = "2 of 4 trials passed, 3 of 4 needed; pass@1 0.500, pass@4 1.000, pass^4 0.000; flaky; equality 0.00 to 1.00"
+    assert detail["remarks"] == [said]
 
 
 def test_json(whole: Project) -> None:
@@ -107,22 +117,23 @@ def test_a_rate_of_fewer_trials_is_marked(project: Project) -> None:
     assert f"{together}; 1 flaky; 2 {early}trials.stop_when_decided: false runs them all)\n" in finished.stdout
     told = f"{together} · **1** flaky · **2** {early}`trials.stop_when_decided: false` runs them all)\n"
     assert told in shown(project, "markdown")
-    assert f"{early}trials.stop_when_decided: false runs them all)</p>" in shown(project, "html")
+    assert f"{early}trials.stop_when_decided: false runs them all)" in shown(project, "html")
 
 
 def test_a_run_without_trials_says_nothing_of_them(project: Project) -> None:
     lettered(project, "P F")
     project.run("run", "-o", "out")
     for name in ("console", "markdown", "html"):
-        assert "pass@" not in shown(project, name)
+        assert "pass@" not in (told(shown(project, name)) if name == "html" else shown(project, name))
 
 
 def test_noise_is_said_below_the_metrics() -> None:
-    report = report_of(record(*(case_of(turn(evaluation(0.6 + 0.2 * (n % 2), 0.72))) for n in range(10))))
+    made = record(*(case_of(turn(evaluation(0.6 + 0.2 * (n % 2), 0.72))) for n in range(10)))
+    report = report_of(made)
     said = "the mean 0.7000 is within noise of the threshold 0.72 (95 % interval 0.6246 to 0.7754)"
     assert f"\nbleu: {said}\n" in console_report(report)
     assert f"\n- `bleu`: {said}\n" in markdown(report)
-    assert f"<p>bleu: {said}</p>" in html_page(report)
+    assert f"<li>bleu: {said}</li>" in page(made)
 
 
 def test_a_comment_tells_of_the_trials_of_cases_that_it_shows(whole: Project) -> None:

@@ -1,0 +1,262 @@
+"""The viewer's page: everything of a record is in it, and nothing in it acts or asks."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import replace
+from datetime import date
+
+from hypothesis import given, settings
+
+from holodeck_action.reports.viewer import View, page_of
+from holodeck_action.reports.viewer_cases import LONGEST_TEXT
+from holodeck_action.reports.viewer_index import Links, ViewedSuite
+from holodeck_action.results.conclusion import conclude
+from holodeck_action.results.evaluation import ErrorInfo
+from holodeck_action.results.record import (
+    ModelUsage,
+    Provenance,
+    Record,
+    RetrievedChunk,
+    SuiteIdentity,
+    Timing,
+    ToolAssertion,
+    ToolInvocation,
+    Usage,
+)
+from holodeck_action.suite.errors import SourceMark
+from holodeck_action.suite.policy import QuarantineEntry
+from tests.reports.hostile import hostile_case, hostile_record, storable_texts
+from tests.reports.pages import Page
+from tests.reports.shown import page, varied
+from tests.results.records import case, case_of, evaluation, record, turn
+
+TRAP = "</script><script>boo()</script><!-- <script>"
+
+
+def hostile(text: str) -> Record:
+    return record(
+        hostile_case(text),
+        case("P", name=text),
+        suite=SuiteIdentity(text, text, text),
+        provenance=Provenance(text, text, text),
+        notices=(text,),
+    )
+
+
+@given(storable_texts)
+@settings(max_examples=30)
+def test_texts_are_data_and_never_elements(text: str) -> None:
+    plain, found = Page(page(hostile("x"))), Page(page(hostile(text + TRAP)))
+    assert found.stray == []
+    assert found.elements == plain.elements
+    (turn_shown,) = found.details["case-0"]["trials"][0]["turns"]
+    assert turn_shown["response"] == turn_shown["input"] == text + TRAP
+    assert "##[" not in page(hostile(text))
+
+
+def test_a_page_asks_for_nothing_and_runs_what_it_holds_alone() -> None:
+    found = Page(page(varied()))
+    assert {tag for tag, _ in found.elements} & {"link", "img", "iframe", "a", "form", "base", "object"} == set()
+    assert not any({"src", "href", "style", "onclick", "onerror"} & set(attributes) for _, attributes in found.elements)
+    (style,) = found.styles
+    ((_, script),) = [one for one in found.scripts if not one[0]]
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
+    assert found.policy == (
+        f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    assert {one[0].get("type") for one in found.scripts if one[0]} == {"application/json", "application/octet-stream"}
+
+
+def test_cases_come_worst_first_with_what_a_list_shows() -> None:
+    found = Page(page(varied(), "suites/one"))
+    titles = ["fails", "two turns", "crashes", "was not run", "is quarantined", "passes", "only informs", "flaky"]
+    assert found.index["title"] == titles
+    assert found.index["position"] == [1, 7, 2, 3, 4, 0, 5, 6]
+    counts = {"passed": 2, "failed": 2, "error": 1, "skipped": 1, "informational": 1, "quarantined": 1}
+    assert found.head["suites"][0]["counts"] == counts
+    row = found.row("case-7")
+    assert (row["outcome"], row["reason"]) == ("failed", "turn 1: bleu 0.10, needs 0.50: compared")
+    assert row["scores"] == {"bleu": 0.1, "rouge": None, "tone": None, "toxicity": 0.2}
+    assert row["metric_outcomes"] == {"bleu": "f", "rouge": "s", "tone": "p", "toxicity": "p"}
+    assert (row["place"], row["tokens"], row["cost_usd"]) == ("suites/one/agent.yaml:3:5", 15, 0.01)
+    assert row["command"] == "holodeck-action run suites/one/agent.yaml --case=case-7"
+    assert found.row("case-0")["tags"] == ["fast"]
+    assert found.row("case-6")["flaky"] is True
+
+
+def test_everything_of_a_turn_is_there() -> None:
+    panel = {
+        "verdicts": [
+            {"model": "openai/a", "score": 0.9, "passed": True, "reason": "fine", "error": None, "fallback": False},
+            {"model": "openai/b", "score": None, "passed": None, "reason": "", "error": {"message": "late"}},
+        ]
+    }
+    judged = evaluation(
+        0.4, evaluator_name="quality", cost_usd=0.002, metadata={"panel": panel, "judge": "openai/a", "steps": ["one"]}
+    )
+    shown = turn(
+        judged,
+        evaluation("bad", None, evaluator_name="tone", pass_values=("good",)),
+        response="got",
+        ground_truth="wanted",
+        tool_invocations=(ToolInvocation("search", {"q": "x"}, {"hits": 2}, duration_ms=3.04, error="slow"),),
+        tool_assertions=(ToolAssertion("find(q=1)", False, -1, "find was not called"),),
+        retrieved_chunks=(RetrievedChunk("a.md#1", "found", 0.7),),
+        retrieval_context=("found", "found before"),
+        context=("a file",),
+        usage=Usage(10, 5, 0.01, models=(ModelUsage("m1"), ModelUsage("m2"))),
+        timing=Timing("2026-11-21T00:00:00+00:00", 120.0, model_ms=80.04, first_token_ms=9.0),
+        error=ErrorInfo("AgentError", "it broke", "broke", {"stderr": "trace"}),
+        finish_reason="length",
+        metadata={"route": "b"},
+    )
+    found = Page(page(record(case_of(shown, multi_turn=True)))).details["case-0"]["trials"]
+    (trial,) = found
+    (one,) = trial["turns"]
+    assert trial["cost_usd"] == 0.012
+    assert one["tools"] == [
+        {"name": "search", "args": '{\n "q": "x"\n}', "result": '{\n "hits": 2\n}', "error": "slow", "duration_ms": 3.0}
+    ]
+    assert one["expected_tools"] == [{"name": "find(q=1)", "args": None, "ok": False, "text": "find was not called"}]
+    assert one["chunks"] == [
+        {"id": "a.md#1", "text": "found", "score": 0.7},
+        {"id": None, "text": "found before", "score": None},
+    ]
+    assert (one["context"], one["models"], one["tokens"]) == (["a file"], ["m1", "m2"], 15)
+    assert (one["latency_ms"], one["first_token_ms"], one["error"]) == (80.0, 9.0, "it broke")
+    quality, tone = one["evaluations"]
+    assert quality == {
+        "metric": "quality", "outcome": "failed", "score": 0.4, "raw": None, "threshold": 0.5,
+        "reason": "quality 0.40, needs 0.50", "explanation": "compared", "judge": "openai/a",
+        "votes": [
+            {"judge": "openai/a", "outcome": "passed", "score": 0.9, "explanation": "fine"},
+            {"judge": "openai/b", "outcome": "error", "score": None, "explanation": "late"},
+        ],
+        "details": '{\n "steps": [\n  "one"\n ]\n}', "cost_usd": 0.002, "duration_ms": 1.0,
+    }  # fmt: skip
+    assert (tone["raw"], tone["score"], tone["outcome"]) == ("bad", None, "failed")
+    assert {fact["name"]: fact["text"] for fact in one["facts"]} == {
+        "why the model stopped": "length",
+        "what the error tells besides": '{\n "stderr": "trace"\n}',
+        "metadata": '{\n "route": "b"\n}',
+    }
+    assert "error: it broke" in one["problems"]
+
+
+def test_trials_that_do_not_count_are_shown_as_such() -> None:
+    found = Page(page(record(case("FFP", repeat=3, min_pass=2)))).details["case-0"]["trials"]
+    assert [trial["outcome"] for trial in found] == ["failed", "failed", "passed"]
+    assert found[2]["reason"].startswith("does not count, as the trials before it decide the case")
+
+
+def test_two_records_stand_side_by_side() -> None:
+    before = record(
+        case("P", name="one"), case("F", name="two"), case("P", name="three"), case("P", name="was removed")
+    )
+    after = replace(
+        record(case("F", name="one"), case("P", name="two"), case("P", name="three"), case("P", name="is new")),
+    )
+    gone, new = replace(before.cases[3], id="gone"), replace(after.cases[3], id="new")
+    before = replace(before, cases=(*before.cases[:3], gone))
+    after = replace(after, cases=(*after.cases[:3], new))
+    found = Page(compared(before, after))
+    assert dict(zip(found.index["id"], found.index["change"], strict=True)) == {
+        "case-0": "regressed",
+        "case-1": "improved",
+        "case-2": "same",
+        "new": "new",
+        "gone": "gone",
+    }
+    worse = found.details["case-0"]
+    assert worse["trials"][0]["outcome"] == "failed"
+    assert worse["base"][0]["outcome"] == "passed"
+    assert worse["remarks"] == ["bleu 0.90 → 0.10, needs 0.50"]
+    assert found.details["gone"]["trials"] == []
+    assert found.details["new"]["base"] is None
+    assert found.head["base"]["name"] == "main"
+    assert [measure["name"] for measure in found.head["base"]["measures"]] == ["pass rate", "bleu"]
+
+
+def compared(before: Record, after: Record) -> str:
+    from holodeck_action.results.comparing import compare
+    from holodeck_action.results.decision import judge_cases
+    from holodeck_action.results.record import BaseRun
+    from holodeck_action.suite.policy import Baseline
+
+    concluded = conclude(after)
+    against = BaseRun("merge-base", name="main")
+    found = compare(before, after, Baseline(), against=against, judged=judge_cases(after))
+    concluded = replace(concluded, report=replace(concluded.report, comparison=found))
+    view = View([ViewedSuite(concluded, before)], concluded.report.exit_code, results="out/results.json")
+    return b"".join(page_of(view)).decode()
+
+
+def test_links_lead_to_the_lines_of_the_repository_alone() -> None:
+    commit = "a" * 40
+    places = (SourceMark("agent.yaml", 3, 5), SourceMark("../../../secret.yaml", 3, 5), SourceMark("rows.csv", 3, 0))
+    made = record(
+        *(replace(case("P"), source=source) for source in places),
+        provenance=Provenance("0.1.0", "x", commit=commit, folder="agents/one two"),
+    )
+    links = Links("https://github.example/octo/shop", "https://github.example/octo/shop/actions/runs/7")
+    view = View([ViewedSuite(conclude(made))], 0, results="results.json", links=links)
+    found = Page(b"".join(page_of(view)).decode())
+    line = f"https://github.example/octo/shop/blob/{commit}/agents/one%20two/agent.yaml#L3"
+    assert found.index["url"] == [line, None, None]
+    assert found.head["run"]["commit_url"] == f"https://github.example/octo/shop/commit/{commit}"
+    assert found.head["run"]["run_url"] == links.run
+    assert Page(page(made)).index["url"] == [None, None, None]
+
+
+def test_a_text_that_no_browser_shows_in_a_moment_is_cut() -> None:
+    long = "x" * (LONGEST_TEXT + 1234)
+    made = record(case_of(turn(evaluation(0.1), response=long)))
+    shown = Page(page(made)).details["case-0"]["trials"][0]["turns"][0]["response"]
+    assert shown == "x" * LONGEST_TEXT + "… (1,234 more characters, in results.json)"
+
+
+def test_details_that_have_no_room_are_left_out_the_passing_ones_first() -> None:
+    made = record(*(case("F" if n % 3 == 0 else "P") for n in range(600)))
+    view = View([ViewedSuite(conclude(made))], 1, results="out/results.json")
+    whole = Page(b"".join(page_of(view)).decode())
+    assert (len(whole.details), whole.head["omitted"]) == (600, None)
+    room = sum(len(text) for attributes, text in whole.scripts if attributes.get("class") == "chunk") // 2
+    found = Page(b"".join(page_of(view, most_details=room)).decode())
+    assert len(found.index["id"]) == 600
+    kept = len(found.details)
+    assert 200 <= kept < 400
+    assert {case for case in found.details if found.row(case)["outcome"] == "failed"} == {
+        f"case-{n}" for n in range(0, 600, 3)
+    }
+    assert found.head["omitted"]["cases"] == 600 - kept
+    assert found.head["omitted"]["command"] == (
+        "holodeck-action report out/results.json --format html --case ID -o case.html"
+    )
+
+
+def test_a_metric_of_quarantined_cases_alone_is_no_column() -> None:
+    entry = QuarantineEntry(case="case-1", reason="known", owner="me", expires=date(2027, 1, 1))
+    made = record(case("P"), case_of(turn(evaluation(0.1, evaluator_name="other"))), quarantine=(entry,))
+    found = Page(page(made))
+    assert [metric["name"] for metric in found.head["metrics"]] == ["bleu"]
+    assert found.details["case-1"]["trials"][0]["turns"][0]["evaluations"][0]["metric"] == "other"
+
+
+def test_scores_beyond_0_to_1_stretch_their_axis() -> None:
+    found = Page(page(record(case_of(turn(evaluation(7.5, 5.0))), case_of(turn(evaluation(-2.0, 5.0))))))
+    (metric,) = found.head["metrics"]
+    assert (metric["min"], metric["max"], metric["threshold"]) == (-2.0, 7.5, 5.0)
+
+
+def test_a_page_of_many_long_answers_is_whole() -> None:
+    made = hostile_record(300, 20_000)
+    found = Page(page(made))
+    assert found.stray == []
+    assert len(found.details) == 300
+    answers = {one.id: next(one.turns).response for one in made.cases}
+    assert {id: one["trials"][0]["turns"][0]["response"] for id, one in found.details.items()} == answers
+    assert json.loads(json.dumps(found.head)) == found.head
