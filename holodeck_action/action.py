@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TextIO
 
 from holodeck_action.commands.caller import Caller
-from holodeck_action.commands.program import collect_rarely, current_folder, hide_tokens, lasting_streams, leave
+from holodeck_action.commands.program import (
+    collect_rarely,
+    current_folder,
+    hide_tokens,
+    lasting_streams,
+    leave,
+    look_for_no_plugins,
+)
 from holodeck_action.commands.step import run_step
 from holodeck_action.results.exit_codes import ExitCode
 
@@ -30,7 +37,9 @@ def start() -> None:
     sys.stderr = log
     if (note := hide_tokens()) is not None:
         log.write(f"note: {note}\n")
-    code = main((), dict(os.environ), current_folder(), sys.stdin, log, log, signals=signals)
+    environ = dict(os.environ)
+    look_for_no_plugins()
+    code = main((), environ, current_folder(), sys.stdin, log, log, signals=signals)
     log.flush()
     # A verdict that nobody can read is never a pass.
     leave(code or (ExitCode.INCOMPLETE if log.failure is not None else ExitCode.PASSED))

@@ -40,6 +40,7 @@ from holodeck_action.commands.program import (
     hide_tokens,
     lasting_streams,
     leave,
+    look_for_no_plugins,
     report_error,
 )
 from holodeck_action.github.action_inputs import AT_LEAST_ONE, RATE
@@ -400,7 +401,9 @@ def start() -> None:
     # `nohup` has it ignored.
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signals.append(signal.SIGHUP)
-    code = main(sys.argv[1:], dict(os.environ), current_folder(), sys.stdin, stdout, stderr, signals=signals)
+    environ = dict(os.environ)
+    look_for_no_plugins()
+    code = main(sys.argv[1:], environ, current_folder(), sys.stdin, stdout, stderr, signals=signals)
     stdout.flush()
     if stdout.failure is not None:
         click.echo(f"error: standard output could not be written: {stdout.failure.strerror}", err=True)

@@ -71,6 +71,14 @@ def lasting_streams() -> tuple[LastingStream, LastingStream]:
     return stdout, stderr
 
 
+def look_for_no_plugins() -> None:
+    """Keep pydantic from looking through all installed packages for plugins, of which none is of use here.
+
+    `os.environ` is what it reads; processes that a run starts get the variables that were given to it.
+    """
+    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
+
+
 _YOUNG = 50_000
 """So many new objects before garbage is looked for."""
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from holodeck_action.commands.blessing import bless, check_blessing
 from holodeck_action.commands.output import Done, Output, SuiteDone, report_suite, report_together
@@ -35,8 +36,10 @@ from holodeck_action.suite.base_sources import MERGE_BASE
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.targets.factory import describe
 from holodeck_action.text.given_paths import GivenPath
-from holodeck_action.tools.searching import PlannedCalls
 from holodeck_action.tracing.traces import FlushTime, traced_run
+
+if TYPE_CHECKING:
+    from holodeck_action.tools.searching import PlannedCalls
 
 
 def evaluate(

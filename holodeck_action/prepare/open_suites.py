@@ -23,7 +23,6 @@ from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, target_problem, through
 from holodeck_action.suite.targets import AnyTarget, HttpTarget, ModelTarget, RecordedTarget
 from holodeck_action.suite.values import Suite
-from holodeck_action.targets.case_files import CaseFiles, check_packages
 from holodeck_action.targets.factory import build_agent
 from holodeck_action.targets.protocol import Agent
 from holodeck_action.text.given_paths import GivenPath
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from holodeck_action.llm.wire import Wire
     from holodeck_action.scoring.judges import Judges
     from holodeck_action.scoring.reuse import Reuse
+    from holodeck_action.targets.case_files import CaseFiles
     from holodeck_action.targets.own import OwnAgent
 
 
@@ -308,6 +308,8 @@ def _files(item: Prepared) -> CaseFiles | None:
     """
     if not any(turn.files for case in item.own_cases for turn in case.turns):
         return None
+    from holodeck_action.targets.case_files import CaseFiles, check_packages
+
     if isinstance(item.target, ModelTarget):
         check_packages(item.own_cases)
     settings = item.settings

@@ -10,7 +10,6 @@ import heapq
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from holodeck_action.results.record import Record, Shard
 from holodeck_action.suite.values import Case
@@ -134,6 +133,9 @@ def part_of(cases: Sequence[Case], number: int, count: int, durations: Durations
         count: of the shards.
         durations: how long each took; None where that is not known.
     """
+    # Only shards pay for it.
+    from statistics import median
+
     known = {} if durations is None else durations.of
     times = {case.id: known.get((case.id, case.content_hash)) for case in cases}
     told = [time for time in times.values() if time is not None]

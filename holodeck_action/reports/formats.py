@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator
-from xml.sax.saxutils import escape, quoteattr
+from html import escape
 
 from holodeck_action.reports.console import console_report
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
@@ -120,11 +120,11 @@ def _seconds(milliseconds: float) -> str:
 
 
 def _attributes(values: dict[str, str]) -> str:
-    return "".join(f" {name}={quoteattr(one_line(value, 1000))}" for name, value in values.items())
+    return "".join(f' {name}="{escape(one_line(value, 1000))}"' for name, value in values.items())
 
 
 def _text(text: str) -> str:
-    return escape(lines_of(text, _TEXT_LIMIT))
+    return escape(lines_of(text, _TEXT_LIMIT), quote=False)
 
 
 FORMATS = ("markdown", "junit", "json", "csv", "console")

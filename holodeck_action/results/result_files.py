@@ -18,13 +18,9 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from holodeck_action.results.canonical import adapter, chosen_cases, head_of
-from holodeck_action.results.comparison_report import ComparisonReport
 from holodeck_action.results.disk import DISK, Disk, staged, write_atomically
 from holodeck_action.results.history import HistoryLine, dump_line, parse_lines
-from holodeck_action.results.honeyhive import EvaluationBatch, HoneyHiveExport, MultiEvaluationResult
-from holodeck_action.results.judge_card import JudgeCard
 from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, CaseRecord, Record, TrialRecord, TurnRecord
-from holodeck_action.results.report_views import Report
 from holodeck_action.results.verdict import CaseVerdict, CombinedVerdict, Verdict
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -360,6 +356,12 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def result_schema(document: str) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a file that a command writes, such as `results`, or of its part."""
+    # No run needs them all.
+    from holodeck_action.results.comparison_report import ComparisonReport
+    from holodeck_action.results.honeyhive import EvaluationBatch, HoneyHiveExport, MultiEvaluationResult
+    from holodeck_action.results.judge_card import JudgeCard
+    from holodeck_action.results.report_views import Report
+
     documents: dict[str, Any] = {
         "results": Record,
         "verdict": Verdict,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from holodeck_action.llm.pauses import TimeLimit, apart, uncharged
 from holodeck_action.results.agent_errors import AgentError
@@ -23,11 +23,13 @@ from holodeck_action.results.record import (
 )
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.case_files import CaseFiles
 from holodeck_action.targets.protocol import Agent, Attempt, Reply, ReplyError, Session
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.spans import Scope, span
+
+if TYPE_CHECKING:
+    from holodeck_action.targets.case_files import CaseFiles
 
 CLOSE_TIMEOUT_S = 10.0
 
