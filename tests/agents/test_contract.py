@@ -332,7 +332,7 @@ def test_an_answer_that_tells_nothing_leaves_a_gate_on_spending_open(
     project.policy(target="python:spender:answer", gates={gate: 1000000, "min_completeness": 0.1, "min_pass_rate": 0})
     finished = project.run("run")
     assert finished.code == 3, finished.stdout + finished.stderr
-    assert f"those of {2 if count == 2 else 1} turn(s) or evaluation(s) unknown" in finished.stdout
+    assert f"unknown for {2 if count == 2 else 1} of the turns and evaluations" in finished.stdout
 
 
 @pytest.mark.parametrize(("gate", "path"), [("max_cost_usd", "cost_usd"), ("max_total_tokens", "usage")])
