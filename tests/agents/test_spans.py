@@ -79,7 +79,7 @@ def test_spans_tell_what_the_reply_leaves_out(asked: Project) -> None:
     gates = {"max_total_tokens": 80, "max_cost_usd": 0.001}
     said = _record(asked, "python:shop:said", spans=False, gates=gates)
     (first, second) = (case.trials[0].turns[0] for case in said.cases)
-    assert first.usage == Usage(30, 10, first.usage.cost_usd if first.usage else None, 4, 2)
+    assert first.usage == Usage(30, 10, first.usage.cost_usd if first.usage else None, 4, 2, estimated=True)
     assert first.usage.cost_usd == pytest.approx((26 * 0.15 + 4 * 0.075 + 10 * 0.6) / 1e6)
     assert second.tool_invocations == (
         ToolInvocation("find_order", {"id": "B-4"}, {"place": "York"}, bytes=17),

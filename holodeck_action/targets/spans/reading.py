@@ -74,7 +74,7 @@ def _usage(said: Usage | None, told: Usage | None) -> Usage | None:
         return told if said is None else said
     if said.prompt_tokens is not None or said.completion_tokens is not None:
         return said
-    return told if said.cost_usd is None else replace(told, cost_usd=said.cost_usd, models=())
+    return told if said.cost_usd is None else replace(told, cost_usd=said.cost_usd, models=(), estimated=said.estimated)
 
 
 class _Turn:
