@@ -39,7 +39,7 @@ def without_index(environ: Mapping[str, str]) -> dict[str, str]:
 def check_record(path: Path) -> None:
     """Check that a record tells answers, calls with results, tokens and cost, and that state lasts two turns."""
     order, other, opening = read_record(path).cases
-    assert [turn.response for turn in order.turns] == [ANSWERS["where"].format("Leeds"), ANSWERS["when"]]
+    assert [turn.response for turn in order.turns] == [ANSWERS["where is"].format("Leeds"), ANSWERS["when does"]]
     for turn in order.turns:
         assert turn.error is None
         (call,) = turn.tool_invocations or ()
@@ -50,6 +50,6 @@ def check_record(path: Path) -> None:
         # 26 and 4 cached tokens of the prompt, 10 of the answer, at the list price.
         assert turn.usage.cost_usd == pytest.approx((26 * 0.15 + 4 * 0.075 + 10 * 0.6) / 1e6)
         assert str(turn.model).endswith("gpt-4o-mini")
-    assert [turn.response for turn in other.turns] == [ANSWERS["where"].format("York")]
+    assert [turn.response for turn in other.turns] == [ANSWERS["where is"].format("York")]
     (turn,) = opening.turns
-    assert (turn.response, turn.tool_invocations) == (ANSWERS["open"], ())
+    assert (turn.response, turn.tool_invocations) == (ANSWERS["you open"], ())

@@ -11,8 +11,8 @@ from tests.llm.models import Answer, FakeModels, Request, ToolCall
 KEY = "sk-of-the-shop"
 """The only one that is accepted."""
 ORDER = "A-17"
-ANSWERS = {"open": "We open at nine.", "where": "Your order is in {}.", "when": "It arrives tomorrow."}
-"""Answers by a word of the question."""
+ANSWERS = {"you open": "We open at nine.", "where is": "Your order is in {}.", "when does": "It arrives tomorrow."}
+"""Answers by words of the question."""
 
 
 @contextmanager
@@ -27,9 +27,10 @@ def shop_models() -> Iterator[FakeModels]:
 def _answered(request: Request) -> Answer:
     """Look the order of the conversation up in each turn that asks for it; without one number ask for that."""
     question = request.text.lower()
-    asked = next(word for word in ANSWERS if word in question)
-    orders = {found for message in request.messages for found in re.findall(r"[A-Z]-\d+", message.text)}
-    if asked == "open" and not orders:
+    # Some frameworks put the whole conversation into one message.
+    asked = max(ANSWERS, key=question.rfind)
+    orders = {found for message in request.messages for found in re.findall(r"\b[A-Z]-\d+", message.text)}
+    if asked == "you open" and not orders:
         return Answer(ANSWERS[asked], prompt_tokens=12, completion_tokens=2)
     if len(orders) != 1:
         return Answer(f"Which order: {', '.join(sorted(orders))}?", prompt_tokens=10, completion_tokens=3)

@@ -118,13 +118,18 @@ def asked(project: Project, models: FakeModels) -> Project:
     """A suite with a conversation in which the second turn names no order."""
     call = {"name": "find_order", "args": {"id": ORDER}}
     turns = [
-        {"input": f"Where is {ORDER}?", "ground_truth": ANSWERS["where"].format("Leeds"), "expected_tools": [call]},
-        {"input": "When does it come?", "ground_truth": ANSWERS["when"], "expected_tools": [call]},
+        {"input": f"Where is {ORDER}?", "ground_truth": ANSWERS["where is"].format("Leeds"), "expected_tools": [call]},
+        {"input": "When does it come?", "ground_truth": ANSWERS["when does"], "expected_tools": [call]},
     ]
     project.suite(
         [
             {"name": "order", "turns": turns},
-            {"name": "opening", "input": "When do you open?", "ground_truth": ANSWERS["open"], "expected_tools": []},
+            {
+                "name": "opening",
+                "input": "When do you open?",
+                "ground_truth": ANSWERS["you open"],
+                "expected_tools": [],
+            },
         ]
     )
     project.policy(gates={"max_cost_usd": 0.01, "max_total_tokens": 1000})
@@ -176,4 +181,4 @@ def test_an_agent_gives_the_same_record_behind_every_target(asked: Project, mode
         assert turn.usage.cost_usd == pytest.approx((26 * 0.15 + 4 * 0.075 + 10 * 0.6) / 1e6)
         assert turn.model == "openai/gpt-4o-mini"
     (turn,) = opening.turns
-    assert (turn.response, turn.tool_invocations) == (ANSWERS["open"], ())
+    assert (turn.response, turn.tool_invocations) == (ANSWERS["you open"], ())
