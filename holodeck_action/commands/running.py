@@ -187,5 +187,5 @@ def _trials(ready: Opened, scorer: TurnScorer) -> Trials:
         on_spent=(lambda usage: None) if ready.charges is None else ready.charges.add,
         base=ready.beside is not None,
         # With kept verdicts there may be nothing to judge.
-        on_turn=(lambda: None) if ready.judges is None or ready.reuse is not None else ready.judges.prepare,
+        on_turn=ready.prepare_judges,
     )

@@ -180,8 +180,7 @@ async def _judge(opened: Opened, clock: Clock) -> list[TrialRecord]:
         size=item.settings.workers,
         interpreter=item.interpreter,
     )
-    if opened.judges is not None and opened.reuse is None:
-        opened.judges.prepare()
+    opened.prepare_judges()
     scorer = TurnScorer(
         item.suite,
         pool=pool,

@@ -93,6 +93,11 @@ class Opened:
             *(() if self.reuse is None else self.reuse.notices),
         )
 
+    def prepare_judges(self) -> None:
+        """Prepare what judges need, unless verdicts of earlier runs may spare it."""
+        if self.judges is not None and (self.reuse is None or not self.reuse.looks):
+            self.judges.prepare()
+
     async def close(self) -> None:
         """Release what it holds, and what runs beside it."""
         if isinstance(self.base, Opened):
@@ -240,7 +245,7 @@ def _open(item: Prepared, redactor: Redactor, shared: Budget | None, head: Opene
     if judged and wire is not None:
         judges = _judges(item, wire)
         reuse = _reuse(item, redactor, judges)
-        if reuse is None and head is None:
+        if (reuse is None or not reuse.looks) and head is None:
             # With kept verdicts there may be nothing to judge.
             judges.begin()
     own: OwnAgent | None = None
@@ -389,14 +394,25 @@ def _judges(item: Prepared, wire: Wire) -> Judges:
 
 
 def _reuse(item: Prepared, redactor: Redactor, judges: Judges) -> Reuse | None:
-    """Prepare what keeps verdicts, beside the calls that the wire keeps; a recording is to prove the judges' calls."""
+    """Prepare what keeps verdicts, beside the calls that the wire keeps; None where it keeps none.
+
+    A recording asks every judge, and keeps the verdicts for its replay, which then needs no library of judges.
+    """
     calls = item.settings.calls
-    if calls.mode != "live" or calls.cache is None:
+    folder = calls.cache if calls.mode == "live" else calls.folder
+    if folder is None:
         return None
     from holodeck_action.scoring.reuse import Reuse
     from holodeck_action.scoring.verdict_cache import VerdictCache
 
-    cache = VerdictCache(calls.cache / "verdicts", redactor, calls.ttl_s, lambda: datetime.now(UTC))
+    cache = VerdictCache(
+        folder / "verdicts",
+        redactor,
+        calls.ttl_s if calls.mode == "live" else None,
+        lambda: datetime.now(UTC),
+        reads=calls.mode != "record",
+        writes=calls.mode != "replay",
+    )
     return Reuse(item.grading.suite, judging_environment(item), cache, redactor, judges.prepare)
 
 

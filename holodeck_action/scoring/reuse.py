@@ -90,6 +90,11 @@ class Reuse:
         self._metrics: dict[tuple[int, int], tuple[Metric, BaseEvaluator, Reusable | None]] = {}
 
     @property
+    def looks(self) -> bool:
+        """Whether a verdict of an earlier run may spare asking a judge."""
+        return self._cache.reads
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """What the reader should know, each one sentence."""
         trouble = self._cache.trouble

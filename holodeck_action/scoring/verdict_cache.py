@@ -32,7 +32,16 @@ class KeptVerdict:
 class VerdictCache:
     """The verdicts of one folder. What cannot be read or written is asked for: a cache is a saving, not a proof."""
 
-    def __init__(self, folder: Path, redactor: Redactor, ttl_s: float | None, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        redactor: Redactor,
+        ttl_s: float | None,
+        now: Callable[[], datetime],
+        *,
+        reads: bool = True,
+        writes: bool = True,
+    ) -> None:
         """Prepare; nothing is read or made.
 
         Args:
@@ -40,7 +49,11 @@ class VerdictCache:
             redactor: masks secrets in what is kept.
             ttl_s: seconds for which a verdict is used; None forever.
             now: the time, aware and in UTC.
+            reads: False where every judge is to be asked, since the calls are recorded.
+            writes: False where the folder is only replayed.
         """
+        self.reads = reads
+        self._writes = writes
         self._folder = folder
         self._redactor = redactor
         self._ttl = None if ttl_s is None else timedelta(seconds=ttl_s)
@@ -98,6 +111,8 @@ class VerdictCache:
         self._write(key, {"steps": list(steps)})
 
     def _content(self, key: str) -> dict[str, Any] | None:
+        if not self.reads:
+            return None
         path = self._path(key)
         try:
             document = json.loads(path.read_bytes())
@@ -116,6 +131,8 @@ class VerdictCache:
         return document if fresh else None
 
     def _write(self, key: str, content: dict[str, Any]) -> None:
+        if not self._writes:
+            return
         document = {
             "format": FORMAT,
             "kept_at": self._now().isoformat(timespec="seconds"),

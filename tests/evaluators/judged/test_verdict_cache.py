@@ -12,6 +12,7 @@ import pytest
 
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.record import Record
+from holodeck_action.results.result_files import read_record
 from tests.cli.project import Finished, Project, evaluations
 from tests.evaluators.judged.test_isolation import Imports
 from tests.llm.judging import Judge, Truth
@@ -127,6 +128,34 @@ def test_a_second_run_imports_nothing_that_judges(
     assert calls > 0
     assert "deepeval" in imports.seen()
     assert imported.read_text() == "pydantic_ai openai"
+
+
+def test_a_replay_of_recorded_verdicts_imports_nothing_that_judges(
+    kept: Kept, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    kept.suite(*ALL)
+    project, imports = kept.project, Imports(tmp_path_factory.mktemp("watch"))
+    for _ in range(2):
+        # The second recording asks again: it must hold the calls of its own verdicts.
+        before = len(kept.models.requests)
+        recorded = project.run("run", "-o", "recorded", "--record", "tape", OPENAI_API_KEY=KEY)
+        assert (recorded.code, len(kept.models.requests) - before) == (0, 24), recorded.stdout
+    expected = canonical_json(read_record(project.folder / "recorded" / "results.json"))
+    kept_verdicts = {path: path.read_bytes() for path in (project.folder / "tape" / "verdicts").iterdir()}
+    assert len(kept_verdicts) == 9
+    finished, replayed = project.evaluate("--replay", "tape", **imports.environ)
+    assert (finished.code, imports.seen()) == (0, set()), finished.stderr
+    assert canonical_json(replayed) == expected
+    assert [each.cached for each in evaluations(replayed)] == [True] * 9
+    # What is not there the recorded calls tell, and a replay writes nothing.
+    lost = sorted(kept_verdicts)[0]
+    lost.unlink()
+    finished, replayed = project.evaluate("--replay", "tape", **imports.environ)
+    assert "deepeval" in imports.seen()
+    assert canonical_json(replayed) == expected
+    assert [each.cached for each in evaluations(replayed)].count(False) == 1
+    assert set((project.folder / "tape" / "verdicts").iterdir()) == set(kept_verdicts) - {lost}
+    assert KEY.encode() not in b"".join(kept_verdicts.values())
 
 
 def test_a_new_threshold_finds_the_verdicts_and_decides_anew(kept: Kept) -> None:
