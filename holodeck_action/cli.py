@@ -342,6 +342,29 @@ def init(caller: Caller, folder: GivenPath, framework: str | None) -> int:
     return start_suite(folder, framework, caller)
 
 
+@cli.command(name="import", epilog=EPILOG)
+@click.argument("program", type=click.Choice(["promptfoo"]))
+@click.argument("file", type=PATH)
+@click.option("-o", "--output-dir", "folder", type=PATH, metavar="DIR", help="Write here [default: FILE's folder].")
+@click.option("--report", type=PATH, metavar="FILE", help="Write the account here, too: JSON or Markdown by its name.")
+@click.option("--allow-missing", is_flag=True, help="Leave comments for what has no equal, and end with exit code 0.")
+@click.pass_obj
+def import_(caller: Caller, /, **given: Any) -> int:
+    """Write the suite in FILE, of another PROGRAM, as agent.yaml with its policy file and graders.
+
+    Prints what became of every assertion. No code of FILE is run, and no existing file is changed.
+
+    Exit code 0: everything was imported; 1: something has no equal; 2: FILE cannot be used.
+
+    \b
+    Examples:
+      holodeck-action import promptfoo promptfooconfig.yaml
+    """
+    from holodeck_action.commands.import_suite import Importing, import_suite
+
+    return import_suite(Importing(**given), caller)
+
+
 @cli.group(cls=Door)
 def history() -> None:
     """Show what earlier runs tell together: trends, flaky cases, drift."""

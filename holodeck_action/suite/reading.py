@@ -29,7 +29,17 @@ from yaml.reader import ReaderError
 
 from holodeck_action.suite.document import PACKED, SUBSTITUTED, UNSET, Document, MarkedList, MarkedMap
 from holodeck_action.suite.errors import Problem, SourceMark, field_path
-from holodeck_action.suite.scalars import MERGE, NULLS, SIGNS, Joined, construct, joined_pairs, lone_surrogate, resolve
+from holodeck_action.suite.scalars import (
+    MERGE,
+    NULLS,
+    SIGNS,
+    Joined,
+    construct,
+    joined_pairs,
+    lone_surrogate,
+    resolve,
+    resolve_core,
+)
 from holodeck_action.suite.variables import substitute
 from holodeck_action.suite.yaml_errors import defect_of
 
@@ -77,6 +87,20 @@ def read_yaml(data: bytes, *, file: str, environ: Mapping[str, str]) -> Document
         file: how the file is called in positions.
         environ: values of variables.
     """
+    return _read(data, file, environ)
+
+
+def read_foreign_yaml(data: bytes, *, file: str) -> Document:
+    """Read one YAML document of another program: its scalars are those of YAML 1.2, and `${VAR}` is text.
+
+    Args:
+        data: the file's bytes, UTF-8.
+        file: how the file is called in positions.
+    """
+    return _read(data, file, None)
+
+
+def _read(data: bytes, file: str, environ: Mapping[str, str] | None) -> Document:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -119,7 +143,8 @@ class _Anchored:
 class _Reader:
     """Builds the data of one document; `_flags` says how the node just read came about."""
 
-    def __init__(self, data: bytes, file: str, environ: Mapping[str, str], joined: Joined | None = None) -> None:
+    def __init__(self, data: bytes, file: str, environ: Mapping[str, str] | None, joined: Joined | None = None) -> None:
+        # Without variables it is the file of another program.
         self._joined = joined
         self.problems: list[Problem] = []
         self.secrets: set[str] = set()
@@ -143,7 +168,7 @@ class _Reader:
             self._next()
             if type(self._next()) is StreamEndEvent:
                 return None
-            root = self._node(self._next(), _NORMAL, 0)
+            root = self._node(self._next(), _NORMAL if self._environ is not None else _FREE, 0)
             self._next()
             event = self._next()
         except MarkedYAMLError as error:
@@ -199,7 +224,7 @@ class _Reader:
     def _scalar(self, event: Any, mode: int) -> Any:
         text = self._text(event)
         self._flags = 0
-        if "${" in text:
+        if "${" in text and self._environ is not None:
             found = substitute(text, self._environ)
             text = found.text
             for name in found.unset if not self._is_model_key() else ():
@@ -213,7 +238,7 @@ class _Reader:
                 self.secrets.update(found.values)
         if mode == _WRITTEN and event.implicit[0]:
             return None if text in NULLS else text
-        if text in SIGNS and event.implicit[0] and event.tag in _UNTAGGED:
+        if text in SIGNS and self._environ is not None and event.implicit[0] and event.tag in _UNTAGGED:
             self.problems.append(self._problem(_start(event), f"{text} can only be a key: put it in quotes"))
         return self._resolved(event, text)
 
@@ -232,7 +257,9 @@ class _Reader:
         tag = event.tag
         try:
             if tag in _UNTAGGED:
-                return resolve(text) if event.implicit[0] else text
+                if not event.implicit[0]:
+                    return text
+                return resolve(text) if self._environ is not None else resolve_core(text)
             if tag in _SCALAR_TAGS:
                 return construct(tag, text)
         except ValueError:

@@ -38,6 +38,29 @@ def resolve(text: str) -> Any:
     return text
 
 
+_CORE_NUMBER = re.compile(r"[-+]?(?:[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)")
+_CORE_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_CORE_WORDS: dict[str, Any] = {
+    **dict.fromkeys(NULLS, None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+
+
+def resolve_core(text: str) -> Any:
+    """Read an unquoted scalar as YAML 1.2 does: `yes`, `12:30` and `1_000` are text, and `010` is ten.
+
+    Raises:
+        ValueError: it is a number that Python cannot hold.
+    """
+    if text in _CORE_WORDS:
+        return _CORE_WORDS[text]
+    if _CORE_NUMBER.fullmatch(text):
+        sign, digits = _sign(text)
+        return sign * (int(digits, 0) if digits[:2] in ("0o", "0x") else int(digits))
+    return float(text) if _CORE_FLOAT.fullmatch(text) else text
+
+
 def construct(tag: str, text: str) -> Any:
     """Read a scalar as one of the standard types; types other than bool, int, float and null are text.
 

@@ -1,0 +1,80 @@
+"""`import`: the suite of another program, written as ours, with an account of every assertion."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from holodeck_action.commands.caller import Caller
+from holodeck_action.importers.accounting import as_json, markdown, merged, missing, table
+from holodeck_action.importers.promptfoo.convert import convert
+from holodeck_action.importers.source import Source
+from holodeck_action.importers.written import files_of
+from holodeck_action.results.disk import write_atomically
+from holodeck_action.results.exit_codes import ExitCode
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.given_paths import GivenPath
+
+
+@dataclass(frozen=True, slots=True)
+class Importing:
+    """What is asked for.
+
+    Attributes:
+        program: `promptfoo`.
+        file: the file to import.
+        folder: where the suite goes; None for the file's folder.
+        report: where the account goes, too; JSON when its name ends so, else Markdown.
+        allow_missing: whether assertions without an equal are accepted.
+    """
+
+    program: str
+    file: GivenPath
+    folder: GivenPath | None
+    report: GivenPath | None
+    allow_missing: bool
+
+
+def import_suite(asked: Importing, caller: Caller) -> int:
+    """Write the suites, and print what became of every assertion.
+
+    Returns:
+        Exit code 1 when an assertion or a setting has no equal, unless that is allowed.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or one of the files to write exists; nothing was written.
+    """
+    source = Source(asked.file.path, str(asked.file))
+    folder = asked.folder or GivenPath(asked.file.given.parent, asked.file.start)
+    imported = convert(source, Path(os.path.abspath(folder)), allow_missing=asked.allow_missing)
+    rows = merged(imported.rows)
+    written = {folder / name: text for suite in imported.suites for name, text in files_of(suite).items()}
+    if asked.report is not None:
+        written[asked.report] = as_json(rows) if asked.report.name.endswith(".json") else markdown(rows)
+    there = [path for path in written if os.path.lexists(path)]
+    if there:
+        raise ConfigurationError(
+            [f"{path}: exists; nothing was written: remove it, or give another folder with -o" for path in there]
+        )
+    for path, text in written.items():
+        try:
+            path.path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path.path, [text.encode()])
+        except OSError as error:
+            raise ConfigurationError(
+                [f"{path}: cannot be written: {error.strerror}; give a folder that is yours to write to"]
+            ) from error
+    lines = [*(f"wrote {path}\n" for path in written), "\n", table(rows), "next:\n"]
+    suites = [shlex.quote(str(folder / suite.folder)) for suite in imported.suites]
+    lines += [f"  holodeck-action validate {' '.join(suites)}\n", f"  holodeck-action run {' '.join(suites)}\n"]
+    caller.stdout.writelines(lines)
+    lost = missing(rows)
+    if not lost or asked.allow_missing:
+        return ExitCode.PASSED
+    caller.stderr.write(
+        f"{len(lost)} without an equal: the suite cannot pass until their graders (not imported: …) are replaced or "
+        "removed; --allow-missing leaves comments instead\n"
+    )
+    return ExitCode.VIOLATED

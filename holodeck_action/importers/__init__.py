@@ -1,0 +1,1 @@
+"""Suites of other programs, read and written as ours."""

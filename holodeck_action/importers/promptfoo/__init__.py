@@ -1,0 +1,1 @@
+"""promptfoo: its configuration file, cases, prompts, providers and assertions."""

@@ -1,0 +1,368 @@
+"""What each assertion of promptfoo becomes: a metric, a grader, or nothing, with the reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holodeck_action.importers.accounting import Outcome
+from holodeck_action.importers.grader_file import Check
+from holodeck_action.importers.promptfoo import codes, judged, toolchecks
+from holodeck_action.importers.promptfoo.patterns import python_pattern
+from holodeck_action.importers.promptfoo.rows import listed
+from holodeck_action.importers.promptfoo.templates import render, script_text
+from holodeck_action.importers.promptfoo.tests import Test, Written
+from holodeck_action.importers.source import Source, UnfitError, plain
+from holodeck_action.importers.written import has_variable
+from holodeck_action.suite.reading import read_foreign_yaml
+
+_FORMATS = frozenset(("date", "email", "ipv4", "ipv6"))
+"""Formats of a JSON schema that both sides check."""
+
+
+@dataclass(frozen=True, slots=True)
+class Became:
+    """What an assertion is here.
+
+    Attributes:
+        outcome: how near that is.
+        name: what it is called.
+        metric: an entry of `evaluations`; None where a check is one.
+        check: a grader; None where a metric is one.
+        note: what differs, and what to do.
+        turn: fields that the turn must have for it, such as `ground_truth`.
+        latency_ms: the time within which the answer must come, where that is the assertion.
+    """
+
+    outcome: Outcome
+    name: str = ""
+    metric: Mapping[str, Any] | None = None
+    check: Check | None = None
+    note: str = ""
+    turn: Mapping[str, Any] = field(default_factory=dict)
+    latency_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """One assertion of one case, read."""
+
+    source: Source
+    test: Test
+    written: Written
+    value: Any
+    threshold: float | None
+    negated: bool
+    kind: str
+    prompt: str
+
+    @property
+    def stem(self) -> str:
+        """Name of its function."""
+        start = "" if self.written.place.file == self.source.name else f"{_slug(self.written.place.file)}_"
+        return f"{start}line_{self.written.place.line}_{_slug(str(self.written.data['type']))}".lstrip("0123456789_")
+
+    @property
+    def told(self) -> str:
+        """Where it stands, and its type."""
+        return f"{self.written.place.exact}: {self.written.data['type']}"
+
+    @property
+    def config(self) -> Any:
+        """What its code gets as `context.config`."""
+        return plain(self.written.data.get("config"))
+
+    def texts(self) -> list[str]:
+        """Return the value as a list of texts: a list, or a text separated by commas.
+
+        Raises:
+            UnfitError: it is neither, or empty.
+        """
+        value = listed(self.value) if isinstance(self.value, str) else self.value
+        if not isinstance(value, list) or not value:
+            raise UnfitError("its value is no list of texts")
+        return [script_text(item) for item in value]
+
+    def text(self) -> str:
+        """Return the value as a text.
+
+        Raises:
+            UnfitError: it is none, or empty.
+        """
+        if self.value is None or isinstance(self.value, dict | list) or self.value == "":
+            raise UnfitError("its value is no text")
+        return script_text(self.value)
+
+    def at_least(self, default: float) -> float:
+        """Return the threshold, or what it is without one."""
+        return default if self.threshold is None else self.threshold
+
+    def check(self, function: str, value: Any, **settings: Any) -> Became:
+        """Return a check of this assertion.
+
+        Raises:
+            UnfitError: the value holds an environment variable, which graders do not get.
+        """
+        if has_variable(value) or has_variable(settings):
+            raise UnfitError("it compares with an environment variable; read it in a grader of your own")
+        negated = settings.pop("negated", self.negated)
+        made = Check(self.stem, self.told, function, value, negated=negated, **settings)
+        return Became(Outcome.GRADER, check=made)
+
+
+def become(source: Source, test: Test, written: Written, prompt: str, *, only_check: bool) -> Became:
+    """Translate an assertion.
+
+    Args:
+        source: the imported file.
+        test: the case that has it.
+        written: the assertion.
+        prompt: what the case asks.
+        only_check: whether a metric is of no use, because its score belongs to a weighted mean.
+    """
+    try:
+        read = _read(source, test, written, prompt)
+        if not only_check and read.kind == "equals" and not read.negated and _is_ground_truth(read.value):
+            metric = {"type": "standard", "metric": "equality"}
+            return Became(Outcome.METRIC, "equality", metric, turn={"ground_truth": read.value})
+        if read.kind in CHECKS:
+            return CHECKS[read.kind](read)
+        if read.kind in judged.TYPES:
+            if only_check:
+                raise UnfitError("a judge's score in a weighted mean; give it a threshold of its own")
+            return _judged(read)
+        if read.kind == "latency" and not read.negated and read.threshold and not only_check:
+            return Became(Outcome.METRIC, "limits.turn_timeout_s", latency_ms=read.threshold)
+        raise UnfitError(HINTS.get(read.kind, "an unknown type of assertion; write a code grader"))
+    except UnfitError as error:
+        return Became(Outcome.MISSING, note=str(error))
+
+
+def _is_ground_truth(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and not has_variable(value)
+
+
+def _judged(read: Assertion) -> Became:
+    question = judged.Question(read.kind, read.value, read.threshold, read.negated, read.test, read.written)
+    metric, turn, note = judged.metric(question)
+    name = str(metric.get("metric_type") or metric.get("metric") or metric["type"])
+    return Became(Outcome.SIMILAR, name, metric, note=note, turn=turn)
+
+
+def _read(source: Source, test: Test, written: Written, prompt: str) -> Assertion:
+    data = written.data
+    if data.get("problem"):
+        raise UnfitError(str(data["problem"]))
+    kind = str(data.get("type") or "")
+    negated = kind.startswith("not-")
+    kind = kind.removeprefix("not-")
+    for key in ("transform", "contextTransform"):
+        if data.get(key):
+            raise UnfitError(f"it has a {key}; let the agent return that part, or write a code grader")
+    if test.options.get("transform") or test.options.get("postprocess"):
+        raise UnfitError("the answer is transformed first (options.transform); let the agent return the result")
+    threshold = data.get("threshold")
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float | None):
+        raise UnfitError("its threshold is no number")
+    value = plain(data.get("value"))
+    if kind not in ("javascript", "python"):
+        value = _value(source, value, test.variables)
+    return Assertion(source, test, written, value, threshold, negated, kind, prompt)
+
+
+def _value(source: Source, value: Any, variables: Mapping[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [_value(source, item, variables) if isinstance(item, str) else item for item in value]
+    if not isinstance(value, str):
+        return value
+    if not value.startswith("file://"):
+        return render(value, variables)
+    [path, *_] = source.matching(value.removeprefix("file://"))
+    kind = path.suffix.lower()
+    if kind in (".yaml", ".yml", ".json"):
+        return plain(source.data(path))
+    if kind in (".txt", ".md", ""):
+        return source.text(path).strip()
+    raise UnfitError(f"its value comes from the code of {source.relative(path)}; write a code grader")
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", text.lower().removesuffix(".yaml")).strip("_")
+
+
+def _equals(read: Assertion) -> Became:
+    if isinstance(read.value, dict | list):
+        return read.check("equals_json", read.value)
+    if read.value is None:
+        raise UnfitError("it has no value")
+    return read.check("equals", script_text(read.value))
+
+
+def _of_text(function: str) -> Callable[[Assertion], Became]:
+    return lambda read: read.check(function, read.text())
+
+
+def _of_texts(function: str) -> Callable[[Assertion], Became]:
+    return lambda read: read.check(function, read.texts())
+
+
+def _regex(read: Assertion) -> Became:
+    pattern = read.text()
+    try:
+        return read.check("regex", python_pattern(pattern))
+    except UnfitError:
+        code = "new RegExp(context.config.pattern).test(output)"
+        value = {"code": code, "config": {"pattern": pattern}}
+        made = read.check("javascript", value)
+        note = "runs in Node.js: Python has no such pattern"
+        return Became(made.outcome, check=made.check, note=note)
+
+
+def _word_count(read: Assertion) -> Became:
+    value = read.value
+    if isinstance(value, dict):
+        bounds = {key: value[key] for key in ("min", "max") if isinstance(value.get(key), int | float)}
+    else:
+        try:
+            bounds = dict.fromkeys(("min", "max"), float(script_text(value)))
+        except ValueError:
+            bounds = {}
+    if not bounds:
+        raise UnfitError("its value is no number of words")
+    return read.check("word_count", bounds)
+
+
+def _json(function: str, outcome: Outcome, note: str) -> Callable[[Assertion], Became]:
+    def of(read: Assertion) -> Became:
+        schema = read.value
+        if isinstance(schema, str) and schema.strip():
+            document = read_foreign_yaml(schema.encode(), file="schema")
+            if document.problems:
+                raise UnfitError("its schema cannot be read")
+            schema = plain(document.root)
+        if schema in (None, "", {}):
+            made = read.check(function, None)
+            return Became(outcome, check=made.check, note=note)
+        if not isinstance(schema, dict):
+            raise UnfitError("its schema is no mapping")
+        foreign = sorted(set(_formats(schema)) - _FORMATS)
+        if foreign:
+            raise UnfitError(f"its schema has the format {foreign[0]}, which is not checked here; write a pattern")
+        made = read.check(function, schema)
+        told = "; ".join(part for part in (note, "needs the package jsonschema where graders run") if part)
+        return Became(outcome, check=made.check, note=told)
+
+    return of
+
+
+def _formats(schema: Any) -> list[str]:
+    if isinstance(schema, dict):
+        own = [schema["format"]] if isinstance(schema.get("format"), str) else []
+        return own + [found for item in schema.values() for found in _formats(item)]
+    return [found for item in schema for found in _formats(item)] if isinstance(schema, list) else []
+
+
+def _scored(function: str, default: float) -> Callable[[Assertion], Became]:
+    def of(read: Assertion) -> Became:
+        value = read.value if isinstance(read.value, list) else [read.text()]
+        if not all(isinstance(item, str) for item in value) or not value:
+            raise UnfitError("its value is no text")
+        return read.check(function, value, threshold=read.at_least(default))
+
+    return of
+
+
+def _levenshtein(read: Assertion) -> Became:
+    return read.check("levenshtein", read.text(), options={"most": read.at_least(5)})
+
+
+def _tools(read: Assertion) -> Became:
+    function, value, threshold = toolchecks.check(read.kind, read.value, read.threshold, negated=read.negated)
+    # Negating a list of tools forbids each of them, which is a check of its own.
+    negated = read.negated and function != "tools_unused"
+    return read.check(function, value, threshold=threshold, negated=negated)
+
+
+def _code(read: Assertion) -> Became:
+    written = read.written.data.get("value")
+    found = codes.code(read.source, read.kind, written, read.test.variables, read.config)
+    if found.body:
+        return read.check("", found.value, code=found.body, threshold=read.threshold)
+    value = found.value
+    if read.kind == "python" and read.threshold is not None:
+        value = {**value, "least": read.threshold}
+    made = read.check(found.function, value, threshold=read.threshold)
+    return Became(made.outcome, check=made.check, note=found.note)
+
+
+_CONTAINS_JSON = "finds objects in JSON's own notation only"
+
+CHECKS: Mapping[str, Callable[[Assertion], Became]] = {
+    "equals": _equals,
+    "contains": _of_text("contains"),
+    "icontains": _of_text("icontains"),
+    "contains-any": _of_texts("contains_any"),
+    "icontains-any": _of_texts("icontains_any"),
+    "contains-all": _of_texts("contains_all"),
+    "icontains-all": _of_texts("icontains_all"),
+    "starts-with": _of_text("starts_with"),
+    "regex": _regex,
+    "word-count": _word_count,
+    "is-json": _json("is_json", Outcome.GRADER, ""),
+    "contains-json": _json("contains_json", Outcome.SIMILAR, _CONTAINS_JSON),
+    "levenshtein": _levenshtein,
+    "bleu": _scored("bleu", 0.5),
+    "gleu": _scored("gleu", 0.5),
+    **dict.fromkeys(toolchecks.TYPES, _tools),
+    "javascript": _code,
+    "python": _code,
+}
+
+_OUTPUT = "the answer of a model here is text, and its calls are tool calls; use expected_tools with args"
+_COMPARE = "it compares several agents in one case; compare two runs with --against"
+_FORMAT = "no check of this notation; write a code grader"
+_TRACE = "graders see no spans; use expected_tools, or limits and gates of the policy file"
+_SEARCH = "the judge would have to use tools; state the facts as ground_truth and use factual_accuracy"
+
+HINTS: Mapping[str, str] = {
+    "agent-rubric": _SEARCH,
+    "classifier": "no classifier is called; use toxicity, a geval metric or a code grader",
+    "contains-html": _FORMAT,
+    "contains-sql": _FORMAT,
+    "contains-xml": _FORMAT,
+    "conversation-relevance": "no metric grades a conversation so; use a geval metric on its last turn",
+    "cost": "costs are limited for a whole run: gates.max_cost_usd of the policy file",
+    "finish-reason": "reports show answers that were cut off, and no metric asserts it",
+    "guardrails": "the reply has no field for it; use toxicity or refusal",
+    "is-html": _FORMAT,
+    "is-sql": _FORMAT,
+    "is-valid-function-call": _OUTPUT,
+    "is-valid-openai-function-call": _OUTPUT,
+    "is-valid-openai-tools-call": _OUTPUT,
+    "is-xml": _FORMAT,
+    "latency": "a limit for single cases, or one without a number; set limits.turn_timeout_s of the policy file",
+    "max-score": _COMPARE,
+    "moderation": "no moderation service is called; use toxicity",
+    "perplexity": "log probabilities of answers are not recorded",
+    "perplexity-score": "log probabilities of answers are not recorded",
+    "pi": "its service is not called; use a geval metric",
+    "ruby": "Ruby is not run; write a code grader in Python",
+    "search-rubric": _SEARCH,
+    "select-best": _COMPARE,
+    "similar": "no metric compares embeddings; use meteor, rouge or a geval metric",
+    "similar:cosine": "no metric compares embeddings; use meteor, rouge or a geval metric",
+    "similar:dot": "no metric compares embeddings; use meteor, rouge or a geval metric",
+    "similar:euclidean": "no metric compares embeddings; use meteor, rouge or a geval metric",
+    "skill-used": _TRACE,
+    "trace-error-spans": _TRACE,
+    "trace-span-count": _TRACE,
+    "trace-span-duration": _TRACE,
+    "trajectory:goal-success": "use trajectory_accuracy, or a geval metric on the answer",
+    "video-rubric": "answers are text",
+    "webhook": "no service is asked for a verdict; call it in a code grader",
+}
+
+TYPES = frozenset((*CHECKS, *judged.TYPES, *HINTS))
+"""Names of all known types of assertions, without `not-`."""

@@ -1,0 +1,133 @@
+"""The prompts of a promptfoo configuration, and what a case asks with one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holodeck_action.importers.promptfoo.templates import render, rendered
+from holodeck_action.importers.source import Place, Source, UnfitError, place_of, plain
+from holodeck_action.suite.document import MarkedList
+
+_SYSTEM = ("system", "developer")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt.
+
+    Attributes:
+        place: where it is written.
+        label: its name; empty when it has none.
+        template: its text, or the messages of a chat.
+        problem: why it cannot be imported; empty when it can.
+    """
+
+    place: Place
+    label: str
+    template: Any
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a case asks: the system message, if there is one, and the user's; `whole` is what a program gets."""
+
+    instructions: str | None
+    input: str
+    whole: str
+
+
+def prompts_of(source: Source, root: Mapping[str, Any]) -> list[Prompt]:
+    """Return all prompts; without any, the variable `prompt` is the prompt."""
+    written = root.get("prompts")
+    if written is None:
+        return [Prompt(place_of(source.name, root), "", "{{prompt}}")]
+    place = place_of(source.name, root, "prompts")
+    if isinstance(written, dict):
+        # An old form: files and their labels.
+        return list(_each(source, [{"id": key, "label": value} for key, value in written.items()], place))
+    return list(_each(source, written if isinstance(written, list) else [written], place))
+
+
+def _each(source: Source, written: Sequence[Any], whole: Place) -> Iterator[Prompt]:
+    for index, item in enumerate(written):
+        place = place_of(source.name, written, index) if isinstance(written, MarkedList) else whole
+        label = str(item.get("label") or "") if isinstance(item, dict) else ""
+        try:
+            text = item.get("raw") or item.get("id") if isinstance(item, dict) else item
+            if not isinstance(text, str):
+                raise UnfitError("a prompt is a text or names a file")
+            yield from _of_text(source, text, place, label)
+        except UnfitError as error:
+            yield Prompt(place, label, "", str(error))
+
+
+def _of_text(source: Source, text: str, place: Place, label: str) -> Iterator[Prompt]:
+    named = text.removeprefix("file://")
+    if not text.startswith("file://"):
+        try:
+            is_file = "\n" not in text and len(text) < 500 and "{{" not in text and bool(source.matching(text))
+        except (UnfitError, OSError, ValueError):
+            is_file = False
+        if not is_file:
+            yield Prompt(place, label, _chat(text))
+            return
+    for path in source.matching(named):
+        kind = path.suffix.lower()
+        file = source.relative(path)
+        if kind in (".yaml", ".yml"):
+            yield Prompt(Place(file, 1), label or path.stem, plain(source.data(path)))
+        elif kind in (".txt", ".md", ".j2", ".json", ""):
+            parts = re.split(r"^---\s*$", source.text(path), flags=re.M) if kind == ".txt" else [source.text(path)]
+            for number, part in enumerate(parts, 1):
+                name = label or path.stem
+                yield Prompt(Place(file, 1), name if len(parts) == 1 else f"{name} {number}", _chat(part.strip()))
+        else:
+            raise UnfitError(f"the prompt {file} is code, which is not run; write its text here")
+
+
+def _chat(text: str) -> Any:
+    """Return the data of a prompt that is JSON; the text itself where it is none, or only after its rendering."""
+    if text.lstrip().startswith(("[", "{")) and not text.lstrip().startswith("{{"):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    return text
+
+
+def asked(prompt: Prompt, variables: Mapping[str, Any], options: Mapping[str, Any]) -> Asked:
+    """Fill a prompt for a case.
+
+    Raises:
+        UnfitError: it cannot be filled, or is a conversation with answers.
+    """
+    if prompt.problem:
+        raise UnfitError(prompt.problem)
+    if "_conversation" in json.dumps(prompt.template):
+        raise UnfitError("the prompt repeats earlier cases (_conversation); write one case with turns")
+    start, end = str(options.get("prefix") or ""), str(options.get("suffix") or "")
+    data = rendered(prompt.template, variables)
+    if isinstance(data, str):
+        whole = f"{render(start, variables)}{data}{render(end, variables)}"
+        data = _chat(whole)
+    elif start or end:
+        raise UnfitError("prefix and suffix of a chat")
+    else:
+        whole = json.dumps(data, ensure_ascii=False, indent=2)
+    messages = data if isinstance(data, list) and data and all(_is_message(item) for item in data) else None
+    if messages is None:
+        return Asked(None, whole, whole)
+    system = [message["content"] for message in messages if message["role"] in _SYSTEM]
+    rest = [message for message in messages if message["role"] not in _SYSTEM]
+    if len(rest) != 1 or rest[0]["role"] != "user" or not all(isinstance(each["content"], str) for each in messages):
+        raise UnfitError("the prompt is a conversation, or holds more than text; write a case with turns or files")
+    return Asked("\n\n".join(system) or None, rest[0]["content"], whole)
+
+
+def _is_message(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("role"), str) and "content" in item

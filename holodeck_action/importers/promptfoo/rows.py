@@ -1,0 +1,158 @@
+"""Rows of CSV files with test cases, whose `__expected` columns hold assertions as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holodeck_action.importers.source import UnfitError
+
+_LISTS = frozenset(("contains-all", "contains-any", "icontains-all", "icontains-any"))
+_SCORED = frozenset(
+    ("answer-relevance", "classifier", "context-faithfulness", "context-recall", "context-relevance", "cost", "latency")
+) | frozenset(("levenshtein", "perplexity-score", "perplexity", "rouge-n", "similar", "starts-with"))
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRow:
+    """A row: its line, values of variables, assertions, and what else it sets of a case."""
+
+    line: int
+    vars: Mapping[str, str]
+    assertions: tuple[dict[str, Any], ...]
+    test: Mapping[str, Any]
+
+
+def case_rows(text: str, types: frozenset[str]) -> Iterator[CaseRow]:
+    """Read a table.
+
+    Args:
+        text: the file.
+        types: names of assertion types, without `not-`.
+
+    Raises:
+        UnfitError: the file is no table.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        line = reader.line_num + 1
+        for row in reader:
+            if row:
+                if len(row) != len(header):
+                    raise UnfitError(f"line {line} has {len(row)} cells, and the header {len(header)}")
+                yield _row(dict(zip(header, row, strict=True)), line, types)
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise UnfitError(f"line {reader.line_num} is not CSV: {error}") from None
+
+
+def _row(cells: Mapping[str, str], line: int, types: frozenset[str]) -> CaseRow:
+    values: dict[str, str] = {}
+    assertions: list[dict[str, Any]] = []
+    configured: dict[int, float] = {}
+    test: dict[str, Any] = {}
+    options: dict[str, str] = {}
+    for key, cell in cells.items():
+        if key.startswith("__expected"):
+            if cell.strip():
+                assertions.append(expected(cell.strip(), types))
+        elif key in ("__prefix", "__suffix"):
+            options[key[2:]] = cell
+        elif key in ("__description", "__providerOutput"):
+            if cell:
+                test[key[2:]] = cell
+        elif key == "__metric":
+            test["metric"] = cell
+        elif key == "__threshold":
+            test["threshold"] = _number(cell)
+        elif key.startswith("__config:"):
+            _, named, setting = [*key.split(":"), "", ""][:3]
+            index = int(named.removeprefix("__expected") or 1) - 1 if re.fullmatch(r"__expected\d*", named) else -1
+            number = _number(cell)
+            if index < 0 or setting != "threshold" or number is None:
+                raise UnfitError(f"the column {key} cannot be read on line {line}")
+            configured[index] = number
+        elif not key.startswith("__metadata"):
+            values[key] = cell
+    for index, threshold in configured.items():
+        if index < len(assertions):
+            assertions[index]["threshold"] = threshold
+    metric = test.pop("metric", None)
+    for assertion in assertions:
+        if metric:
+            assertion["metric"] = metric
+    return CaseRow(line, values, tuple(assertions), {**test, **({"options": options} if options else {})})
+
+
+def expected(cell: str, types: frozenset[str]) -> dict[str, Any]:
+    """Read an assertion that is written as text, such as `icontains-any: one, two`; any other text is `equals`.
+
+    Raises:
+        UnfitError: a list of texts has an open quote.
+    """
+    for start, kind in (
+        ("javascript:", "javascript"),
+        ("fn:", "javascript"),
+        ("eval:", "javascript"),
+        ("grade:", "llm-rubric"),
+        ("llm-rubric:", "llm-rubric"),
+        ("python:", "python"),
+    ):
+        if cell.startswith(start):
+            value = cell[len(start) :]
+            return {"type": kind, "value": value if kind == "llm-rubric" else value.strip()}
+    if cell.startswith("file://") and re.search(r"\.[cm]?[jt]s(:|$)", cell):
+        return {"type": "javascript", "value": cell}
+    if cell.startswith("file://") and re.search(r"\.py(:|$)", cell):
+        return {"type": "python", "value": cell}
+    found = _typed(cell, types)
+    if found is None:
+        return {"type": "equals", "value": cell}
+    negated, kind, threshold, value = found[1] or "", found[2], found[3], found[4]
+    made: dict[str, Any] = {"type": f"{negated}{kind}"}
+    if kind in _LISTS:
+        made["value"] = listed(value) if value else value
+    elif value is not None:
+        made["value"] = value if kind in ("contains-json", "is-json") else value.strip()
+    if kind in _SCORED:
+        made["threshold"] = float(threshold) if threshold else 0.8 if kind == "similar" else 0.75
+    return made
+
+
+def _typed(cell: str, types: frozenset[str]) -> re.Match[str] | None:
+    for kind in sorted(types, key=len, reverse=True):
+        found = re.fullmatch(rf"(not-)?({re.escape(kind)})(?:\((\d+(?:\.\d+)?)\))?(?::(.*))?", cell, re.S)
+        if found is not None:
+            return found
+    return None
+
+
+def listed(text: str) -> list[str]:
+    """Split a text at commas, except in double quotes.
+
+    Raises:
+        UnfitError: a quote is open, or something follows one.
+    """
+    found: list[str] = []
+    rest = text.lstrip(" \t\n,")
+    while rest:
+        if not rest.startswith('"'):
+            field, _, rest = rest.partition(",")
+            found.append(field.strip())
+        else:
+            quoted = re.match(r'"((?:\\["\\]|""|[^"])*)"\s*(?:,|$)', rest)
+            if quoted is None:
+                raise UnfitError("a quote in the list of texts is not closed, or no comma follows it")
+            found.append(re.sub(r'\\(["\\])|"(")', lambda part: part[1] or part[2], quoted[1]))
+            rest = rest[quoted.end() :]
+        rest = rest.lstrip(" \t\n,")
+    return found
+
+
+def _number(cell: str) -> float | None:
+    return float(cell) if re.fullmatch(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", cell) else None

@@ -1,0 +1,294 @@
+"""The test cases of a promptfoo configuration: inline, in files and in scenarios, with defaults and references."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from holodeck_action.importers.accounting import Outcome, Row
+from holodeck_action.importers.promptfoo.rows import case_rows
+from holodeck_action.importers.promptfoo.templates import rendered
+from holodeck_action.importers.source import Place, Source, UnfitError, place_of, plain
+from holodeck_action.suite.document import MarkedList, MarkedMap
+from holodeck_action.suite.reading import read_foreign_yaml
+
+MOST_CASES = 100_000
+"""Cases of all combinations of values."""
+_REFERENCES = 20
+"""So many references may lead to each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One assertion as it is written."""
+
+    place: Place
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """One test case with the defaults.
+
+    Attributes:
+        place: where it is written.
+        data: its keys, other than the following.
+        variables: values of the variables of its prompts.
+        assertions: those of the defaults first.
+        options: with those of the defaults.
+        problem: why the case cannot be imported; empty when it can.
+    """
+
+    place: Place
+    data: Mapping[str, Any]
+    variables: Mapping[str, Any]
+    assertions: Sequence[Written]
+    options: Mapping[str, Any]
+    problem: str = ""
+
+    @property
+    def threshold(self) -> float | None:
+        """Lowest passing mean score of all assertions; None where each one must pass."""
+        found = self.data.get("threshold")
+        return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+
+class TestReader:
+    """Reads the cases of one configuration; what cannot be read becomes rows of the account."""
+
+    __test__ = False
+
+    def __init__(self, source: Source, root: Mapping[str, Any], types: frozenset[str]) -> None:
+        """Take the data of the file; `types` are the names of assertion types."""
+        self._source = source
+        self._root = root
+        self._types = types
+        self.rows: list[Row] = []
+        self._default = self._default_test()
+
+    def tests(self) -> Iterator[Test]:
+        """Yield all cases with their combinations of values."""
+        written = self._root.get("tests")
+        place = place_of(self._source.name, self._root, "tests" if written is not None else None)
+        for test in itertools.chain(self._listed(written, place), self._scenarios()):
+            yield from self._combined(self._with_defaults(test))
+
+    def _default_test(self) -> Test:
+        written = self._root.get("defaultTest")
+        place = place_of(self._source.name, self._root, "defaultTest" if written is not None else None)
+        if isinstance(written, str):
+            try:
+                path = self._source.named(written.removeprefix("file://"))
+                written = self._source.data(path)
+                place = Place(self._source.relative(path), 1)
+            except UnfitError as error:
+                self._missing(place, "defaultTest", str(error))
+        return self._test(written if isinstance(written, dict) else {}, place)
+
+    def _missing(self, place: Place, what: str, reason: str) -> None:
+        self.rows.append(Row(place.file, place.line, what, "", Outcome.MISSING, reason, asserts=False))
+
+    def _listed(self, written: Any, place: Place) -> Iterator[Test]:
+        """Yield the cases of `tests`: a list, the name of a file, or a generator."""
+        if written is None:
+            return
+        if isinstance(written, list):
+            for index, item in enumerate(written):
+                marked = isinstance(written, MarkedList)
+                yield from self._listed(item, place_of(place.file, written, index) if marked else place)
+            return
+        if isinstance(written, dict) and not ("path" in written and "vars" not in written and "assert" not in written):
+            yield self._test(self._resolved(written), place)
+            return
+        try:
+            if not isinstance(written, str):
+                raise UnfitError("cases that a program generates; write them to a file and name that")
+            yield from self._of_files(written)
+        except UnfitError as error:
+            self._missing(place, "tests", str(error))
+            yield Test(place, {}, {}, (), {}, f"tests: {error}")
+
+    def _of_files(self, written: str) -> Iterator[Test]:
+        name = written.removeprefix("file://")
+        kind = name.rpartition(".")[2].lower()
+        if "://" in name or kind not in ("csv", "yaml", "yml", "json", "jsonl"):
+            raise UnfitError(f"cases of {written}: only CSV, YAML, JSON and JSONL files are read; save them as one")
+        for path in self._source.matching(name):
+            file = self._source.relative(path)
+            if kind == "csv":
+                for row in case_rows(self._source.text(path), self._types):
+                    place = Place(file, row.line)
+                    assertions = tuple(
+                        Written(replace(place, column=number), data) for number, data in enumerate(row.assertions, 1)
+                    )
+                    options = row.test.get("options", {})
+                    yield Test(place, row.test, row.vars, assertions, options)
+            elif kind == "jsonl":
+                for number, text in enumerate(self._source.text(path).splitlines(), 1):
+                    if text.strip():
+                        document = read_foreign_yaml(text.encode(), file=file)
+                        if document.problems or not isinstance(document.root, dict):
+                            raise UnfitError(f"{file}:{number} is no JSON object")
+                        yield self._test(document.root, Place(file, number), one_line=True)
+            else:
+                data = self._source.data(path)
+                yield from self._listed(data, Place(file, 1))
+
+    def _test(self, written: Mapping[str, Any], place: Place, *, one_line: bool = False) -> Test:
+        """Return a case as it is written, perhaps on one line of a file."""
+        problem, variables = "", {}
+        try:
+            variables = self._variables(written.get("vars"))
+        except UnfitError as error:
+            problem = f"vars: {error}"
+            self._missing(place, "vars", str(error))
+        options = written.get("options")
+        data = {key: value for key, value in written.items() if key not in ("vars", "assert", "options")}
+        assertions = tuple(self._assertions(written.get("assert"), place.file, place.line if one_line else None))
+        return Test(place, data, variables, assertions, plain(options) if isinstance(options, dict) else {}, problem)
+
+    def _assertions(self, written: Any, file: str, line: int | None) -> Iterator[Written]:
+        if isinstance(written, str):
+            written = [written]
+        for index, item in enumerate(written or ()):
+            place = place_of(file, written, index)
+            place = replace(place, line=line) if line else place
+            if isinstance(item, str) and item.startswith("file://"):
+                try:
+                    path = self._source.named(item.removeprefix("file://"))
+                    yield from self._assertions(self._source.data(path), self._source.relative(path), None)
+                except UnfitError as error:
+                    yield Written(place, {"type": item, "problem": str(error)})
+            elif isinstance(item, dict):
+                yield Written(place, self._resolved(item))
+            else:
+                yield Written(place, {"type": str(item), "problem": "an assertion is a mapping with a type"})
+
+    def _resolved(self, written: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Follow `$ref` to a part of the configuration; keys beside it win."""
+        found: Any = written
+        for _ in range(_REFERENCES):
+            if not isinstance(found, dict) or "$ref" not in found:
+                break
+            pointer = str(found["$ref"])
+            target: Any = self._root
+            for part in pointer.removeprefix("#/").split("/"):
+                target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+            if not isinstance(target, dict) or not pointer.startswith("#/"):
+                return {"type": pointer, "problem": f"the reference {pointer} leads nowhere"}
+            merged = MarkedMap({**target, **{key: value for key, value in found.items() if key != "$ref"}})
+            merged.line, merged.column, merged.marks = *_position(found), b""
+            found = merged
+        return found if isinstance(found, dict) else written
+
+    def _variables(self, written: Any) -> dict[str, Any]:
+        """Return the values of variables; those in files are read."""
+        if isinstance(written, str) or (isinstance(written, list) and all(isinstance(item, str) for item in written)):
+            made: dict[str, Any] = {}
+            for name in [written] if isinstance(written, str) else written:
+                for path in self._source.matching(name.removeprefix("file://")):
+                    data = self._source.data(path)
+                    if not isinstance(data, dict):
+                        raise UnfitError(f"{name} holds no mapping")
+                    made.update(plain(data))
+            return made
+        if written is not None and not isinstance(written, dict):
+            raise UnfitError("not a mapping")
+        return {key: self._value(value) for key, value in plain(written or {}).items()}
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, str) and value.startswith("file://"):
+            paths = self._source.matching(value.removeprefix("file://"))
+            return self._file(paths[0]) if len(paths) == 1 else [self._file(path) for path in paths]
+        return value
+
+    def _file(self, path: Path) -> Any:
+        kind = path.suffix.lower()
+        if kind in (".yaml", ".yml", ".json"):
+            # Such a value is the text of the data, as JSON.
+            return json.dumps(plain(self._source.data(path)), ensure_ascii=False, separators=(",", ":"))
+        if kind in (".txt", ".md", ".html", ".csv", ".xml", ".j2", ""):
+            return self._source.text(path).strip()
+        raise UnfitError(f"the file {path.name}: only texts, YAML and JSON are read, and no code is run")
+
+    def _with_defaults(self, test: Test) -> Test:
+        default = self._default
+        assertions = test.assertions
+        if test.options.get("disableDefaultAsserts") is not True:
+            assertions = (*default.assertions, *assertions)
+        return replace(
+            test,
+            data={**default.data, **test.data},
+            variables={**default.variables, **test.variables},
+            assertions=assertions,
+            options={**default.options, **test.options},
+            problem=test.problem or default.problem,
+        )
+
+    def _combined(self, test: Test) -> Iterator[Test]:
+        """Yield a case for each combination of the values of variables that have several texts."""
+        if test.options.get("disableVarExpansion") is True:
+            yield self._filled(test, test.variables)
+            return
+        several = [
+            [(key, item) for item in value]
+            if isinstance(value, list) and value and isinstance(value[0], str)
+            # A list without texts is one value.
+            else [(key, value)]
+            for key, value in test.variables.items()
+        ]
+        count = 1
+        for each in several:
+            count *= len(each)
+        if count > MOST_CASES:
+            self._missing(test.place, "vars", f"the values make {count:,} combinations, more than {MOST_CASES:,}")
+            yield replace(test, problem="vars: too many combinations")
+            return
+        for values in itertools.product(*several):
+            yield self._filled(test, dict(values))
+
+    def _filled(self, test: Test, variables: Mapping[str, Any]) -> Test:
+        """Render variables that hold placeholders for others; one line break at the end of a value is dropped."""
+        variables = {
+            key: value.removesuffix("\n") if isinstance(value, str) else value for key, value in variables.items()
+        }
+        try:
+            return replace(test, variables={key: rendered(value, variables) for key, value in variables.items()})
+        except UnfitError as error:
+            self._missing(test.place, "vars", str(error))
+            return replace(test, variables=variables, problem=test.problem or f"vars: {error}")
+
+    def _scenarios(self) -> Iterator[Test]:
+        written = self._root.get("scenarios")
+        for index, item in enumerate(written if isinstance(written, list) else ()):
+            place = place_of(self._source.name, written, index)
+            scenario = item
+            try:
+                if isinstance(item, str):
+                    path = self._source.named(item.removeprefix("file://"))
+                    scenario = self._source.data(path)
+                    place = Place(self._source.relative(path), 1)
+                if not isinstance(scenario, dict):
+                    raise UnfitError("a scenario is a mapping with config and tests")
+            except UnfitError as error:
+                self._missing(place, "scenario", str(error))
+                yield Test(place, {}, {}, (), {}, f"scenario: {error}")
+                continue
+            configs = list(self._listed(scenario.get("config"), place))
+            for config, test in itertools.product(configs, list(self._listed(scenario.get("tests"), place))):
+                yield replace(
+                    test,
+                    data={**config.data, **test.data},
+                    variables={**config.variables, **test.variables},
+                    assertions=(*config.assertions, *test.assertions),
+                    options={**config.options, **test.options},
+                    problem=test.problem or config.problem,
+                )
+
+
+def _position(value: Any) -> tuple[int, int]:
+    return (value.line, value.column) if isinstance(value, MarkedMap) else (1, 1)

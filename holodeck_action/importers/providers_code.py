@@ -1,0 +1,62 @@
+"""Agents of imported suites that are programs. `import` copies what a suite needs of it into the suite."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import inspect
+import json
+import os
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+
+def prompt_back(request: dict[str, Any]) -> dict[str, Any]:
+    """Answer with the prompt."""
+    return {"response": request["input"], "tool_invocations": []}
+
+
+def python_provider(request: dict[str, Any], file: str, function: str, config: dict[str, Any]) -> Any:
+    """Call a provider in a Python file with the prompt, its options and the case's variables."""
+    path = Path(__file__).parent / file
+    spec = importlib.util.spec_from_file_location("imported_provider", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = getattr(module, function)(request["input"], {"config": config}, told(request))
+    return reply(asyncio.run(found) if inspect.iscoroutine(found) else found)
+
+
+def program(request: dict[str, Any], command: str, folder: str, config: dict[str, Any]) -> Any:
+    """Run a program in a folder with the prompt, its options and the case's variables; its output is the answer."""
+    arguments = [*shlex.split(command), request["input"], json.dumps({"config": config}), json.dumps(told(request))]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(
+        arguments, capture_output=True, text=True, cwd=Path(__file__).parent / folder, env=environment, check=False
+    )
+    if done.returncode != 0:
+        return {"error": f"the program ended with {done.returncode}: {done.stderr[-500:]}"}
+    return done.stdout.strip()
+
+
+def told(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the context that a provider gets."""
+    return {"vars": (request.get("turn_config") or {}).get("vars", {})}
+
+
+def reply(found: Any) -> Any:
+    """Turn what a provider returned into a reply."""
+    if not isinstance(found, dict):
+        return found
+    if found.get("error"):
+        return {"error": str(found["error"])}
+    made: dict[str, Any] = {"response": found.get("output", "")}
+    usage = found.get("tokenUsage") or found.get("token_usage") or {}
+    if "prompt" in usage and "completion" in usage:
+        made["usage"] = {"prompt_tokens": usage["prompt"], "completion_tokens": usage["completion"]}
+    if found.get("cost") is not None:
+        made["cost_usd"] = found["cost"]
+    return made

@@ -1,0 +1,153 @@
+"""The imported file and the files that it names."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.document import Document, MarkedList, MarkedMap
+from holodeck_action.suite.reading import read_foreign_yaml
+
+MOST_BYTES = 20_000_000
+"""Size of a file that is read."""
+
+
+class UnfitError(Exception):
+    """Something of the imported file has no equal; the message is a clause that says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the imported file or in one that it names; `file` is relative to the imported file's folder."""
+
+    file: str
+    line: int
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    @property
+    def exact(self) -> str:
+        """It with the column."""
+        return f"{self}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The imported file.
+
+    Attributes:
+        path: where it is.
+        shown: how the caller wrote it.
+    """
+
+    path: Path
+    shown: str
+
+    @property
+    def name(self) -> str:
+        """Its name without the folder."""
+        return self.path.name
+
+    def own_bytes(self) -> bytes:
+        """Return its content.
+
+        Raises:
+            ConfigurationError: it cannot be read.
+        """
+        try:
+            return _content(self.path)
+        except OSError as error:
+            raise ConfigurationError([f"{self.shown}: cannot be read: {error.strerror or error}"]) from None
+
+    def document(self) -> Document:
+        """Return its data as YAML, of which JSON is a part.
+
+        Raises:
+            ConfigurationError: it cannot be read, or is no YAML.
+        """
+        document = read_foreign_yaml(self.own_bytes(), file=self.shown)
+        if document.problems:
+            raise ConfigurationError([str(problem) for problem in document.problems])
+        return document
+
+    def named(self, written: str) -> Path:
+        """Return the path of a file that is named in the imported one."""
+        return self.path.parent / written
+
+    def relative(self, path: Path) -> str:
+        """Return a path as it is written from the imported file's folder."""
+        return os.path.relpath(path, self.path.parent).replace(os.sep, "/")
+
+    def matching(self, pattern: str) -> list[Path]:
+        """Return the files that a pattern with `*` matches, or the file of this name, in the order of names.
+
+        Raises:
+            UnfitError: there is none.
+        """
+        found = sorted(glob.glob(pattern, root_dir=self.path.parent, recursive=True))
+        files = [path for path in map(self.named, found or [pattern]) if path.is_file()]
+        if not files:
+            raise UnfitError(f"the file {pattern} does not exist")
+        return files
+
+    def text(self, path: Path) -> str:
+        """Return a text file without a byte order mark.
+
+        Raises:
+            UnfitError: it cannot be read.
+        """
+        try:
+            return _content(path).decode("utf-8-sig")
+        except OSError as error:
+            raise UnfitError(f"the file {self.relative(path)} cannot be read: {error.strerror or error}") from None
+        except UnicodeDecodeError:
+            raise UnfitError(f"the file {self.relative(path)} is not UTF-8 text") from None
+
+    def data(self, path: Path) -> Any:
+        """Return a YAML or JSON file.
+
+        Raises:
+            UnfitError: it cannot be read.
+        """
+        document = read_foreign_yaml(self.text(path).encode(), file=self.relative(path))
+        if document.problems:
+            raise UnfitError(str(document.problems[0]))
+        return document.root
+
+
+def _content(path: Path) -> bytes:
+    if path.stat().st_size > MOST_BYTES:
+        raise OSError(f"has more than {MOST_BYTES:,} bytes")
+    return path.read_bytes()
+
+
+def place_of(file: str, value: Any, index: int | str | None = None) -> Place:
+    """Return where a marked value stands, or what it holds under a key or at a position; the start for others."""
+    if index is not None and isinstance(value, MarkedMap | MarkedList):
+        item = value[index]  # type: ignore[index]
+        line, column = value.value_position(index)  # type: ignore[arg-type]
+        if isinstance(item, MarkedMap | MarkedList):
+            line, column = item.line, item.column
+        return Place(file, line, column)
+    return Place(file, value.line, value.column) if isinstance(value, MarkedMap | MarkedList) else Place(file, 1)
+
+
+def plain(value: Any) -> Any:
+    """Return data without its positions."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value
+
+
+def without_none(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a mapping of the values that are not None."""
+    return {key: value for key, value in items if value is not None}

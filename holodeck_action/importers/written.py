@@ -1,0 +1,181 @@
+"""An imported suite as a value, and the files that say it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from holodeck_action.importers.accounting import Row
+from holodeck_action.importers.grader_file import MODULE
+from holodeck_action.text.plain import one_line
+
+SUITE, POLICY, TRANSCRIPT, AGENT = "agent.yaml", "holodeck-action.yaml", "imported_answers.jsonl", "imported_agent.py"
+
+_VARIABLE = re.compile("\x00([A-Za-z_][A-Za-z0-9_]*)\x00")
+
+
+def variable(name: str) -> str:
+    """Return a mark for the value of an environment variable, which files of the suite write as `${NAME}`."""
+    return f"\x00{name}\x00"
+
+
+def has_variable(value: Any) -> bool:
+    """Whether the value of an environment variable stands anywhere in a value."""
+    if isinstance(value, str):
+        return "\x00" in value
+    if isinstance(value, Mapping):
+        return any(map(has_variable, value.values()))
+    return isinstance(value, list | tuple) and any(map(has_variable, value))
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTurn:
+    """One turn: the fields of agent.yaml that it has, and the recorded reply, if there is one."""
+
+    fields: Mapping[str, Any]
+    reply: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCase:
+    """One case.
+
+    Attributes:
+        name: unique in the suite.
+        comments: lines that stand above it.
+        turns: at least one.
+        metrics: entries of `evaluations`.
+    """
+
+    name: str
+    comments: Sequence[str]
+    turns: Sequence[WrittenTurn]
+    metrics: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSuite:
+    """One suite.
+
+    Attributes:
+        folder: where it is written, relative to the output folder; empty for that folder itself.
+        source: name of the imported file.
+        top: `name`, `description`, `model`, `instructions` and other keys of agent.yaml.
+        metrics: `evaluations.metrics`.
+        cases: at least one.
+        policy: the keys of the policy file.
+        notes: lines at the top of agent.yaml.
+        graders: text of the file with the graders; empty without any.
+        agent: text of the file with the agent; empty without any.
+    """
+
+    folder: str
+    source: str
+    top: Mapping[str, Any]
+    cases: Sequence[WrittenCase]
+    policy: Mapping[str, Any]
+    metrics: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[str] = ()
+    graders: str = ""
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What was read: suites to write, and the account of everything."""
+
+    suites: Sequence[WrittenSuite]
+    rows: Sequence[Row]
+
+
+def files_of(suite: WrittenSuite) -> dict[str, str]:
+    """Return the files of a suite: each one's path below the output folder, and its text."""
+    made = {SUITE: _suite_text(suite), POLICY: _policy_text(suite)}
+    replies = [row for case in suite.cases for row in _rows(case)]
+    if replies:
+        made[TRANSCRIPT] = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in replies)
+    if suite.graders:
+        made[f"{MODULE}.py"] = suite.graders
+    if suite.agent:
+        made[AGENT] = suite.agent
+    start = f"{suite.folder}/" if suite.folder else ""
+    return {f"{start}{name}": text for name, text in made.items()}
+
+
+def _rows(case: WrittenCase) -> list[dict[str, Any]]:
+    return [
+        {"case": case.name, "turn": index, **turn.reply}
+        for index, turn in enumerate(case.turns)
+        if turn.reply is not None
+    ]
+
+
+def _suite_text(suite: WrittenSuite) -> str:
+    parts = [_comment(f"Imported from {suite.source}."), *map(_comment, suite.notes)]
+    parts.append(_dump(suite.top))
+    if suite.metrics:
+        parts.append(_dump({"evaluations": {"metrics": list(suite.metrics)}}))
+    parts.append("test_cases:\n")
+    for case in suite.cases:
+        parts += [f"  {_comment(comment)}" for comment in case.comments]
+        text = _dump([_case(case)])
+        parts += [f"  {line}\n" if line else "\n" for line in text.splitlines()]
+    return "".join(parts)
+
+
+def _case(case: WrittenCase) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": case.name}
+    if len(case.turns) == 1 and "turn_config" not in case.turns[0].fields:
+        made.update(case.turns[0].fields)
+    else:
+        made["turns"] = [dict(turn.fields) for turn in case.turns]
+    if case.metrics:
+        made["evaluations"] = list(case.metrics)
+    return made
+
+
+def _policy_text(suite: WrittenSuite) -> str:
+    head = _comment(f"Imported from {suite.source}. Every case must pass, and every evaluation must have happened.")
+    return head + (_dump(suite.policy) if suite.policy else "{}\n")
+
+
+def _comment(text: str) -> str:
+    return f"# {one_line(text, 500)}\n"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks, and never an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Say that every value is written in full."""
+        return True
+
+
+def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    block = "\n" in text and not re.search(
+        r"[^\S\n]\n|[^\S\n]$|^\s|[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]", text
+    )
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if block else None)
+
+
+_Dumper.add_representer(str, _text_node)
+
+
+def _dump(value: Any) -> str:
+    return yaml.dump(_escaped(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+def _escaped(value: Any) -> Any:
+    """Return plain data in which `${` is text and marked variables are substituted."""
+    if isinstance(value, str):
+        return _VARIABLE.sub(r"${\1}", str(value).replace("${", "$${"))
+    if isinstance(value, Mapping):
+        return {key: _escaped(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_escaped(item) for item in value]
+    return value

@@ -1,0 +1,5 @@
+from typing import Any
+
+
+def short(output: str, context: Any) -> bool:
+    return len(output) <= int(context["config"]["most"])
