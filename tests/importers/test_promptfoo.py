@@ -198,7 +198,6 @@ def test_judged_assertions_become_metrics_of_the_same_kind(configured: Project) 
         **dict.fromkeys(("is-refusal", "not-is-refusal"), ("refusal", "similar")),
     }
     suite = yaml.safe_load((configured.folder / "new/agent.yaml").read_text(encoding="utf-8"))
-    assert suite["evaluations"]["model"] == {"provider": "openai", "name": "gpt-4o-mini"}
     good, bad = suite["test_cases"]
     assert good["input"] == "Question: When do you open?"
     assert good["ground_truth"] == "The shop opens at nine."
@@ -217,7 +216,9 @@ def test_judged_assertions_become_metrics_of_the_same_kind(configured: Project) 
         None: None,
     }
     assert good["evaluations"][0]["criteria"] == 'Answers "When do you open?"'
-    assert good["evaluations"][3]["model"] == {"provider": "anthropic", "name": "claude-sonnet-4-5"}
+    judges = [metric["model"] for metric in metrics]
+    assert judges.pop(3) == {"provider": "anthropic", "name": "claude-sonnet-4-5"}
+    assert judges == [{"provider": "openai", "name": "gpt-4o-mini"}] * 8
     assert bad["evaluations"][0]["name"] == "answers: bad"
     # The recorded answers are judged, and nothing else is asked.
     with FakeModels(keys=[KEY]) as models:

@@ -198,12 +198,15 @@ class _Builder:
             agent = f'"""Answers the cases that were imported from {ascii(source.name)[1:-1]}."""\n\n{agent}'
         written = [
             WrittenCase(
-                case.name, [str(case.test.place), *case.comments], [WrittenTurn(case.turn, reply)], case.metrics
+                case.name,
+                [str(case.test.place), *case.comments],
+                [WrittenTurn(case.turn, reply)],
+                _judged_by(judge, case.metrics),
             )
             for case, reply in zip(cases, replies, strict=True)
         ]
         graders = self._graders.text()
-        return WrittenSuite(folder, source.name, top, written, policy, judge=judge, graders=graders, agent=agent)
+        return WrittenSuite(folder, source.name, top, written, policy, graders=graders, agent=agent)
 
     def _no_instructions(self) -> str:
         if self._provider.model is None:
@@ -448,6 +451,15 @@ def _from_folder(check: Check, folder: Path) -> Check:
         file = os.path.relpath(check.value["file"], folder).replace(os.sep, "/")
         return replace(check, value={**check.value, "file": file})
     return check
+
+
+def _judged_by(judge: Mapping[str, Any] | None, metrics: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Name the judge in the metrics that have one, and none yet."""
+    if judge is None:
+        return metrics
+    return [
+        {"model": judge, **metric} if metric["type"] in ("geval", "rag", "refusal") else metric for metric in metrics
+    ]
 
 
 def _only_reported(became: Became) -> Became:
