@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from holodeck_action.commands.caller import Caller
+from holodeck_action.commands.help import Door
 from holodeck_action.commands.options import (
     CALLS,
     CHANGES,
@@ -31,7 +32,6 @@ from holodeck_action.commands.options import (
     SUITES,
     TYPES,
     VERSION,
-    Door,
     settings,
 )
 from holodeck_action.commands.program import (

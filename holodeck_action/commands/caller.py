@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holodeck_action.github.job import Job
     from holodeck_action.prepare.loading import Surroundings
     from holodeck_action.prepare.request import Allowed
+    from holodeck_action.reports.progress import Following, Group
     from holodeck_action.results.disk import Disk
     from holodeck_action.text.given_paths import GivenPath
 
@@ -31,6 +32,7 @@ class Caller:
         disk: what results are written with; None for the system's.
         pause: waits so many seconds, between calls to GitHub.
         signals: those that end a run in an orderly way; only a process of our own may catch any.
+        group: folds lines of the log; None for what the environment understands.
     """
 
     environ: Mapping[str, str]
@@ -41,6 +43,19 @@ class Caller:
     disk: Disk | None = None
     pause: Callable[[float], None] = time.sleep
     signals: Sequence[Signals] = ()
+    group: Group | None = None
+
+    def following(self) -> Following:
+        """Return what shows on standard error how far a command is."""
+        from holodeck_action.reports.progress import following
+        from holodeck_action.text.terminal import terminal_of
+
+        group = self.group
+        if group is None and self.environ.get("GITHUB_ACTIONS") == "true":
+            from holodeck_action.github.runner import grouped
+
+            group = grouped
+        return following(self.stderr, terminal_of(self.stderr, self.environ), group)
 
     def surroundings(
         self,

@@ -20,6 +20,7 @@ from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import Baseline, GatedCases, Gates, Policy, fails_on_loss, unable_to_fail
 from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.terminal import terminal_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def decide_again(asked: Redecision, caller: Caller) -> int:
             writable_folder(folder)
             claims.hold(folder)
         concluded = conclude(record, terms, results_digest=stored.digest, earlier=read_earlier(results))
-        show(concluded.report, caller.stdout)
+        show(concluded.report, caller.stdout, terminal_of(caller.stdout, caller.environ))
         if folder is not None:
             try:
                 write_verdict(folder.path / VERDICT_FILE, concluded.verdict)

@@ -48,7 +48,7 @@ def merge_runs(folders: Sequence[GivenPath], given: Mapping[str, Any], caller: C
         ConfigurationError: they are not all shards of one run; nothing was written.
     """
     request = request_from(given)
-    output = Output.of(caller, request, template_of(request.template))
+    output = Output.of(caller, request, template_of(request.template), caller.following())
     with Claims(output.disk) as claims:
         return request.process_exit_code(merge_folders(folders, output, claims).exit_code)
 

@@ -7,11 +7,12 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from holodeck_action import __version__
+from holodeck_action.commands.help import completed_files
 from holodeck_action.github.action_inputs import (
     AT_LEAST_ONE,
     BASE,
@@ -39,6 +40,9 @@ from holodeck_action.github.action_inputs import (
 )
 from holodeck_action.text.given_paths import GivenPath
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 EPILOG = """\b
 Exit codes:
   0  every gate passed
@@ -56,7 +60,7 @@ DOCUMENTS = (
 )
 """Whose JSON Schema `schema` prints."""
 
-SUITES = click.argument("suites", nargs=-1, metavar="[SUITE]...")
+SUITES = click.argument("suites", nargs=-1, metavar="[SUITE]...", shell_complete=completed_files)
 
 
 LAST_RESULTS = Path(".holodeck/last/results.json")
@@ -103,6 +107,10 @@ class Given(click.ParamType):
             self.fail(f"Path {click.format_filename(value)!r} is not readable.", param, ctx)
         return given
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Let the shell complete the path."""
+        return completed_files(ctx, param, incomplete)
+
 
 PATH = Given()
 
@@ -124,33 +132,10 @@ class HistoryPlace(click.ParamType):
 Command = Callable[..., Any]
 
 
-def _show_help(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        click.echo(context.get_help(), file=context.obj.stdout, color=context.color)
-        context.exit()
-
-
 def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
         click.echo(f"holodeck-action, version {__version__}", file=context.obj.stdout, color=context.color)
         context.exit()
-
-
-class _HelpToCaller(click.Command):
-    """A command whose `--help` goes to the caller's standard output; click's own goes to that of the process."""
-
-    def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the option; see `click.Command.get_help_option`."""
-        option = super().get_help_option(ctx)
-        if option is not None:
-            option.callback = _show_help
-        return option
-
-
-class Door(_HelpToCaller, click.Group):
-    """The program: a group of such commands."""
-
-    command_class = _HelpToCaller
 
 
 VERSION = click.option(

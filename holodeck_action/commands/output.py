@@ -14,6 +14,7 @@ from holodeck_action.prepare.request import Request
 from holodeck_action.reports.console import show
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.formats import write_reports
+from holodeck_action.reports.progress import Following
 from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.disk import DISK, Disk
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
@@ -30,6 +31,7 @@ from holodeck_action.results.result_files import (
 from holodeck_action.results.verdict import CombinedVerdict, SuiteVerdict, Verdict
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
+from holodeck_action.text.terminal import Terminal, terminal_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,13 @@ class Output:
     """Where a run writes: reports to `stdout`, progress and problems to `stderr`, files to `folder` (None: none).
 
     `template` is what report.md is made with; None for the built-in template. `reports` says whether reports stand
-    beside the results. Files are written with `disk`. `signals` stop it in an orderly way.
+    beside the results. Files are written with `disk`. `signals` stop it in an orderly way. `progress` shows how far the
+    run is, `terminal` is what `stdout` can show.
     """
 
     stdout: TextIO
-    stderr: TextIO
+    progress: Following
+    terminal: Terminal
     folder: GivenPath | None
     template: CustomTemplate | None = None
     reports: bool = True
@@ -49,10 +53,22 @@ class Output:
     signals: Sequence[Signals] = ()
 
     @classmethod
-    def of(cls, caller: Caller, request: Request, template: CustomTemplate | None) -> Output:
+    def of(cls, caller: Caller, request: Request, template: CustomTemplate | None, progress: Following) -> Output:
         """Return where a run of a caller writes."""
-        disk = caller.disk or DISK
-        return cls(caller.stdout, caller.stderr, request.output_dir, template, disk=disk, signals=caller.signals)
+        return cls(
+            caller.stdout,
+            progress,
+            terminal_of(caller.stdout, caller.environ),
+            request.output_dir,
+            template,
+            disk=caller.disk or DISK,
+            signals=caller.signals,
+        )
+
+    @property
+    def stderr(self) -> TextIO:
+        """Where progress, notes and problems go."""
+        return self.progress.stream
 
     def note(self, sentence: str) -> None:
         """Write something that the reader should know, and that changes no verdict."""
@@ -112,9 +128,17 @@ def report_suite(
         beside: what stands beside its results.
         journaled: whether there is a journal to continue.
     """
+    report = concluded.report
+    show(report, output.stdout, output.terminal)
+    with output.progress.phase("writing results"):
+        return _written(concluded, folder, output, beside, journaled=journaled)
+
+
+def _written(
+    concluded: Conclusion, folder: GivenPath | None, output: Output, beside: Beside, *, journaled: bool
+) -> SuiteDone:
     record, verdict, report = concluded.record, concluded.verdict, concluded.report
     code = verdict.exit_code
-    show(report, output.stdout)
     written = folder is None or _write_results(folder, concluded, output, beside, journaled=journaled)
     if folder is not None and written and output.reports:
         write_reports(folder, report, output.template, output.note, output.disk)

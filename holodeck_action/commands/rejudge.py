@@ -9,7 +9,7 @@ from typing import Any
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.output import Output
 from holodeck_action.commands.suites import evaluate
-from holodeck_action.prepare.loading import Loaded, Surroundings, load_one, shown_folder, suite_place
+from holodeck_action.prepare.loading import Loaded, Surroundings, load_one, shown_folder, suite_place, with_lines
 from holodeck_action.prepare.open_suites import secrets_of
 from holodeck_action.prepare.preflight import Prepared, gate_problems, judge_problems
 from holodeck_action.prepare.request import request_from, template_of
@@ -43,13 +43,17 @@ def rejudge_record(results: GivenPath, suite: str, given: Mapping[str, Any], cal
     """
     request = request_from(given)
     template = template_of(request.template)
+    progress = caller.following()
+    caller = replace(caller, stderr=progress.stream)
     around = caller.surroundings(request.env_file, request.allowed, request.requirements)
     with Claims() as claims:
         try:
-            loaded = load_one(suite, around, "the answers of a record are those of one")
-            prepared = [prepare_stored(results, loaded, request.flags, around, request.output_dir)]
+            with progress.phase("loading suite and results"):
+                loaded = load_one(suite, around, "the answers of a record are those of one")
+                prepared = [prepare_stored(results, loaded, request.flags, around, request.output_dir)]
+            output = Output.of(caller, request, template, progress)
             with caller.job() as job:
-                done = evaluate(prepared, request, Output.of(caller, request, template), claims, around, job)
+                done = evaluate(prepared, request, output, claims, around, job)
         except ConfigurationError:
             if not request.dry_run and not is_inside(results, request.output_dir):
                 claims.clear(request.output_dir)
@@ -97,7 +101,7 @@ def prepare_stored(
     problems = gate_problems(settings.gates, settings.baseline, flags, suite, stored.cases, shown)
     problems += judge_problems(suite, stored.cases, settings, loaded.environ, shown)
     if problems:
-        raise ConfigurationError(problems)
+        raise ConfigurationError(with_lines(problems, [loaded]))
     return Prepared(
         suite=suite,
         environ=loaded.environ,

@@ -22,6 +22,7 @@ from holodeck_action.results.report_views import canonical_report
 from holodeck_action.results.result_files import read_base, read_earlier, read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.terminal import terminal_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def show_record(showing: Showing, caller: Caller) -> int:
     if showing.canonical:
         report = canonical_report(report)
     if showing.format == "console" and showing.file is None:
-        show(report, stdout)
+        show(report, stdout, terminal_of(stdout, caller.environ))
         return ExitCode.PASSED
     if showing.format == "html":
         view = View(

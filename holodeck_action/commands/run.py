@@ -33,6 +33,8 @@ def run_suites(given: Mapping[str, Any], caller: Caller) -> int:
     Raises:
         ConfigurationError: nothing was run.
     """
+    progress = caller.following()
+    caller = replace(caller, stderr=progress.stream)
     with Claims(caller.disk or DISK) as claims:
         request = _request(given, caller, claims)
         template = template_of(request.template)
@@ -42,9 +44,10 @@ def run_suites(given: Mapping[str, Any], caller: Caller) -> int:
             if not request.dry_run:
                 set_aside_earlier(claims, request.output_dir, suites, caller.cwd)
 
-        loaded = load_suites(request.suites, around, allow_empty=request.allow_empty, found=found)
-        prepared = prepare(loaded, request.flags, around)
-        output, kept = Output.of(caller, request, template), ""
+        with progress.phase("loading suites"):
+            loaded = load_suites(request.suites, around, allow_empty=request.allow_empty, found=found)
+            prepared = prepare(loaded, request.flags, around)
+        output, kept = Output.of(caller, request, template, progress), ""
         if output.folder is None and not request.dry_run:
             folder, kept = place_for_results(caller, claims)
             output = replace(output, folder=folder, reports=False)

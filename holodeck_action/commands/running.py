@@ -15,7 +15,7 @@ from holodeck_action.commands.output import Output
 from holodeck_action.prepare.baselines import evaluated_commit, place_of
 from holodeck_action.prepare.open_suites import Opened
 from holodeck_action.prepare.settings import Flags, filters_of
-from holodeck_action.reports.progress import CaseDone, progress
+from holodeck_action.reports.progress import CasesShown
 from holodeck_action.results.record import CaseRecord, Record
 from holodeck_action.runner.journal import Journal
 from holodeck_action.runner.schedule import Lane, Slots, Stop, Trials
@@ -72,7 +72,7 @@ async def run_sides(sides: Sequence[Side], flags: Flags, output: Output, deadlin
             side.ready.imported.tell(side.journal.append_code)
     told = _tell(sides, frozenset(), output)
     stop, slots = Stop(), Slots(settings.concurrency)
-    total = sum(len(side.ready.item.own_cases) for side in sides)
+    totals = [len(side.ready.item.own_cases) for side in sides]
     with ExitStack() as scope:
         left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
         scope.enter_context(
@@ -81,9 +81,13 @@ async def run_sides(sides: Sequence[Side], flags: Flags, output: Output, deadlin
         for budget in head.budgets:
             scope.enter_context(budget.telling(stop.drain))
         try:
-            with progress(output.stderr, total, stop_when_decided=settings.stop_when_decided) as show:
-                runs = (_run(side, flags, pool, slots.lane(), stop, show) for side in sides)
-                records = await asyncio.gather(*runs)
+            with output.progress.cases(totals, stop_when_decided=settings.stop_when_decided) as shown:
+                runs = (_run(side, flags, pool, slots.lane(), stop, shown) for side in sides)
+                waiting = asyncio.create_task(_wait(shown))
+                try:
+                    records = await asyncio.gather(*runs)
+                finally:
+                    waiting.cancel()
             records = [
                 await with_custom_summary(record, pool, side.ready.redactor)
                 for side, record in zip(sides, records, strict=True)
@@ -100,6 +104,12 @@ async def run_sides(sides: Sequence[Side], flags: Flags, output: Output, deadlin
     return Ran(done[0], done[1] if len(done) > 1 else None, stop.requested)
 
 
+async def _wait(shown: CasesShown) -> None:
+    while True:
+        await asyncio.sleep(1)
+        shown.waiting()
+
+
 def _tell(sides: Sequence[Side], told: frozenset[str], output: Output) -> frozenset[str]:
     """Write the notices that were not told before; return all that are told now."""
     for side in sides:
@@ -111,7 +121,7 @@ def _tell(sides: Sequence[Side], told: frozenset[str], output: Output) -> frozen
     return told
 
 
-async def _run(side: Side, flags: Flags, pool: WorkerPool, lane: Lane, stop: Stop, show: CaseDone) -> Record:
+async def _run(side: Side, flags: Flags, pool: WorkerPool, lane: Lane, stop: Stop, shown: CasesShown) -> Record:
     ready = side.ready
     scorer = TurnScorer(
         ready.item.grading.suite,
@@ -129,14 +139,14 @@ async def _run(side: Side, flags: Flags, pool: WorkerPool, lane: Lane, stop: Sto
         stop=stop,
         journal=side.journal,
         resumed=resumable(ready.item.cases, ready.resumed.trials, ready.redactor),
-        on_case=partial(_show_run, show, beside=ready.beside is not None),
+        on_case=partial(_show_run, shown, beside=ready.beside is not None),
     )
 
 
-def _show_run(show: CaseDone, case: CaseRecord, *, beside: bool) -> None:
+def _show_run(shown: CasesShown, case: CaseRecord, *, beside: bool) -> None:
     # Of cases of other shards, and of those that only the base has, nothing is run.
     if case.trials:
-        show(case, beside=beside)
+        shown.done(case, beside=beside)
 
 
 def _plan(ready: Opened, flags: Flags) -> RunPlan:

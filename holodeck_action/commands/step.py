@@ -202,7 +202,8 @@ class _Step:
             else:
                 publisher = opened
                 ready = self._attempt(lambda: self._load(asked, opened))
-        with commands_stopped(self._log, secrets.token_hex(16)):
+        with commands_stopped(self._log, lambda: secrets.token_hex(16)) as stopped:
+            self._caller = replace(self._caller, group=stopped.grouped)
             ended = self._conclude(asked, ready)
             self._log.write(ended.shown)
             folders = (
@@ -311,7 +312,7 @@ class _Step:
 
     def _evaluate(self, asked: _Asked, loaded: tuple[Loaded, ...]) -> Done:
         caller, request = asked.caller(self._caller), asked.request
-        output = Output.of(caller, request, asked.template)
+        output = Output.of(caller, request, asked.template, caller.following())
         if asked.merge:
             return merge_folders(asked.merge, output, self._claims)
         around = self._around(asked)

@@ -71,7 +71,8 @@ def evaluate(
             # From here on there are files that must not stay.
             scope.enter_context(interrupting(output.signals))
             trees = scope.enter_context(CommitTrees(job))
-            besides = suites_at_merge_base(prepared, request.flags, around, job, trees)
+            with output.progress.phase("loading the merge base"):
+                besides = suites_at_merge_base(prepared, request.flags, around, job, trees)
         return _evaluate(prepared, besides, request, output, claims, job)
 
 
@@ -87,14 +88,16 @@ def _evaluate(
     if request.dry_run:
         return _only_planned(prepared, besides, flags, output)
     folders = suite_folders([(item.shown, item.suite.file) for item in prepared], output.folder)
-    bases = find_bases(prepared, job)
-    prepared = [_balanced(item, base) for item, base in zip(prepared, bases, strict=True)]
-    sharded = flags.shard is not None
-    histories = Histories(request.history, job, output.disk, output.note)
-    earlier = [() if sharded else histories.of(item) for item in prepared]
+    with output.progress.phase("looking for the base and the history"):
+        bases = find_bases(prepared, job)
+        prepared = [_balanced(item, base) for item, base in zip(prepared, bases, strict=True)]
+        sharded = flags.shard is not None
+        histories = Histories(request.history, job, output.disk, output.note)
+        earlier = [() if sharded else histories.of(item) for item in prepared]
     _make_folders(folders, besides, output)
     shared = budget_of(flags.max_cost_usd, flags.max_tokens, prepared[0].shards)
-    suites = open_all(prepared, folders, shared, resume=request.resume, besides=besides)
+    with output.progress.phase("preparing targets and judges"):
+        suites = open_all(prepared, folders, shared, resume=request.resume, besides=besides)
     started = _start_journals(suites, folders, output, claims)
     _announce(suites, flags, output)
     deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s

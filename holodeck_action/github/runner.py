@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,21 +81,54 @@ def mask_commands(secrets: Iterable[str], shortest: int) -> tuple[str, ...]:
     return tuple(f"::add-mask::{_data(line)}" for line in sorted(lines) if len(line) >= shortest)
 
 
+def grouped(title: str, text: str) -> str:
+    """Return lines folded below a title, which is one line. No line of the text may be a command."""
+    return f"::group::{_data(title)}\n{text}::endgroup::\n"
+
+
+class StoppedCommands:
+    """A log in which nothing is a command, whatever it says."""
+
+    def __init__(self, new_token: Callable[[], str]) -> None:
+        self._new_token = new_token
+        self._token = new_token()
+
+    @property
+    def stop(self) -> str:
+        """The line that stops commands."""
+        return f"::stop-commands::{self._token}\n"
+
+    @property
+    def resume(self) -> str:
+        """The line that resumes them; text without a line end must not swallow it."""
+        return f"\n::{self._token}::\n"
+
+    def grouped(self, title: str, text: str) -> str:
+        """Return lines folded below a title, which is one line: commands are stopped within them, too."""
+        resume = self.resume
+        # One that stood in the log is not used again.
+        self._token = self._new_token()
+        begun = f"{resume}::group::{_data(title)}\n{self.stop}{text}"
+        resume = self.resume
+        self._token = self._new_token()
+        return f"{begun}{resume}::endgroup::\n{self.stop}"
+
+
 @contextmanager
-def commands_stopped(stream: TextIO, token: str) -> Iterator[None]:
+def commands_stopped(stream: TextIO, new_token: Callable[[], str]) -> Iterator[StoppedCommands]:
     """Write within which nothing is a command, whatever it says.
 
     Args:
         stream: where everything is written.
-        token: resumes commands; nobody who writes in between may know it.
+        new_token: makes what resumes commands; nobody who writes in between may know it.
     """
-    stream.write(f"::stop-commands::{token}\n")
+    stopped = StoppedCommands(new_token)
+    stream.write(stopped.stop)
     stream.flush()
     try:
-        yield
+        yield stopped
     finally:
-        # Text without a line end must not swallow the line that resumes commands.
-        stream.write(f"\n::{token}::\n")
+        stream.write(stopped.resume)
         stream.flush()
 
 

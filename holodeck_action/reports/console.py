@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action.reports.comparison import comparison_lines
+from holodeck_action.reports.drawing import console_on, wrapped
 from holodeck_action.reports.history import history_lines, runs_text
 from holodeck_action.reports.phrases import (
     VERDICTS,
@@ -25,9 +26,11 @@ from holodeck_action.reports.phrases import (
 )
 from holodeck_action.results.report_views import CaseView, MetricView, Report, TurnView
 from holodeck_action.text.plain import one_line
+from holodeck_action.text.terminal import Terminal
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console
+    from rich.table import Table
 
 _CASE_SIGNS = {"failed": "✗", "error": "!", "skipped": "-", "quarantined": "~"}
 _COLOURS = {
@@ -47,17 +50,12 @@ def console_report(report: Report) -> str:
     return "\n".join(_lines(report)) + "\n"
 
 
-def show(report: Report, stream: TextIO) -> None:
-    """Write a report to a stream: with colours to a terminal, in its log form to everything else."""
-    if not stream.isatty():
+def show(report: Report, stream: TextIO, terminal: Terminal) -> None:
+    """Write a report to a stream, with what it can show; a log without colours gets it as `console_report`."""
+    if terminal.width is None and not terminal.colour:
         stream.write(console_report(report))
     else:
-        # rich takes 50 ms to import: only terminals pay.
-        from rich.console import Console
-
-        Console(file=stream, highlight=False, emoji=False, markup=False).print(
-            *_parts(report), sep="\n", soft_wrap=True
-        )
+        _draw(report, console_on(stream, terminal), terminal.width)
     stream.flush()
 
 
@@ -196,53 +194,92 @@ def _metric_texts(metric: MetricView) -> tuple[str, str, str, str]:
     return mean, threshold, margin, passed
 
 
-def _parts(report: Report) -> Iterator[RenderableType]:
+def _draw(report: Report, console: Console, width: int | None) -> None:
+    """Draw a report on a terminal, or in a log that wants colours (`width` None: lines are not wrapped)."""
     from rich.text import Text
 
+    def say(text: str, style: str = "") -> None:
+        lines = text.split("\n") if width is None else [wrapped(line, width) for line in text.split("\n")]
+        console.print(Text("\n".join(lines), style=style), soft_wrap=True)
+
     first, *notices = _head_lines(report)
-    yield Text(first, style="bold")
+    say(first, "bold")
     for notice in notices:
-        yield Text(notice, style="dim")
+        say(notice, "dim")
     if report.comparison is not None:
         sentence, *lines = comparison_lines(report.comparison, report.folder)
         worse = any(not case.quarantined for case in report.comparison.regressed)
-        yield Text(f"\n{sentence}", style="bold red" if worse else "bold")
-        yield Text("\n".join(lines))
+        say(f"\n{sentence}", "bold red" if worse else "bold")
+        say("\n".join(lines))
     elif report.base_missing is not None:
-        yield Text(f"Not compared with a base: {one_line(report.base_missing, 1000)}", style="yellow")
+        say(f"Not compared with a base: {one_line(report.base_missing, 1000)}", "yellow")
     for case in report.attention:
         title, *lines = _case_lines(case, report.folder)
-        yield Text(f"\n{title}", style=f"bold {_COLOURS[case.outcome]}")
-        yield Text("\n".join(lines))
+        say(f"\n{title}", f"bold {_COLOURS[case.outcome]}")
+        say("\n".join(lines))
     if report.informational:
-        yield Text(f"\n{_informational_line(report)}", style="dim")
+        say(f"\n{_informational_line(report)}", "dim")
     if report.metrics:
-        yield Text("")
-        yield _metric_table(report)
+        say("")
+        table, left_out = _metric_table(report.metrics, console.width)
+        console.print(table)
+        if left_out:
+            say(f"not shown at this width: {', '.join(left_out)}", "dim")
         for line in _below_metrics(report):
-            yield Text(line, style="dim")
+            say(line, "dim")
     for line in _history_lines(report):
-        yield Text(line, style="dim")
-    yield Text("")
+        say(line, "dim")
+    say("")
     for gate in report.gates:
-        yield Text(gate_line(gate), style=_COLOURS[gate.state])
-    yield Text("")
+        say(gate_line(gate), _COLOURS[gate.state])
+    say("")
     for line in _calls_lines(report):
-        yield Text(line, style="dim")
-    yield Text(_conclusion(report), style=f"bold {_COLOURS[report.outcome]}")
+        say(line, "dim")
+    say(_conclusion(report), f"bold {_COLOURS[report.outcome]}")
 
 
-def _metric_table(report: Report) -> RenderableType:
+_LEFT_OUT_FIRST = ("skipped", "margin", "error", "threshold")
+"""Columns that a narrow terminal does without, in this order."""
+_BETWEEN = 2
+"""Spaces before a column."""
+
+
+def _metric_table(metrics: Sequence[MetricView], width: int) -> tuple[Table, list[str]]:
+    """Return the table of metrics for so many columns, and which columns of it are left out.
+
+    Columns are left out until the longest word of the names fits: words stay whole.
+    """
     from rich.table import Table
     from rich.text import Text
 
+    rows = [(one_line(metric.name, 60), metric, _cells(metric)) for metric in metrics]
+    heads = list(rows[0][2])
+    widths = {head: max(len(head), *(len(cells[head]) for _, _, cells in rows)) for head in heads}
+    longest = max(len("metric"), *(len(word) for name, _, _ in rows for word in name.split()))
+    left_out: list[str] = []
+    for head in _LEFT_OUT_FIRST:
+        if longest + sum(widths[head] + _BETWEEN for head in heads) <= width:
+            break
+        heads.remove(head)
+        left_out.append(head)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("metric")
-    for name in ("mean", "threshold", "margin", "passed", "failed", "error", "skipped"):
-        table.add_column(name, justify="right")
-    for metric in report.metrics:
-        mean, threshold, margin, passed = _metric_texts(metric)
+    table.add_column("metric", overflow="fold")
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, metric, cells in rows:
         troubled = "red" if metric.failed else "yellow" if metric.errors else ""
-        cells = (mean, threshold, margin, passed, str(metric.failed), str(metric.errors), str(metric.skipped))
-        table.add_row(Text(one_line(metric.name, 60)), *cells, style=troubled)
-    return table
+        table.add_row(Text(name), *(cells[head] for head in heads), style=troubled)
+    return table, left_out
+
+
+def _cells(metric: MetricView) -> dict[str, str]:
+    mean, threshold, margin, passed = _metric_texts(metric)
+    return {
+        "mean": mean,
+        "threshold": threshold,
+        "margin": margin,
+        "passed": passed,
+        "failed": str(metric.failed),
+        "error": str(metric.errors),
+        "skipped": str(metric.skipped),
+    }

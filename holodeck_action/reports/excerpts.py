@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from holodeck_action.reports.drawing import wrapped
 from holodeck_action.suite.configuration_errors import Excerpt, Located
 from holodeck_action.text.plain import one_line, visible
 from holodeck_action.text.terminal import Terminal
@@ -39,11 +40,7 @@ def sentence_lines(sentence: str, terminal: Terminal) -> Iterator[str]:
     """Yield the lines of an error: on a terminal words stay whole, and lines hang below the first one."""
     lines = [f"error: {sentence}"]
     if terminal.width is not None:
-        import textwrap
-
-        lines = textwrap.wrap(
-            lines[0], terminal.width, subsequent_indent="       ", break_long_words=False, break_on_hyphens=False
-        )
+        lines = wrapped(lines[0], terminal.width).split("\n")
     if terminal.colour:
         lines[0] = f"{_BOLD_RED}error:{_END}{lines[0].removeprefix('error:')}"
     yield from lines

@@ -50,7 +50,7 @@ TEXTS = st.lists(LINES, min_size=1, max_size=6).flatmap(
 @given(st.lists(TEXTS, max_size=5))
 def test_nothing_between_is_a_command(texts: list[str]) -> None:
     stream = io.StringIO()
-    with commands_stopped(stream, "f2a1"):
+    with commands_stopped(stream, lambda: "f2a1"):
         for text in texts:
             stream.write(text)
     stream.write("::notice::after\n")

@@ -32,15 +32,16 @@ NEVER = (
     "opentelemetry",
     "grpc",
 )
+HEAVY = {*NEVER, "pydantic", "yaml", "httpx2", "rich", "jinja2", "regex"}
 
 
-def loaded(project: Project, *arguments: str) -> set[str]:
+def loaded(project: Project, *arguments: str, **environ: str) -> set[str]:
     """The top-level packages loaded by a call of the program."""
     file = project.folder / "modules.json"
     ended = subprocess.run(
         [sys.executable, "-c", TELL, *arguments],
         cwd=project.folder,
-        env=project.environ(MODULES=str(file)),
+        env=project.environ(MODULES=str(file), **environ),
         capture_output=True,
         text=True,
         timeout=60,
@@ -77,7 +78,12 @@ def test_a_deterministic_run_imports_no_model_client_and_no_reference_library(pr
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["run", "--help"]])
 def test_help_imports_nothing_of_weight(project: Project, arguments: list[str]) -> None:
-    assert loaded(project, *arguments).isdisjoint({*NEVER, "pydantic", "yaml", "httpx2", "rich", "jinja2", "regex"})
+    assert loaded(project, *arguments).isdisjoint(HEAVY)
+
+
+def test_completion_imports_nothing_of_weight(project: Project) -> None:
+    asked = {"_HOLODECK_ACTION_COMPLETE": "bash_complete", "COMP_WORDS": "holodeck-action run --r", "COMP_CWORD": "2"}
+    assert loaded(project, **asked).isdisjoint(HEAVY)
 
 
 def test_validate_imports_no_agent(project: Project) -> None:

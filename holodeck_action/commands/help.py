@@ -1,0 +1,126 @@
+"""Commands whose help goes to the caller, in groups, and which suggest the name that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+COMMAND_GROUPS = {
+    "Run": ("init", "validate", "run", "merge"),
+    "Look": ("report", "history", "export"),
+    "Compare": ("compare", "decide"),
+    "Judge": ("rejudge", "calibrate", "verify"),
+    "Repository": ("publish", "schema"),
+}
+OPTION_GROUPS = {
+    "Cases": ("case_globs", "tags", "limit", "shard", "failed_from", "repeat", "min_pass", "allow_empty", "resume"),
+    "Agent and limits": (
+        *("target", "concurrency", "turn_timeout", "case_timeout", "run_timeout", "max_response_bytes"),
+        *("max_cost_usd", "max_tokens"),
+    ),
+    "Gates": (
+        *("min_pass_rate", "min_pass_rate_lower_bound", "min_completeness", "max_errors", "max_flaky", "fail_on"),
+    ),
+    "Comparison and history": (
+        *("baseline", "on_missing_baseline", "baseline_margin", "max_regressions", "on_regressed", "on_inconclusive"),
+        *("on_case_regression", "against", "against_target", "against_model", "against_prompt", "bless", "history"),
+    ),
+    "Model calls": ("record", "replay", "cache", "dry_run"),
+    "Files and packages": ("env_file", "requirements", "allow_paths", "allow_plain_http"),
+    "Publishing": (
+        *("repository", "pull_request", "sha", "comment", "comment_id", "check", "check_name", "check_fail_on"),
+        *("review", "require_publish"),
+    ),
+    "Output": ("output_dir", "template", "help"),
+}
+_OTHERS = "Other"
+_FEW = 12
+"""Options that need no groups."""
+
+
+def show_help(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Write the help of a command to the caller's standard output."""
+    if wanted and not context.resilient_parsing:
+        click.echo(context.get_help(), file=context.obj.stdout, color=context.color)
+        context.exit()
+
+
+class HelpfulCommand(click.Command):
+    """A command whose `--help` goes to the caller's standard output; click's own goes to that of the process."""
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Return the option; see `click.Command.get_help_option`."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.callback = show_help
+        return option
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options; many of them in groups."""
+        records = [(parameter.name or "", parameter.get_help_record(ctx)) for parameter in self.get_params(ctx)]
+        shown = [(name, record) for name, record in records if record is not None]
+        if len(shown) <= _FEW:
+            super().format_options(ctx, formatter)
+            return
+        for title, names in _grouped([name for name, _ in shown], OPTION_GROUPS):
+            with formatter.section(f"{title} options" if title == _OTHERS else title):
+                formatter.write_dl([record for name, record in shown if name in names])
+
+
+class Door(HelpfulCommand, click.Group):
+    """The program: a group of such commands."""
+
+    command_class = HelpfulCommand
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, then the commands."""
+        click.Group.format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in groups, each with the whole first sentence of its help."""
+        names = self.list_commands(ctx)
+        texts = {name: _first_sentence(command) for name in names if (command := self.get_command(ctx, name))}
+        groups = _grouped(names, COMMAND_GROUPS)
+        for title, grouped in groups:
+            with formatter.section(title if len(groups) > 1 else "Commands"):
+                formatter.write_dl([(name, texts[name]) for name in grouped])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; an error names the one that was probably meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchOption:
+            raise
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            meant = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if meant:
+                error.message += f" Did you mean {meant[0]!r}?"
+            raise
+
+
+def _grouped(names: Sequence[str], groups: dict[str, tuple[str, ...]]) -> list[tuple[str, list[str]]]:
+    """Return the names by title, in the order of the groups; what no group has comes last."""
+    found = [(title, [name for name in members if name in names]) for title, members in groups.items()]
+    known = {name for members in groups.values() for name in members}
+    found.append((_OTHERS, [name for name in names if name not in known]))
+    return [(title, members) for title, members in found if members]
+
+
+def _first_sentence(command: click.Command) -> str:
+    return command.get_short_help_str(limit=1000)
+
+
+def completed_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Let the shell complete the path of a file."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
