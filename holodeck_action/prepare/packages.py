@@ -12,8 +12,9 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,10 +24,12 @@ from holodeck_action.workers.processes import KillableProcess
 
 LONGEST_S = 1800.0
 """Seconds that an installation may take."""
+_UNUSED_DAYS = 30
+"""Days after which an environment that no run has used is removed, when another one is installed."""
 _LAYOUT = 1
 """Changed when environments of earlier versions are not to be used any more."""
 _DONE = "holodeck-action.json"
-"""Written last into an environment: one without it is not complete."""
+"""Written last into an environment: one without it is not complete. Its time says when it was used last."""
 _TAIL = 64 * 1024
 _UV = ("--quiet", "--no-progress", "--color", "never")
 _INSTALL = ("pip", "install", "--compile-bytecode")
@@ -207,8 +210,27 @@ def environments_folder(environ: Mapping[str, str], home: Path | None) -> Path:
 
 
 def find(recipe: Recipe, base: Base, folder: Path) -> Path | None:
-    """Return the interpreter of an environment that is complete; None where it is to be installed."""
+    """Return the interpreter of an environment that is complete, and note its use; None where it is to be installed."""
     environment = folder / recipe.digest(base)[:32]
+    try:
+        with _locked(_lock_file(environment), fcntl.LOCK_SH | fcntl.LOCK_NB):
+            return _used(environment)
+    except BlockingIOError:
+        # It is being installed or removed.
+        return None
+    except OSError:
+        # The folder cannot be written, so that nothing is removed from it either.
+        return _complete(environment)
+
+
+def _used(environment: Path) -> Path | None:
+    python = _complete(environment)
+    if python is not None:
+        os.utime(environment / _DONE)
+    return python
+
+
+def _complete(environment: Path) -> Path | None:
     python = environment / "bin" / "python"
     # The interpreter is a link, which may lead to one that is gone.
     return python if (environment / _DONE).is_file() and python.exists() else None
@@ -235,12 +257,13 @@ def install(recipe: Recipe, base: Base, folder: Path, environ: Mapping[str, str]
     environment = folder / recipe.digest(base)[:32]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(environment.with_suffix(".lock")):
-            ready = find(recipe, base, folder)
+        with _locked(_lock_file(environment), fcntl.LOCK_EX):
+            ready = _used(environment)
             if ready is None:
                 shutil.rmtree(environment, ignore_errors=True)
                 asyncio.run(_fill(environment, recipe, base, uv, environ))
                 (environment / _DONE).write_text(json.dumps({"installed": recipe.shown}) + "\n", encoding="utf-8")
+        _remove_unused(folder)
     except OSError as error:
         raise PackagesError(
             f"packages cannot be installed in {folder}: {error.strerror}; set XDG_CACHE_HOME to a writable folder"
@@ -248,10 +271,27 @@ def install(recipe: Recipe, base: Base, folder: Path, environ: Mapping[str, str]
     return ready or environment / "bin" / "python"
 
 
+def _remove_unused(folder: Path) -> None:
+    """Remove environments that were not used for long; one whose lock somebody else holds stays."""
+    limit = time.time() - _UNUSED_DAYS * 24 * 60 * 60
+    for lock in folder.glob("*.lock"):
+        environment = lock.with_suffix("")
+        done = environment / _DONE
+        with suppress(OSError), _locked(lock, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            if (done if done.exists() else environment).stat().st_mtime < limit:
+                # First what makes it complete: nobody takes a part of it for the whole.
+                done.unlink(missing_ok=True)
+                shutil.rmtree(environment)
+
+
+def _lock_file(environment: Path) -> Path:
+    return environment.with_suffix(".lock")
+
+
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, operation: int) -> Iterator[None]:
     with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(file, operation)
         yield
 
 

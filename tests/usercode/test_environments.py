@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +82,38 @@ def test_packages_are_installed_once(project: Project, environment: dict[str, An
         assert (again.code, "install" in again.stderr) == (0, False), again.stderr
     assert run(project, *flags, XDG_CACHE_HOME=str(project.folder / "other")).stderr.count("installing") == 1
     assert (project.folder / "other" / "holodeck-action" / "environments").is_dir()
+
+
+def test_environments_that_nobody_used_for_long_are_removed(project: Project) -> None:
+    """When another one is installed; one that is used meanwhile stays, and each use counts."""
+    kept = project.folder / "cache" / "holodeck-action" / "environments"
+    versions = ("1.0", "2.0", "3.0", "4.0")
+    suite(project, requirements="requirements.txt")
+    for version in versions:
+        shop(project, version)
+
+    def installs(version: str) -> bool:
+        project.write("requirements.txt", f"{NO_INDEX}shop=={version}\n")
+        ran = run(project, XDG_CACHE_HOME=str(project.folder / "cache"))
+        assert ran.code == 0, ran.stderr
+        return "installing" in ran.stderr
+
+    folders: dict[str, Path] = {}
+    for version in versions[:3]:
+        assert installs(version)
+        (folders[version],) = {each for each in kept.iterdir() if each.is_dir()} - {*folders.values()}
+    unfinished = kept / ("0" * 32)
+    unfinished.mkdir()
+    unfinished.with_suffix(".lock").touch()
+    long_ago = time.time() - 31 * 24 * 60 * 60
+    for each in (unfinished, *(folder / "holodeck-action.json" for folder in folders.values())):
+        os.utime(each, (long_ago, long_ago))
+    assert not installs("2.0")
+    with folders["3.0"].with_suffix(".lock").open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        assert installs("4.0")
+    assert {version for version, folder in folders.items() if folder.exists()} == {"2.0", "3.0"}
+    assert not unfinished.exists()
 
 
 def test_without_packages_the_module_is_missing(project: Project) -> None:
