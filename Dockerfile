@@ -48,7 +48,9 @@ RUN find /opt/holodeck-action -depth \( \
 COPY . .
 RUN --mount=type=cache,target=/root/.cache/uv \
     hatchling build -t wheel \
-    && uv pip install --no-deps --compile-bytecode --python /opt/holodeck-action dist/*.whl
+    && uv pip install --no-deps --compile-bytecode --python /opt/holodeck-action dist/*.whl \
+    && /opt/holodeck-action/bin/python -Ic "from holodeck_action.reports import templating as made; \
+        [made.shipped_template(each.name) for each in made.template_folder().glob('*.j2')]"
 
 FROM ${BASE}
 # git: MCP servers that read repositories, `uvx --from git+…`. The checkout belongs to whoever the runner is.

@@ -94,15 +94,17 @@ def _environment(
         # By comparison with what is there: no name can lead out of the folder.
         return (shipped[name].read_text(encoding="utf-8"), name, None) if name in shipped else None
 
+    from holodeck_action.reports.template_cache import TemplateCache
+
+    compiling = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True, "autoescape": autoescape}
     environment = ImmutableSandboxedEnvironment(
         loader=FunctionLoader(load),
         undefined=Missing,
-        autoescape=autoescape,
         finalize=finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
         auto_reload=False,
+        # A template of the user's is compiled in a process that may write nothing.
+        bytecode_cache=TemplateCache(compiling) if custom is None else None,
+        **compiling,
     )
     # What is random would make two reports of one record differ.
     del environment.globals["lipsum"], environment.filters["random"]
