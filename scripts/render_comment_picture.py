@@ -33,6 +33,8 @@ _HIGHEST = 8000
 _SCALES = (2.0, 1.5, 1.0)
 _TIMEOUT_S = 60
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+# A sandbox of its own is not to be had as root; the pages are ours, or run nothing.
+BROWSER_OPTIONS = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage")
 _HOW = (
     "apt-get install -y chromium fonts-liberation fonts-noto-color-emoji pngquant, or set CHROMIUM to a browser's path"
 )
@@ -161,7 +163,7 @@ def photograph(html: str, output: Path, program: str, width: int) -> float:
         for scale in _SCALES:
             size = (f"--window-size={width},{height}", f"--force-device-scale-factor={scale}")
             _run(program, folder, file, *size, f"--screenshot={picture}")
-            _shrink(picture)
+            shrink(picture)
             if picture.stat().st_size <= MOST_BYTES:
                 output.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(picture, output)
@@ -169,7 +171,7 @@ def photograph(html: str, output: Path, program: str, width: int) -> float:
     raise PictureError(f"the picture has more than {MOST_BYTES:,} bytes: choose a shorter comment")
 
 
-def _shrink(picture: Path) -> None:
+def shrink(picture: Path) -> None:
     """Leave 256 colours in a picture, where the program for it is there."""
     program = shutil.which("pngquant")
     if program is not None:
@@ -178,9 +180,14 @@ def _shrink(picture: Path) -> None:
 
 
 def _run(program: str, folder: Path, file: Path, *arguments: str) -> str:
-    # A sandbox of its own is not to be had as root; the page is ours and loads nothing.
-    options = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage")
-    command = [program, *options, f"--user-data-dir={folder / 'profile'}", *arguments, file.as_uri()]
+    command = [
+        program,
+        "--headless",
+        *BROWSER_OPTIONS,
+        f"--user-data-dir={folder / 'profile'}",
+        *arguments,
+        file.as_uri(),
+    ]
     try:
         finished = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
     except subprocess.TimeoutExpired as error:

@@ -41,7 +41,7 @@ function firstState(page: Page): State {
     row: where.case === null ? null : page.rowOf(where.case, where.suite),
     trial: 0,
     filters: NO_FILTERS,
-    sort: "problems",
+    sort: null,
     mode: "sides",
     beside: null,
     theme: storedTheme(),
@@ -64,7 +64,7 @@ export function App(props: { page: Page }): JSX.Element {
   const search = useRef<HTMLInputElement>(null);
   const shared = useMemo((): Shared => ({ page, dispatch, say }), [page]);
   const { view, row, filters } = state;
-  const sort = view === "compare" && state.sort === "problems" ? "changes" : state.sort;
+  const sort = state.sort ?? (view === "compare" ? "changes" : "problems");
   const query = filters.query.trim();
   const rows = useMemo(
     () => sorted(choose(page.index, filters, reading.texts), page.head, page.index, sort),
@@ -74,8 +74,8 @@ export function App(props: { page: Page }): JSX.Element {
   const step = (by: number): void => {
     if (!rows.length) return;
     const at = row === null ? -1 : rows.indexOf(row);
-    const next = at < 0 ? (by < 0 ? rows.length - 1 : 0) : Math.max(0, Math.min(rows.length - 1, at + by));
-    dispatch({ do: "open", row: rows[next]! });
+    const from = at < 0 && by < 0 ? rows.length : at;
+    dispatch({ do: "open", row: rows[Math.max(0, Math.min(rows.length - 1, from + by))]! });
   };
   const latest = useRef({ state, step });
   latest.current = { state, step };
@@ -124,13 +124,15 @@ export function App(props: { page: Page }): JSX.Element {
   const onClose = useCallback(() => dispatch({ do: "open", row: null }), []);
   const labels = state.labelling ? state.labels : null;
   const beside = state.beside ?? view === "compare";
-  // Made anew only when it changes, so that typing in the search does not draw the case again.
+  // Both are made anew only when they change: typing does not draw the case again, and stepping not the filters.
   const right = useMemo(() => {
     if (row !== null) {
       return <CaseView key={row} row={row} trial={state.trial} mode={state.mode} beside={beside} labels={labels} onStep={onStep} onClose={onClose} />;
     }
     return view === "compare" && page.head.base ? <Comparison base={page.head.base} /> : <Summary />;
   }, [page, view, row, state.trial, state.mode, beside, labels]);
+  const searched = page.size ? reading.read / page.size : 1;
+  const bar = useMemo(() => <FilterBar filters={filters} sort={sort} search={search} searched={searched} />, [page, filters, sort, searched]);
   const pane = view === "metrics" || view === "trend" ? "wide" : row !== null || view === "summary" ? "right" : "left";
   return (
     <SharedContext.Provider value={shared}>
@@ -141,7 +143,7 @@ export function App(props: { page: Page }): JSX.Element {
         ) : (
           <main>
             <section class="left" aria-label="List of cases">
-              <FilterBar filters={filters} sort={state.sort} search={search} searched={page.size ? reading.read / page.size : 1} />
+              {bar}
               <CaseList rows={rows} row={row} marked={labelled} onClear={() => dispatch({ do: "clear" })} />
             </section>
             <section class="right" aria-label={row === null ? "Summary" : "Case"} tabIndex={0} key={row ?? view}>{right}</section>

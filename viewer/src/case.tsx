@@ -64,7 +64,7 @@ export function CaseView(props: Properties): JSX.Element {
           <IconButton name="copy" label="Copy the command that runs this case alone (c)" text="Run it alone" class="command"
             onClick={() => copy("Command", index.command[row]!)} />
         </div>
-        <h2 dir="auto">{visible(index.title[row]!)}</h2>
+        <h2 dir="auto">{visible(shortened(index.title[row]!))}</h2>
         <p class="soft facts-line">
           {link ? <a href={link} target="_blank" rel="noopener noreferrer">{place}</a> : <span>{place}</span>}
           {index.latency_ms[row] !== null && <span>{duration(index.latency_ms[row]!)}</span>}
@@ -172,6 +172,8 @@ function Omitted(): JSX.Element {
     </p>
   );
 }
+
+const shortened = (title: string): string => (title.length > 1000 ? `${title.slice(0, 1000)}…` : title);
 
 function repeated(ids: string[], id: string): boolean {
   return ids.indexOf(id) !== ids.lastIndexOf(id);

@@ -62,7 +62,7 @@ export function Histogram(props: {
             <g
               class="column"
               role="button"
-              tabIndex={0}
+              tabindex={0}
               aria-label={said}
               onClick={pick}
               onKeyDown={(event) => {

@@ -21,7 +21,7 @@ export function Comparison(props: { base: Base }): JSX.Element {
   const counts = new Map<string, number>();
   for (const change of page.index.change) if (change) counts.set(change, (counts.get(change) ?? 0) + 1);
   return (
-    <div class="summary">
+    <div class="overview">
       <header class="verdict">
         <h2>Compared with {visible(base.name)}</h2>
         <p dir="auto">{visible(base.sentence)}</p>

@@ -1,6 +1,7 @@
 /** Search, filters and order of the list. */
 
 import type { JSX, RefObject } from "preact";
+import { useMemo } from "preact/hooks";
 import type { Filters, Sort } from "./choosing";
 import { filtered } from "./choosing";
 import type { Index, Outcome } from "./data";
@@ -54,7 +55,7 @@ export function FilterBar(props: { filters: Filters; sort: Sort; searched: numbe
 }
 
 function OutcomeChips(props: { chosen: readonly Outcome[]; index: Index; onChoose: (outcomes: Outcome[]) => void }): JSX.Element {
-  const counts = new Map(tally(props.index.outcome));
+  const counts = useMemo(() => new Map(tally(props.index.outcome)), [props.index]);
   return (
     <div class="chips" role="group" aria-label="Outcomes">
       {OUTCOMES.filter((outcome) => counts.has(outcome)).map((outcome) => {
@@ -78,6 +79,13 @@ function OutcomeChips(props: { chosen: readonly Outcome[]; index: Index; onChoos
 function MetricSelect(props: { filters: Filters; onChoose: (metric: Filters["metric"]) => void }): JSX.Element | null {
   const { page } = useShared();
   const { metrics, suites } = page.head;
+  const groups = useMemo(
+    () => metrics.map((one, column) => ({
+      name: visible(suites.length > 1 ? `${suites[one.suite]?.name}: ${one.name}` : one.name),
+      letters: tally(page.index.metric_outcomes.map((text) => text[column] ?? "-")).filter(([letter]) => letter !== "-"),
+    })),
+    [page],
+  );
   if (!metrics.length) return null;
   const { metric } = props.filters;
   return (
@@ -91,17 +99,13 @@ function MetricSelect(props: { filters: Filters; onChoose: (metric: Filters["met
       }}
     >
       <option value="">Any metric</option>
-      {metrics.map((one, column) => {
-        const letters = tally(page.index.metric_outcomes.map((text) => text[column] ?? "-")).filter(([letter]) => letter !== "-");
-        const name = visible(suites.length > 1 ? `${suites[one.suite]?.name}: ${one.name}` : one.name);
-        return (
-          <optgroup label={name}>
-            {letters.map(([letter, amount]) => (
-              <option value={`${column} ${letter}`}>{`${name} ${letterWord(letter)} (${count(amount)})`}</option>
-            ))}
-          </optgroup>
-        );
-      })}
+      {groups.map(({ name, letters }, column) => (
+        <optgroup label={name}>
+          {letters.map(([letter, amount]) => (
+            <option value={`${column} ${letter}`}>{`${name} ${letterWord(letter)} (${count(amount)})`}</option>
+          ))}
+        </optgroup>
+      ))}
     </select>
   );
 }
@@ -110,9 +114,10 @@ function ColumnSelects(props: { filters: Filters; filter: (change: Partial<Filte
   const { page } = useShared();
   const { index, head } = page;
   const { filters, filter } = props;
-  const tags = tally(index.tags.flat());
-  const changes = new Map(tally(index.change));
-  const flaky = index.flaky.filter(Boolean).length;
+  const { tags, changes, flaky } = useMemo(
+    () => ({ tags: tally(index.tags.flat()), changes: new Map(tally(index.change)), flaky: index.flaky.filter(Boolean).length }),
+    [index],
+  );
   return (
     <>
       {changes.size > (changes.has(null) ? 1 : 0) && (

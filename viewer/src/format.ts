@@ -27,7 +27,7 @@ export function tone(outcome: string): "good" | "bad" | "warn" | "calm" {
 /** Up to four significant digits: 0.8333, 12.5, 3. */
 export function number(value: number | null, none = "–"): string {
   if (value === null || !Number.isFinite(value)) return none;
-  return String(Number(value.toPrecision(4)));
+  return String(Number(value.toPrecision(4))).replace("-", "−");
 }
 
 export function percent(share: number | null): string {

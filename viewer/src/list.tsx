@@ -11,6 +11,8 @@ import { useShared } from "./state";
 /** Pixels; the style sheet has the same height. */
 const ROW = 54;
 const BEYOND = 6;
+/** Characters of a line: more have no room. */
+const LONGEST = 300;
 
 export function CaseList(props: { rows: readonly number[]; row: number | null; marked: ReadonlySet<number>; onClear: () => void }): JSX.Element {
   const { page, dispatch } = useShared();
@@ -95,13 +97,13 @@ function Option(props: {
       onClick={props.onOpen}
     >
       <Mark outcome={index.outcome[row]!} label />
-      <span class="title" dir="auto">{visible(index.title[row]!)}</span>
+      <span class="title" dir="auto">{visible(index.title[row]!.slice(0, LONGEST))}</span>
       <span class="side">
         {props.marked && <span class="tag">labelled</span>}
         {index.flaky[row] && <span class="tag">flaky</span>}
         {change && change !== "same" && <ChangeTag change={change} />}
       </span>
-      <span class="soft second" dir="auto">{visible(index.reason[row] || index.place[row]!)}</span>
+      <span class="soft second" dir="auto">{visible((index.reason[row] || index.place[row]!).slice(0, LONGEST))}</span>
     </div>
   );
 }

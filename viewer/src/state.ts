@@ -19,7 +19,8 @@ export interface State {
   row: number | null;
   trial: number;
   filters: Filters;
-  sort: Sort;
+  /** Null as the view has it. */
+  sort: Sort | null;
   mode: Mode;
   /** Whether the base's answer stands beside the answer; null as the view has it. */
   beside: boolean | null;

@@ -11,7 +11,7 @@ export function Summary(): JSX.Element {
   const { page } = useShared();
   const { head, index } = page;
   return (
-    <div class="summary">
+    <div class="overview">
       <header class="verdict">
         <div class="line"><Badge outcome={head.outcome} />{head.exit_code !== null && <span class="soft">exit code {head.exit_code}</span>}</div>
         <h2 dir="auto">{visible(head.title)}</h2>
@@ -115,7 +115,7 @@ function MetricTable(): JSX.Element {
       <div class="scrolls" tabIndex={0} role="group" aria-label="Metrics">
         <table>
           <thead>
-            <tr><th>Metric</th><th /><th class="n">Mean</th><th class="n">Threshold</th><th class="n">Passed</th><th class="n">Failed</th><th class="n">Errors</th></tr>
+            <tr><th>Metric</th><td /><th class="n">Mean</th><th class="n">Threshold</th><th class="n">Passed</th><th class="n">Failed</th><th class="n">Errors</th></tr>
           </thead>
           <tbody>
             {page.head.metrics.map((metric, column) => (

@@ -17,9 +17,9 @@ export function TurnView(props: Properties & { base: Turn | null }): JSX.Element
   const { turn, base } = props;
   return (
     <article class="turn" aria-label={`Turn ${props.number}`}>
-      {props.of > 1 && (
-        <header><Mark outcome={turn.outcome} label /> <h3>Turn {props.number} of {props.of}</h3></header>
-      )}
+      <header class={props.of > 1 ? "" : "unseen"}>
+        <Mark outcome={turn.outcome} label /> <h3>Turn {props.number} of {props.of}</h3>
+      </header>
       {turn.problems.length > 0 && (
         <ul class="problems">{turn.problems.map((problem) => <li dir="auto">{visible(problem)}</li>)}</ul>
       )}
@@ -35,7 +35,7 @@ export function TurnView(props: Properties & { base: Turn | null }): JSX.Element
       {(turn.expected_tools.length > 0 || turn.tools.length > 0) && (
         <Section title="Tool calls">
           <ExpectedTools turn={turn} />
-          {base ? (
+          {base && callsText(base.tools) !== callsText(turn.tools) ? (
             <Compared left={callsText(base.tools)} right={callsText(turn.tools)} leftName="Base" rightName="This run" mode={props.mode} code />
           ) : (
             <ToolCalls calls={turn.tools} />
@@ -100,7 +100,7 @@ function BesideBase(props: Properties & { base: Turn }): JSX.Element {
       <Section title="Answer, base and this run" extra={<ModeSwitch mode={props.mode} />}>
         <Compared left={base.response} right={turn.response} leftName="Base" rightName="This run" mode={props.mode} />
       </Section>
-      {turn.expected !== null && <Section title="Expected"><Text text={turn.expected} label="Expected" /></Section>}
+      {turn.expected !== null && <Section title="Expected"><Text text={turn.expected} label="Expected" class="said" /></Section>}
     </>
   );
 }
