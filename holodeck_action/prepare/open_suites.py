@@ -25,6 +25,7 @@ from holodeck_action.suite.targets import AnyTarget, HttpTarget, ModelTarget, Re
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.factory import build_agent
 from holodeck_action.targets.protocol import Agent
+from holodeck_action.targets.spans.listening import Receivers
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import credentials_in, environment_secrets
@@ -151,17 +152,18 @@ def open_all(
         ConfigurationError: the problems of all suites.
     """
     suites: list[Opened] = []
+    receivers = Receivers()
     problems: list[str | Located] = []
     for item, folder, base in zip(prepared, folders, besides, strict=True):
         # What one side must not show, the other must not either.
         redactor = redactor_of(item, base.item) if isinstance(base, BaseSuite) else redactor_of(item)
         try:
-            suites.append(_open(item, redactor, shared))
+            suites.append(_open(item, redactor, shared, receivers))
             if folder is not None:
                 suites[-1] = _in_folder(suites[-1], folder, {}, resume=resume)
             if (agent := suites[-1].agent) is not None:
                 problems += untold_gates(item.settings.gates, item.suite, agent, item.target, item.shown)
-            suites[-1] = replace(suites[-1], base=_open_base(suites[-1], base, resume=resume))
+            suites[-1] = replace(suites[-1], base=_open_base(suites[-1], base, receivers, resume=resume))
         except TargetError as error:
             problem = target_problem(item.suite, item.shown, str(error), written=item.written)
             problems.append(through(problem, redactor.text))
@@ -186,7 +188,7 @@ def secrets_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | Non
     return found | server_secrets(suite.agent.tools or (), suite.checkout)
 
 
-def _open_base(opened: Opened, base: BaseToRun, *, resume: bool) -> Opened | MissingBase | None:
+def _open_base(opened: Opened, base: BaseToRun, receivers: Receivers, *, resume: bool) -> Opened | MissingBase | None:
     """Open what runs beside a suite.
 
     Raises:
@@ -196,7 +198,7 @@ def _open_base(opened: Opened, base: BaseToRun, *, resume: bool) -> Opened | Mis
         return base
     item = base.item
     try:
-        beside = replace(_open(item, opened.redactor, None, opened), beside=base)
+        beside = replace(_open(item, opened.redactor, None, receivers, opened), beside=base)
         if opened.folder is None:
             return beside
         # Its answers are graded as those of the suite it runs beside.
@@ -212,7 +214,9 @@ def _open_base(opened: Opened, base: BaseToRun, *, resume: bool) -> Opened | Mis
         return MissingBase(f"the base cannot be run: {problem}")
 
 
-def _open(item: Prepared, redactor: Redactor, shared: Budget | None, head: Opened | None = None) -> Opened:
+def _open(
+    item: Prepared, redactor: Redactor, shared: Budget | None, receivers: Receivers, head: Opened | None = None
+) -> Opened:
     """Open a suite; one that runs beside another, `head`, shares its wire and what reads files with it."""
     # A turn's deadline runs while it waits for a process: there is one for every conversation.
     imported = ImportedFiles(item.suite.checkout, named_modules(item.suite, item.target))
@@ -223,7 +227,7 @@ def _open(item: Prepared, redactor: Redactor, shared: Budget | None, head: Opene
         size=item.settings.concurrency,
         imported=imported,
         interpreter=item.interpreter,
-        spans=item.suite.policy.spans,
+        spans=bool(item.suite.policy.spans),
     )
     settings = item.settings
     budgets = tuple(
@@ -261,6 +265,7 @@ def _open(item: Prepared, redactor: Redactor, shared: Budget | None, head: Opene
             environ=item.environ,
             max_bytes=settings.max_response_bytes,
             pool=pool,
+            receivers=receivers,
         )
     nothing = Resumed({}, 0, ())
     charges = None if agent is None else _charges(item, agent, budgets)

@@ -284,7 +284,9 @@ def check_python_target(loaded: Loaded, target: AnyTarget) -> None:
     """
     if not isinstance(target, PythonTarget):
         return
-    problem = asyncio.run(check_callables(loaded, [target.called], spans=loaded.suite.policy.spans)).get(target.called)
+    problem = asyncio.run(check_callables(loaded, [target.called], spans=bool(loaded.suite.policy.spans))).get(
+        target.called
+    )
     if problem is not None:
         raise TargetError(problem)
 

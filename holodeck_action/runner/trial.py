@@ -264,9 +264,13 @@ class TrialRunner:
                 trouble = error_info(error)
         except Exception as error:  # noqa: BLE001 - a failure stays in its case
             trouble = error_info(error)
+        took_ms = 1000 * (self.clock.monotonic() - begun)
+        if reply is not None:
+            with uncharged():
+                reply = await session.completed(reply)
         self.on_spent(None if reply is None else reply.usage)
         working, began = (None, None) if reply is None else (reply.model_ms, reply.first_token_ms)
-        timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun), working, began)
+        timing = Timing(started.isoformat(), took_ms, working, began)
         if reply is None or reply.error is not None:
             attempt = session.attempt() if reply is None else Attempt(reply.tool_invocations, reply.usage)
             return _Exchange(

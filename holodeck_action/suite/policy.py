@@ -258,6 +258,13 @@ class VectorstoreSettings(FormatModel):
     """Refused when true in this version."""
 
 
+class Spans(FormatModel):
+    """`spans`: where those of an HTTP target are received."""
+
+    port: Annotated[Integer, Field(ge=1, le=65535)] = 4318
+    """The port on this machine's loopback address, by OTLP over HTTP. Example: `4400`."""
+
+
 class Policy(FormatModel):
     """The top level of holodeck-action.yaml."""
 
@@ -268,8 +275,12 @@ class Policy(FormatModel):
     """
     warm_up: NonBlank | None = None
     """What a Python, command or HTTP target is asked before its first turn, while no clock runs. Example: `Hello`."""
-    spans: Flag = False
-    """Whether the OpenTelemetry spans of a Python target tell what its replies leave out. Example: `true`."""
+    spans: Annotated[
+        Annotated[Flag, Tag("flag")] | Annotated[Spans, Tag("mapping")],
+        Discriminator(lambda value: "mapping" if isinstance(value, dict | Spans) else "flag"),
+    ] = False
+    """Whether the OpenTelemetry spans of a Python, command or HTTP target tell what its replies leave out. Example:
+    `true`."""
     metrics: Annotated[tuple[SuiteMetric, ...], NoneAs([])] = ()
     """Metrics in addition to `evaluations.metrics`. Example: `[{type: length, max_words: 60}]`."""
     columns: Annotated[dict[str, CaseField | None], NoneAs({})] = Field(default_factory=dict)

@@ -8,17 +8,20 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import Agent, Conversation, Reply, Session
+from holodeck_action.targets.protocol import Agent, Attempt, Conversation, Reply, Session
 from holodeck_action.targets.streams import Pieces
 from holodeck_action.targets.warm_up import warm_up_request, warmed_up
 from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
 from holodeck_action.text.plain import excerpt
 from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.lines import LineProcess
+
+if TYPE_CHECKING:
+    from holodeck_action.targets.spans.listening import Listener, Listening
 
 
 class CommandAgent(Agent):
@@ -29,7 +32,13 @@ class CommandAgent(Agent):
     """
 
     def __init__(
-        self, command: str, folder: Path, environ: Mapping[str, str], max_bytes: int, warm_up: str | None = None
+        self,
+        command: str,
+        folder: Path,
+        environ: Mapping[str, str],
+        max_bytes: int,
+        warm_up: str | None = None,
+        listener: Listener | None = None,
     ) -> None:
         """Check that the command can be started.
 
@@ -39,6 +48,7 @@ class CommandAgent(Agent):
             environ: the job's environment; the process sees it without the job's tokens.
             max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
             warm_up: what each process is asked before its first turn; None for nothing.
+            listener: receives the spans of the processes; None where nobody reads them.
 
         Raises:
             TargetError: the command is empty, wrongly quoted, or names no program.
@@ -54,23 +64,40 @@ class CommandAgent(Agent):
         self._environ = {"PYTHONUNBUFFERED": "1", **job_environment(environ)}
         self._max_bytes = max_bytes
         self._warm_up = warm_up
+        self._listener = listener
         self._check_program(self._arguments[0])
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the reader should know of the spans."""
+        return () if self._listener is None else self._listener.notices
 
     async def open(self, case: Case, trial: int) -> CommandSession:
         """Start the process of one conversation."""
+        conversation, listening, environ = Conversation(case, trial), None, self._environ
+        if self._listener is not None:
+            listening = await self._listener.open(conversation.session, addressed=True)
+            environ = listening.variables(environ)
         try:
             process = await LineProcess.start(
                 self._arguments,
                 folder=self._folder,
-                environ=self._environ,
+                environ=environ,
                 max_line=self._max_bytes * JSON_EXPANSION,
             )
         except OSError as error:
+            if listening is not None:
+                listening.end()
             reason = error.strerror or type(error).__name__
             raise AgentError(
                 f"the command {excerpt(self._arguments[0])} cannot be started: {reason}", "cannot_start"
             ) from None
-        return CommandSession(process, Conversation(case, trial), self._max_bytes, self._warm_up)
+        return CommandSession(process, conversation, self._max_bytes, self._warm_up, listening)
+
+    async def close(self) -> None:
+        """End the receiver of spans."""
+        if self._listener is not None:
+            await self._listener.close()
 
     def _check_program(self, program: str) -> None:
         if "/" in program:
@@ -86,7 +113,15 @@ class CommandAgent(Agent):
 class CommandSession(Session):
     """One conversation with one process; the first failure ends it for good."""
 
-    def __init__(self, process: LineProcess, conversation: Conversation, max_bytes: int, warm_up: str | None) -> None:
+    def __init__(
+        self,
+        process: LineProcess,
+        conversation: Conversation,
+        max_bytes: int,
+        warm_up: str | None,
+        listening: Listening | None,
+    ) -> None:
+        self._listening = listening
         self._process = process
         self._conversation = conversation
         self._max_bytes = max_bytes
@@ -102,13 +137,26 @@ class CommandSession(Session):
 
     async def send(self, turn: Turn) -> Reply:
         """Write the request, read the answer."""
-        reply = await self._ask(self._conversation.request(turn))
+        request: Mapping[str, Any] = self._conversation.request(turn)
+        reply = await self._ask(request if self._listening is None else self._listening.traced(request))
         self._conversation.add(turn, reply)
         return reply
 
+    async def completed(self, reply: Reply) -> Reply:
+        """Add what the spans of the turn tell."""
+        return reply if self._listening is None else await self._listening.completed(reply)
+
+    def attempt(self) -> Attempt:
+        """Tell what the spans of a turn say that failed."""
+        return Attempt() if self._listening is None else self._listening.attempt()
+
     async def close(self) -> None:
         """End the process and its descendants."""
-        await self._process.close()
+        try:
+            await self._process.close()
+        finally:
+            if self._listening is not None:
+                self._listening.end()
 
     async def _ask(self, request: Mapping[str, Any]) -> Reply:
         if self._failed:

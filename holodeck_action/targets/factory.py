@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.policy import Spans
 from holodeck_action.suite.targets import (
     AnyTarget,
     CommandTarget,
@@ -21,6 +22,7 @@ from holodeck_action.targets.protocol import Agent
 from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
+    from holodeck_action.targets.spans.listening import Listener, Receivers
     from holodeck_action.targets.spans.reader import SpanReader
 
 
@@ -32,6 +34,7 @@ def build_agent(
     environ: Mapping[str, str],
     max_bytes: int,
     pool: WorkerPool,
+    receivers: Receivers | None = None,
 ) -> Agent:
     """Return the agent of a target that somebody wrote; each kind's module is imported only when it is used.
 
@@ -42,6 +45,8 @@ def build_agent(
             the current folder and everything for a flag.
         environ: the job's environment; processes see it without the job's tokens.
         max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
+        pool: where a Python target runs; it collects spans where the policy file wants them.
+        receivers: those of the run, for spans of other targets; None for some of its own.
 
     Raises:
         TargetError: the target cannot be used.
@@ -59,11 +64,13 @@ def build_agent(
         case CommandTarget(command=command):
             from holodeck_action.targets.command import CommandAgent
 
-            return CommandAgent(command, suite.folder, environ, max_bytes, warm_up)
+            return CommandAgent(
+                command, suite.folder, environ, max_bytes, warm_up, _listener(suite, max_bytes, receivers, fixed=False)
+            )
         case HttpTarget():
             from holodeck_action.targets.http import HttpAgent
 
-            return HttpAgent(target, max_bytes, environ, warm_up)
+            return HttpAgent(target, max_bytes, environ, warm_up, _listener(suite, max_bytes, receivers, fixed=True))
 
 
 def _span_reader(suite: Suite, max_bytes: int) -> SpanReader | None:
@@ -73,6 +80,21 @@ def _span_reader(suite: Suite, max_bytes: int) -> SpanReader | None:
     from holodeck_action.targets.spans.reader import SpanReader
 
     return SpanReader(max_bytes)
+
+
+def _listener(suite: Suite, max_bytes: int, receivers: Receivers | None, *, fixed: bool) -> Listener | None:
+    """Return what receives the spans of the target, at a `fixed` port or any; None where the suite does not want them.
+
+    Raises:
+        TargetError: a package is missing.
+    """
+    reader, spans = _span_reader(suite, max_bytes), suite.policy.spans
+    if reader is None:
+        return None
+    from holodeck_action.targets.spans.listening import Listener, Receivers
+
+    port = (spans if isinstance(spans, Spans) else Spans()).port
+    return Listener((receivers or Receivers()).at(port if fixed else 0), reader)
 
 
 def describe(target: AnyTarget) -> str:

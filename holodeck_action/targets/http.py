@@ -20,7 +20,7 @@ from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.hosts import is_loopback, shown_url
 from holodeck_action.suite.targets import HttpTarget
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import Conversation, Reply, Session
+from holodeck_action.targets.protocol import Attempt, Conversation, Reply, Session
 from holodeck_action.targets.reply import REPLY, REPLY_KEYS, reply_from_mapping, untold_without
 from holodeck_action.targets.streams import DONE, EventParser, Pieces
 from holodeck_action.targets.warm_up import warm_up_request, warmed_up
@@ -33,6 +33,8 @@ from holodeck_action.tools.templates import RequestTemplate
 
 if TYPE_CHECKING:
     import httpx2
+
+    from holodeck_action.targets.spans.listening import Listener, Listening
 
 _FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
 
@@ -54,10 +56,13 @@ class HttpAgent:
     is no time limit here but the caller's.
     """
 
-    notices: tuple[str, ...] = ()
-
     def __init__(
-        self, target: HttpTarget, max_bytes: int, environ: Mapping[str, str], warm_up: str | None = None
+        self,
+        target: HttpTarget,
+        max_bytes: int,
+        environ: Mapping[str, str],
+        warm_up: str | None = None,
+        listener: Listener | None = None,
     ) -> None:
         """Compile the mappings and check the headers.
 
@@ -66,6 +71,7 @@ class HttpAgent:
             max_bytes: most bytes of UTF-8 in one reply; a body may take what JSON needs to write so much.
             environ: the job's environment, for the process that computes requests and replies.
             warm_up: what the service is asked before the first turn of all; None for nothing.
+            listener: receives the spans of the service; None where nobody reads them.
 
         Raises:
             TargetError: a header, a template or a path cannot be used.
@@ -89,16 +95,27 @@ class HttpAgent:
         mapped = frozenset(REPLY_KEYS if response is None else (key for key, path in response.items() if path))
         if "delta" in mapped:
             mapped |= {"first_token_ms"}
+        if listener is not None:
+            mapped |= {"tool_invocations", "usage"}
+        self._listener = listener
         self.untold = untold_without(mapped, "the target's response maps no {}")
         self._max_bytes = max_bytes
         self._warm_up = warm_up
         self._warming: asyncio.Task[None] | None = None
         self._client: httpx2.AsyncClient | None = None
 
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the reader should know of the spans."""
+        return () if self._listener is None else self._listener.notices
+
     async def open(self, case: Case, trial: int) -> HttpSession:
         """Start a conversation; nothing is sent yet."""
         import httpx2
 
+        conversation, listening = Conversation(case, trial), None
+        if self._listener is not None:
+            listening = await self._listener.open(conversation.session, addressed=False)
         if self._client is None:
             self._client = httpx2.AsyncClient(
                 headers={
@@ -115,7 +132,7 @@ class HttpAgent:
                 limits=httpx2.Limits(max_connections=None),
                 trust_env=not is_loopback((urlsplit(self._url).hostname or "").rstrip(".")),
             )
-        return HttpSession(self, Conversation(case, trial), httpx2.Cookies())
+        return HttpSession(self, conversation, httpx2.Cookies(), listening)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -126,6 +143,8 @@ class HttpAgent:
             await self._client.aclose()
             self._client = None
         await self._computing.close()
+        if self._listener is not None:
+            await self._listener.close()
 
     async def prepare(self) -> None:
         """Start the process that computes requests and replies, where they are mapped, and warm the service up once.
@@ -158,7 +177,9 @@ class HttpAgent:
         Raises:
             AgentError: see `_body` and `_post`.
         """
-        return await self._post(await self._body(request), cookies)
+        traceparent = request.get("traceparent")
+        headers = {} if traceparent is None else {"traceparent": traceparent}
+        return await self._post(await self._body(request), cookies, headers)
 
     async def _body(self, request: Mapping[str, Any]) -> bytes:
         """Return the request body of one turn.
@@ -178,7 +199,7 @@ class HttpAgent:
         body: str = await self._computing.call("request", args, what="target request", code="bad_request")
         return body.encode()
 
-    async def _post(self, body: bytes, cookies: httpx2.Cookies) -> Reply:
+    async def _post(self, body: bytes, cookies: httpx2.Cookies, headers: Mapping[str, str]) -> Reply:
         """Send one request and read its reply.
 
         Raises:
@@ -189,7 +210,7 @@ class HttpAgent:
         assert self._client is not None
         asked = asyncio.get_running_loop().time()
         try:
-            request = self._client.build_request("POST", self._url, content=body)
+            request = self._client.build_request("POST", self._url, content=body, headers=headers)
             cookies.set_cookie_header(request)
             response = await self._client.send(request, stream=True)
             try:
@@ -357,7 +378,10 @@ class HttpAgent:
 class HttpSession(Session):
     """One conversation with the service."""
 
-    def __init__(self, agent: HttpAgent, conversation: Conversation, cookies: httpx2.Cookies) -> None:
+    def __init__(
+        self, agent: HttpAgent, conversation: Conversation, cookies: httpx2.Cookies, listening: Listening | None
+    ) -> None:
+        self._listening = listening
         self._agent = agent
         self._conversation = conversation
         self._cookies = cookies
@@ -368,9 +392,25 @@ class HttpSession(Session):
 
     async def send(self, turn: Turn) -> Reply:
         """Ask one turn."""
-        reply = await self._agent.ask(self._conversation.request(turn), self._cookies)
+        request: Mapping[str, Any] = self._conversation.request(turn)
+        if self._listening is not None:
+            request = self._listening.traced(request)
+        reply = await self._agent.ask(request, self._cookies)
         self._conversation.add(turn, reply)
         return reply
+
+    async def completed(self, reply: Reply) -> Reply:
+        """Add what the spans of the turn tell."""
+        return reply if self._listening is None else await self._listening.completed(reply)
+
+    def attempt(self) -> Attempt:
+        """Tell what the spans of a turn say that failed."""
+        return Attempt() if self._listening is None else self._listening.attempt()
+
+    async def close(self) -> None:
+        """Listen no more."""
+        if self._listening is not None:
+            self._listening.end()
 
 
 def _is_stream(response: httpx2.Response) -> bool:

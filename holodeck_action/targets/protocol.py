@@ -78,6 +78,10 @@ class Session(Protocol):
         """
         ...
 
+    async def completed(self, reply: Reply) -> Reply:
+        """Return the turn's reply with what comes after it, while no clock runs. Most agents add nothing."""
+        return reply
+
     def attempt(self) -> Attempt:
         """Tell what the turn did whose `send` failed or was cancelled; asked once. Most agents do not tell."""
         return Attempt()

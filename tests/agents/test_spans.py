@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +15,7 @@ import pytest
 
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.record import Record, ToolInvocation, Usage
-from tests.agents.traced_shop import AGENT
+from tests.agents.traced_shop import AGENT, PROGRAM
 from tests.cli.project import Project
 from tests.usercode.installing import bare_python
 
@@ -59,6 +64,7 @@ def asked(project: Project) -> Project:
     project.suite(CASES)
     project.write("traced.py", AGENT)
     project.write("shop.py", PYTHON)
+    project.write("program.py", PROGRAM)
     return project
 
 
@@ -70,7 +76,9 @@ def _record(project: Project, target: str, code: int = 0, *, spans: object = Tru
 
 
 def _canonical(record: Record) -> bytes:
-    return canonical_json(replace(record, provenance=replace(record.provenance, target="")))
+    # The policy file belongs to the suite, and names the target and whether its spans are read.
+    provenance, suite = replace(record.provenance, target=""), replace(record.suite, digest="")
+    return canonical_json(replace(record, provenance=provenance, suite=suite))
 
 
 @pytest.mark.proves("Policy: spans")
@@ -89,9 +97,55 @@ def test_spans_tell_what_the_reply_leaves_out(asked: Project) -> None:
         record = _record(asked, f"python:shop:{way}", gates=gates)
         calls = [call for turn in record.turns for call in turn.tool_invocations or ()]
         assert all(call.duration_ms is not None for call in calls)
-        assert _canonical(record) == _canonical(said).replace(said.suite.digest.encode(), record.suite.digest.encode())
+        assert _canonical(record) == _canonical(said)
     unread = _record(asked, "python:shop:genai", 3, spans=False)
     assert all(turn.tool_invocations is None and turn.usage is None for turn in unread.turns)
+
+
+@pytest.mark.slow
+def test_a_command_sends_its_spans_to_an_address_of_its_own(asked: Project) -> None:
+    said = _record(asked, "python:shop:said", spans=False)
+    for way in ("genai", "openinference"):
+        record = _record(asked, f"command:{sys.executable} -c 'import program; program.commanded(\"{way}\")'")
+        assert _canonical(record) == _canonical(said)
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        number: int = found.getsockname()[1]
+    return number
+
+
+@pytest.fixture
+def service(asked: Project, port: int) -> Iterator[str]:
+    sent_to = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}", "OTEL_BSP_SCHEDULE_DELAY": "100"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import program; program.served()"],
+        cwd=asked.folder,
+        env=asked.environ(**sent_to),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.proves("Spans: port")
+@pytest.mark.parametrize("known_by", ["trace", "conversation"])
+def test_spans_of_a_service_go_to_the_turn_that_they_belong_to(
+    asked: Project, service: str, port: int, known_by: str
+) -> None:
+    # Both conversations are under way at once.
+    gates = {"max_total_tokens": 80}
+    said = _record(asked, f"{service}/said/{known_by}", spans=False, gates=gates)
+    for way in ("genai", "openinference"):
+        record = _record(asked, f"{service}/{way}/{known_by}", spans={"port": port}, gates=gates)
+        assert _canonical(record) == _canonical(said)
 
 
 def test_a_reply_wins_field_by_field(asked: Project) -> None:
@@ -143,3 +197,91 @@ def test_what_makes_no_spans_is_refused_before_the_run(asked: Project, tmp_path:
             found = asked.run(command, **environ)
             assert found.code == 2, found.stderr
             assert says in found.stderr
+
+
+RAW = """
+import gzip, http.client, json, os, sys, time
+from urllib.parse import urlsplit
+
+endpoint = urlsplit(os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"])
+
+
+def posted(path, body, kind, method="POST", **headers):
+    connection = http.client.HTTPConnection(endpoint.netloc)
+    connection.request(method, path, body, {"content-type": kind, **headers})
+    return connection.getresponse().status
+
+
+for line in sys.stdin:
+    now = time.time_ns()
+    span = {
+        "traceId": json.loads(line)["traceparent"].split("-")[1],
+        "spanId": "00F067AA0BA902B7",
+        "name": "execute_tool find_order",
+        "startTimeUnixNano": str(now),
+        "endTimeUnixNano": str(now + 2000000),
+        "attributes": [
+            {"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}},
+            {"key": "gen_ai.tool.call.arguments", "value": {"kvlistValue": {"values": [
+                {"key": "id", "value": {"stringValue": "A-17"}},
+                {"key": "places", "value": {"arrayValue": {"values": [{"intValue": "7"}, {"boolValue": True}]}}},
+            ]}}},
+        ],
+        "status": {"code": 2, "message": "no such order"},
+    }
+    spans = [span, {**span, "spanId": "00f067aa0ba902b8", "startTimeUnixNano": "soon"}, 7]
+    body = json.dumps({"resourceSpans": [{"scopeSpans": [{"scope": {"name": "raw"}, "spans": spans}]}]}).encode()
+    zipped = {"content-encoding": "gzip"}
+    bomb = gzip.compress(b" " * 20_000_000)
+    statuses = [
+        # Without a length: in chunks.
+        posted(endpoint.path, iter([gzip.compress(body)]), "application/json; charset=utf-8", **zipped),
+        posted(endpoint.path, b"[" * 100_000, "application/json"),
+        posted(endpoint.path, b"\\xff\\xff", "application/x-protobuf"),
+        posted(endpoint.path, bomb, "application/json", **zipped),
+        posted(endpoint.path, body, "text/plain"),
+        posted("/guessed/v1/traces", body, "application/json"),
+        posted(endpoint.path, None, "text/plain", "GET"),
+    ]
+    print(json.dumps(" ".join(map(str, statuses))), flush=True)
+"""
+
+
+def test_a_request_that_is_no_export_is_refused_and_breaks_nothing(asked: Project) -> None:
+    asked.write("raw.py", RAW)
+    asked.suite([{"name": "a", "input": "?", "ground_truth": "200 400 400 400 415 404 405"}])
+    asked.policy(target=f"command:{sys.executable} raw.py", spans=True)
+    finished, record = asked.evaluate()
+    assert finished.code == 0, finished.stdout
+    # Two spans and three requests.
+    assert "spans: 5 could not be read, or were too many, and do not count" in finished.stderr
+    (turn,) = record.turns
+    (call,) = turn.tool_invocations or ()
+    expected = ToolInvocation("find_order", {"id": "A-17", "places": [7, True]}, duration_ms=2.0, error="no such order")
+    assert call == expected
+
+
+@pytest.mark.slow
+def test_waiting_for_spans_counts_in_no_latency_and_is_given_up(asked: Project) -> None:
+    turns = [{"input": f"Where is {order}", "ground_truth": f"In {place}"} for order, place in (("A-17", "Leeds"),) * 4]
+    asked.suite([{"name": "a", "turns": turns}])
+    target = f"command:{sys.executable} -c 'import program; program.commanded(\"silent\")'"
+    asked.policy(target=target, spans=True, warm_up="to A-17", limits={"turn_timeout_s": 3, "case_timeout_s": 4})
+    begun = time.monotonic()
+    finished, record = asked.evaluate()
+    assert finished.code == 0, finished.stdout
+    assert 6 < time.monotonic() - begun < 15
+    assert "in any turn" in finished.stderr
+    assert max(turn.timing.duration_ms for turn in record.turns if turn.timing) < 1000
+
+
+def test_a_port_in_use_is_said_with_the_way_out(asked: Project) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        record = _record(asked, "http://127.0.0.1:9/x", 3, spans={"port": port})
+    for case in record.cases:
+        error = case.trials[0].error
+        assert error is not None
+        assert error.code == "cannot_start"
+        assert f"spans cannot be received at 127.0.0.1:{port}: " in error.message
+        assert "choose another port" in error.message

@@ -106,3 +106,57 @@ def silent(request):
 
 WAYS = {"genai": genai, "openinference": openinference, "said": said, "silent": silent}
 '''
+
+PROGRAM = """
+import json
+import os
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+import traced
+
+
+def exporting():
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+
+
+def commanded(way):
+    exporting()
+    for line in sys.stdin:
+        print(json.dumps(traced.WAYS[way](json.loads(line))), flush=True)
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        way, known_by = self.path.strip("/").split("/")
+        context, more = None, {"gen_ai__conversation__id": request["session"]}
+        if known_by == "trace":
+            context, more = TraceContextTextMapPropagator().extract(dict(self.headers)), {}
+        with trace.get_tracer("web").start_as_current_span("POST /", context=context):
+            with traced.work("serve", openinference__span__kind="CHAIN", **more):
+                reply = traced.WAYS[way](request)
+        data = json.dumps(reply).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *args):
+        pass
+
+
+def served():
+    exporting()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    print(server.server_port, flush=True)
+    server.serve_forever()
+"""

@@ -80,6 +80,9 @@ class Asking:
             raise AgentError(f"status {answer.status_code}", "http_status")
         return Reply("answered")
 
+    async def completed(self, reply: Reply) -> Reply:
+        return reply
+
     def attempt(self) -> Attempt:
         return Attempt()
 

@@ -37,6 +37,9 @@ class Echo:
     async def send(self, turn: Turn) -> Reply:
         return Reply(turn.input)
 
+    async def completed(self, reply: Reply) -> Reply:
+        return reply
+
     def attempt(self) -> Attempt:
         return Attempt()
 

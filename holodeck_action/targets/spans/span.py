@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +52,7 @@ class TurnSpans:
 
 def new_traceparent() -> str:
     """Return a header `traceparent` (W3C Trace Context) of a trace that nobody can guess; its spans are wanted."""
-    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
+    return f"00-{os.urandom(16).hex()}-{os.urandom(8).hex()}-01"
 
 
 def turn_spans(told: Any) -> TurnSpans:
