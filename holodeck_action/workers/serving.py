@@ -210,6 +210,10 @@ def load(reference: str, places: Places) -> Callable[..., Any]:
             attribute (`missing_attribute`), or that cannot be called (`not_callable`).
     """
     *framework, module_name, attribute = reference.split(":")
+    if framework:
+        from holodeck_action.workers.frameworks.replies import check_packages
+
+        check_packages(framework[0])
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from tests.agents.framework_examples import EXAMPLES, INSTALLING, check_record, 
 from tests.agents.shop_model import shop_models
 from tests.cli.project import Project
 from tests.llm.models import FakeModels
-from tests.usercode.installing import bare_python, uv
+from tests.usercode.installing import NO_INDEX, bare_python, uv, wheel, with_uv
 
 ENVIRONMENT = "environment: { requirements: requirements.txt }\n"
 MEMORY = "InMemorySaver()"
@@ -96,8 +95,14 @@ def test_a_graph_whose_checkpointer_does_not_wait(project: Project, models: Fake
     [
         ("pydantic-ai:shop:number", "number in the module shop is of type int, not an Agent of pydantic-ai"),
         ("pydantic-ai:shop:agnet", "the module shop has no agnet"),
-        ("langgraph:shop:number", "number in the module shop: langgraph is missing or too old in the environment"),
-        ("openai-agents:shop:number", "number in the module shop: openai-agents is missing or too old in the env"),
+        (
+            "langgraph:shop:number",
+            "agents of langgraph need langgraph in the environment of the suite, which has none",
+        ),
+        (
+            "openai-agents:shop:number",
+            "agents of openai-agents need openai-agents 0.0.17 or newer in the",
+        ),
         ("crewai:shop:number", "langgraph|openai-agents|pydantic-ai:MODULE:AGENT"),
         ("langgraph:shop", "must be langgraph:MODULE:CALLABLE"),
     ],
@@ -112,11 +117,30 @@ def test_what_is_no_agent_is_refused_before_the_run(project: Project, target: st
         assert says in found.stderr
 
 
-def test_a_framework_that_is_missing_in_the_environment(project: Project, tmp_path: Path) -> None:
-    bare_python(tmp_path / "env")
-    project.write("shop.py", "number = 7\n")
+@pytest.mark.parametrize(
+    ("target", "installed", "says"),
+    [
+        ("pydantic-ai", (), "need pydantic-ai-slim 1.0 or newer in the environment of the suite, which has none; "),
+        ("pydantic-ai", (("pydantic_ai_slim", "0.8.1", "pydantic_ai"),), "pydantic-ai-slim 1.0 or newer"),
+        ("openai-agents", (("openai_agents", "0.0.9", "agents"),), "which has 0.0.9; install it there: `environment`"),
+        (
+            "langgraph",
+            (("langgraph", "0.2.1", "langgraph"), ("langchain_core", "0.3.9", "langchain_core")),
+            "langchain-core 0.3.49 or newer in the environment of the suite, which has 0.3.9; ",
+        ),
+    ],
+)
+def test_a_framework_that_is_missing_or_too_old_in_the_environment(
+    project: Project, target: str, installed: tuple[tuple[str, str, str], ...], says: str
+) -> None:
+    """It is told before the module of the suite stumbles over it."""
+    for name, version, module in installed:
+        wheel(project.folder / "wheels", name, version, "", module=module)
+    project.write("requirements.txt", NO_INDEX + "".join(f"{name}\n" for name, _, _ in installed))
+    (project.folder / "wheels").mkdir(exist_ok=True)
+    project.write("shop.py", "from agents import Agent\n")
     project.suite([{"name": "a", "input": "?", "ground_truth": "x"}])
-    project.policy(target="pydantic-ai:shop:number", environment={"interpreter": str(tmp_path / "env/bin/python")})
-    found = project.run("run")
+    project.policy(target=f"{target}:shop:number", environment={"requirements": "requirements.txt"})
+    found = project.run("run", **with_uv(project.folder))
     assert found.code == 2
-    assert "pydantic-ai is missing or too old in the environment of the suite" in found.stderr
+    assert says in found.stderr

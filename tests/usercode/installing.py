@@ -38,11 +38,13 @@ def without_uv(folder: Path) -> dict[str, str]:
     return {"PATH": str(folder)}
 
 
-def wheel(folder: Path, name: str, version: str, code: str, requires: tuple[str, ...] = ()) -> Path:
-    """Write the wheel of a package with one module."""
+def wheel(
+    folder: Path, name: str, version: str, code: str, requires: tuple[str, ...] = (), module: str | None = None
+) -> Path:
+    """Write the wheel of a package with one module, of the same name unless another is given."""
     about = f"{name}-{version}.dist-info"
     files = {
-        f"{name}.py": code,
+        f"{module or name}.py": code,
         f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
         + "".join(f"Requires-Dist: {each}\n" for each in requires),
         f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
