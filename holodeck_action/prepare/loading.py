@@ -31,6 +31,7 @@ from holodeck_action.suite.errors import Problem, SuiteError
 from holodeck_action.suite.excerpts import Quotable, with_excerpts
 from holodeck_action.suite.loader import graders, load_policy, load_suite
 from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.sources import POLICY_NAMES
 from holodeck_action.suite.targets import AnyTarget
 from holodeck_action.suite.values import Suite
 from holodeck_action.suite.variables import environment_for
@@ -161,6 +162,8 @@ def load_one(pattern: str, around: Surroundings, why_one: str) -> Loaded:
 def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Allowed) -> tuple[Path, ...]:
     """Resolve the suites given on the command line: files, folders holding an agent.yaml, or globs.
 
+    A policy file stands for the agent.yaml beside it.
+
     Raises:
         ConfigurationError: something given does not exist, or is a link that leads out of its checkout.
     """
@@ -170,6 +173,11 @@ def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Allowed) -> tuple[
         path = cwd / pattern
         if path.is_dir():
             path = path / "agent.yaml"
+        elif path.name in POLICY_NAMES and path.is_file():
+            path = path.with_name("agent.yaml")
+            if not path.is_file():
+                problems.append(f"{pattern}: there is no agent.yaml beside this policy file; give the path of a suite")
+                continue
         if path.is_file():
             found.append(path)
             continue
