@@ -193,7 +193,7 @@ def _trials(ready: Opened, scorer: TurnScorer) -> Trials:
         ready.redactor,
         item.suite.name,
         ready.files,
-        gives_files=ready.own is not None,
+        own_model=ready.own is not None,
         on_spent=(lambda usage: None) if ready.charges is None else ready.charges.add,
         base=ready.beside is not None,
         # With kept verdicts there may be nothing to judge.

@@ -26,7 +26,7 @@ from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Agent, Attempt, Reply, ReplyError, Session
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.tracing.spans import Scope, span
+from holodeck_action.tracing.spans import Attributes, Scope, span
 
 if TYPE_CHECKING:
     from holodeck_action.targets.case_files import CaseFiles
@@ -114,7 +114,8 @@ class TrialRunner:
     """Runs trials; shared by all cases of a run.
 
     `agent_name` is what traces call the agent. `files` reads the files of turns (None: no turn has any), whose texts
-    are read where the agent is given them (`gives_files`) or a metric looks at them. `on_turn` is told of every turn
+    are read where the agent is given them or a metric looks at them. `own_model` says that the agent is the suite's own
+    model, which is given them, and whose calls are traced one by one. `on_turn` is told of every turn
     just before the agent is, `on_spent` afterwards what it says that it took (None: nothing). `base` says that the run
     is the base of another one, beside it.
     """
@@ -126,7 +127,7 @@ class TrialRunner:
     redactor: Redactor
     agent_name: str = ""
     files: CaseFiles | None = None
-    gives_files: bool = False
+    own_model: bool = False
     on_turn: Callable[[], None] = lambda: None
     on_spent: Callable[[Usage | None], None] = lambda usage: None
     base: bool = False
@@ -238,6 +239,8 @@ class TrialRunner:
             )
             if exchange.error is not None:
                 traced.fail(exchange.error.code)
+            if not self.own_model:
+                traced.set(_taken(exchange))
             if traced.content:
                 traced.set_content("gen_ai.input.messages", [_message("user", turn.input)])
             if traced.content and exchange.reply is not None:
@@ -300,7 +303,7 @@ class TrialRunner:
 
     async def _texts(self, turn: Turn) -> tuple[str, ...] | None:
         """Return the texts of the turn's files, where somebody looks at them; None without any."""
-        if self.files is None or not turn.files or not (self.gives_files or self.scorer.uses_context(turn)):
+        if self.files is None or not turn.files or not (self.own_model or self.scorer.uses_context(turn)):
             return None
         return await self.files.texts(turn) or None
 
@@ -365,6 +368,20 @@ def _told(error: ReplyError) -> ErrorInfo:
     """Describe what an agent says in the place of an answer."""
     whose = "the agent reports an error" if error.kind == "agent" else "the agent reports trouble of what it needs"
     return ErrorInfo("AgentError", f"{whose}: {error.message}", f"{error.kind}_error")
+
+
+def _taken(exchange: _Exchange) -> Attributes:
+    """Return what an agent that calls models itself says of it, for its span."""
+    done = exchange.reply or exchange.attempt
+    usage = (done and done.usage) or Usage()
+    return {
+        "gen_ai.response.model": exchange.reply.model if exchange.reply else None,
+        "gen_ai.usage.input_tokens": usage.prompt_tokens,
+        "gen_ai.usage.output_tokens": usage.completion_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
+        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
+        "holodeck_action.turn.cost_usd": usage.cost_usd,
+    }
 
 
 def _message(role: str, text: str) -> dict[str, Any]:

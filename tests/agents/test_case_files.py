@@ -451,7 +451,7 @@ class Looking(Broken):
         return True
 
 
-def trial_of(folder: Path, files: list[dict[str, Any]], scorer: Broken, *, gives_files: bool = False) -> TurnRecord:
+def trial_of(folder: Path, files: list[dict[str, Any]], scorer: Broken, *, own_model: bool = False) -> TurnRecord:
     suite = {
         "name": "s",
         "model": {"provider": "openai", "name": "gpt-4o"},
@@ -472,9 +472,7 @@ def trial_of(folder: Path, files: list[dict[str, Any]], scorer: Broken, *, gives
             environ=os.environ,
         )
         clock = Clock(lambda: datetime.now(UTC), time.monotonic)
-        runner = TrialRunner(
-            Echo(), scorer, Deadlines(60, 60), clock, Redactor(()), files=read, gives_files=gives_files
-        )
+        runner = TrialRunner(Echo(), scorer, Deadlines(60, 60), clock, Redactor(()), files=read, own_model=own_model)
         try:
             return (await runner.run(case, 0, contextlib.nullcontext())).turns[0]
         finally:

@@ -302,6 +302,22 @@ def test_every_judge_of_a_panel_has_a_span(project: Project, models: FakeModels,
     assert not any(b"planted words" in body for body in collector.bodies)
 
 
+def test_the_turn_of_an_agent_that_calls_models_itself_says_what_that_took(
+    project: Project, collector: Collector
+) -> None:
+    used = {"prompt_tokens": 20, "completion_tokens": 5, "cached_tokens": 4, "reasoning_tokens": 2, "cost_usd": 0.5}
+    replies = [{"response": "x", "model": "openai/gpt-4o", "usage": used}, {"error": "no", "usage": used}]
+    project.suite([{"name": name, "input": "?", "ground_truth": "x"} for name in "ab"], observability=block(collector))
+    project.answers([{"case": name, **reply} for name, reply in zip("ab", replies, strict=True)])
+    project.policy(target="recorded:answers.jsonl")
+    project.run("run", "-o", "out")
+    for turn in collector.named("invoke_agent"):
+        names = ("input_tokens", "output_tokens", "cache_read.input_tokens", "reasoning.output_tokens")
+        assert [turn.attributes[f"gen_ai.usage.{name}"] for name in names] == [20, 5, 4, 2]
+        assert turn.attributes["holodeck_action.turn.cost_usd"] == 0.5
+        assert turn.attributes.get("gen_ai.response.model") == (None if turn.failed else "openai/gpt-4o")
+
+
 @pytest.mark.proves("Traces: capture_evaluation_content")
 def test_the_words_of_a_judge_are_content(project: Project, models: FakeModels, collector: Collector) -> None:
     models.answer(lambda request: Answer(json.dumps({"reason": f"it is fine, {KEY}", "score": 9})))
