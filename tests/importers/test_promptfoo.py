@@ -217,14 +217,13 @@ def test_judged_assertions_become_metrics_of_the_same_kind(configured: Project) 
     }
     assert good["evaluations"][0]["criteria"] == 'Answers "When do you open?"'
     judges = [metric["model"] for metric in metrics]
-    assert judges.pop(3) == {"provider": "anthropic", "name": "claude-sonnet-4-5"}
+    assert judges.pop(3) == {"provider": "openai", "name": "gpt-4.1"}
     assert judges == [{"provider": "openai", "name": "gpt-4o-mini"}] * 8
     assert bad["evaluations"][0]["name"] == "answers: bad"
     # The recorded answers are judged, and nothing else is asked.
     with FakeModels(keys=[KEY]) as models:
         models.answer(lambda request: Answer("I would rather not say."))
         environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": models.openai_url}
-        environ |= {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": models.anthropic_url}
         found = verdicts(configured, "new", code=3, **environ)
-        assert {request.model for request in models.requests} == {"gpt-4o-mini", "claude-sonnet-4-5"}
+        assert {request.model for request in models.requests} == {"gpt-4o-mini", "gpt-4.1"}
     assert set(found.values()) == {"error"}
