@@ -343,7 +343,7 @@ def init(caller: Caller, folder: GivenPath, framework: str | None) -> int:
 
 
 @cli.command(name="import", epilog=EPILOG)
-@click.argument("program", type=click.Choice(["promptfoo"]))
+@click.argument("program", type=click.Choice(["promptfoo", "deepeval"]))
 @click.argument("file", type=PATH)
 @click.option("-o", "--output-dir", "folder", type=PATH, metavar="DIR", help="Write here [default: FILE's folder].")
 @click.option("--report", type=PATH, metavar="FILE", help="Write the account here, too: JSON or Markdown by its name.")
@@ -359,6 +359,7 @@ def import_(caller: Caller, /, **given: Any) -> int:
     \b
     Examples:
       holodeck-action import promptfoo promptfooconfig.yaml
+      holodeck-action import deepeval tests/test_support.py -o evaluation
     """
     from holodeck_action.commands.import_suite import Importing, import_suite
 

@@ -6,16 +6,27 @@ import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.importers.accounting import as_json, markdown, merged, missing, table
-from holodeck_action.importers.promptfoo.convert import convert
 from holodeck_action.importers.source import Source
-from holodeck_action.importers.written import files_of
+from holodeck_action.importers.written import Imported, files_of
 from holodeck_action.results.disk import write_atomically
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
+
+
+class Reader(Protocol):
+    """Reads the file of another program."""
+
+    def __call__(self, source: Source, out: Path, *, allow_missing: bool) -> Imported:
+        """Return the suites for the absolute folder `out`.
+
+        Raises:
+            ConfigurationError: it is no such file.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +34,7 @@ class Importing:
     """What is asked for.
 
     Attributes:
-        program: `promptfoo`.
+        program: `promptfoo` or `deepeval`.
         file: the file to import.
         folder: where the suite goes; None for the file's folder.
         report: where the account goes, too; JSON when its name ends so, else Markdown.
@@ -48,7 +59,7 @@ def import_suite(asked: Importing, caller: Caller) -> int:
     """
     source = Source(asked.file.path, str(asked.file))
     folder = asked.folder or GivenPath(asked.file.given.parent, asked.file.start)
-    imported = convert(source, Path(os.path.abspath(folder)), allow_missing=asked.allow_missing)
+    imported = _reader(asked.program)(source, Path(os.path.abspath(folder)), allow_missing=asked.allow_missing)
     rows = merged(imported.rows)
     written = {folder / name: text for suite in imported.suites for name, text in files_of(suite).items()}
     if asked.report is not None:
@@ -78,3 +89,14 @@ def import_suite(asked: Importing, caller: Caller) -> int:
         "removed; --allow-missing leaves comments instead\n"
     )
     return ExitCode.VIOLATED
+
+
+def _reader(program: str) -> Reader:
+    """Return what reads a file of this program."""
+    if program == "promptfoo":
+        from holodeck_action.importers.promptfoo import convert as promptfoo
+
+        return promptfoo.convert
+    from holodeck_action.importers.deepeval import convert as deepeval
+
+    return deepeval.convert

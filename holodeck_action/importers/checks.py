@@ -66,6 +66,11 @@ def equals(ctx: GraderContext, value: str) -> bool:
     return bool(ctx.agent_response == value)
 
 
+def equals_trimmed(ctx: GraderContext, value: str) -> bool:
+    """Whether the answer is this text, without the white space around it."""
+    return bool(ctx.agent_response.strip() == value)
+
+
 def same_value(one: Any, other: Any) -> bool:
     """Whether two values of JSON are equal; true is not 1."""
     if isinstance(one, dict) and isinstance(other, dict):

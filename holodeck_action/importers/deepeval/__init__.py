@@ -1,0 +1,1 @@
+"""DeepEval: test files, read without running them, and datasets."""
