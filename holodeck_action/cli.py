@@ -143,7 +143,7 @@ def compare(caller: Caller, /, **given: Any) -> int:
 
 @cli.command(epilog=EPILOG)
 @click.argument("folders", nargs=-1, required=True, type=PATH, metavar="FOLDER...")
-@settings("output-dir", "template", "fail-on")
+@settings("output-dir", "template", "html", "fail-on")
 @click.pass_obj
 def merge(caller: Caller, /, folders: tuple[GivenPath, ...], **given: Any) -> int:
     """Put the results of all shards of a run together, and judge them as one run, without running anything.
@@ -166,7 +166,7 @@ def merge(caller: Caller, /, folders: tuple[GivenPath, ...], **given: Any) -> in
 @click.argument("suite", default="agent.yaml", metavar="[SUITE]")
 @settings(
     *("output-dir", "concurrency", "run-timeout", "max-cost-usd", "max-tokens", *GATES, "resume"),
-    *(*CALLS, "template", "fail-on"),
+    *(*CALLS, "template", "html", "fail-on"),
     helps={
         **JUDGES_ONLY,
         "concurrency": "Number of conversations judged at the same time [default: 10].",
@@ -237,7 +237,13 @@ def calibrate(caller: Caller, /, **given: Any) -> int:
 )
 @click.option("--canonical", is_flag=True, help="Omit values that differ between runs: equal records give equal bytes.")
 @click.option("-o", "--output", "file", type=PATH, metavar="FILE", help="Write the report here.")
-@settings("template", helps={"template": "Render the Markdown report with this Jinja template."})
+@settings(
+    *("template", "case"),
+    helps={
+        "template": "Render the Markdown report with this Jinja template.",
+        "case": "Show only cases whose id or name matches, in the HTML page.",
+    },
+)
 @click.pass_obj
 def report(caller: Caller, /, **given: Any) -> int:
     """Show RESULTS (a results.json) in a format, without running anything.

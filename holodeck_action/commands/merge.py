@@ -85,7 +85,7 @@ def merge_folders(folders: Sequence[GivenPath], output: Output, claims: Claims) 
         terms = Terms(base=None if base is None else base.results.record)
         concluded = conclude(record, terms, folder=record.provenance.folder or "")
         done.append(report_suite(concluded, folder, output, Beside(base), journaled=False))
-    code = report_together([item.verdict for item in done], (), output)
+    code = report_together(done, (), output)
     return Done(code, tuple(done))
 
 

@@ -164,7 +164,7 @@ TYPES: Mapping[Kind, click.ParamType] = {
     RESULTS: PATH,
 }
 _LISTS = (FOLDERS, GLOBS, PACKAGES, TAGS)
-_WRITTEN = {"output-dir": ("-o", "--output-dir"), "check": ("--check/--no-check",)}
+_WRITTEN = {"output-dir": ("-o", "--output-dir"), "check": ("--check/--no-check",), "html": ("--html/--no-html",)}
 """Options that are not just `--NAME`."""
 _SETTINGS = {item.name: item for item in INPUTS}
 

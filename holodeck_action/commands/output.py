@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import Signals
 from typing import TextIO
 
 from holodeck_action.commands.caller import Caller
+from holodeck_action.github.job import links_of
 from holodeck_action.prepare.loading import shown_folder
 from holodeck_action.prepare.request import Request
 from holodeck_action.reports.console import show
 from holodeck_action.reports.custom import CustomTemplate
-from holodeck_action.reports.formats import write_reports
+from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, readable, render, write_reports
 from holodeck_action.reports.progress import Following
+from holodeck_action.reports.viewer import PAGE_FILE, View, page_of
+from holodeck_action.reports.viewer_index import NO_LINKS, Links, ViewedSuite
 from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.disk import DISK, Disk
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
@@ -38,9 +41,10 @@ from holodeck_action.text.terminal import Terminal, terminal_of
 class Output:
     """Where a run writes: reports to `stdout`, progress and problems to `stderr`, files to `folder` (None: none).
 
-    `template` is what report.md is made with; None for the built-in template. `reports` says whether reports stand
-    beside the results. Files are written with `disk`. `signals` stop it in an orderly way. `progress` shows how far the
-    run is, `terminal` is what `stdout` can show.
+    `template` is what report.md is made with; None for the built-in template. `reports` says whether report.md and
+    junit.xml stand beside the results, `html` whether the viewer's page does, whose links lead to `links`. Files are
+    written with `disk`. `signals` stop it in an orderly way. `progress` shows how far the run is, `terminal` is what
+    `stdout` can show.
     """
 
     stdout: TextIO
@@ -49,6 +53,8 @@ class Output:
     folder: GivenPath | None
     template: CustomTemplate | None = None
     reports: bool = True
+    html: bool = True
+    links: Links = NO_LINKS
     disk: Disk = DISK
     signals: Sequence[Signals] = ()
 
@@ -61,6 +67,8 @@ class Output:
             terminal_of(caller.stdout, caller.environ),
             request.output_dir,
             template,
+            html=request.html,
+            links=links_of(caller.environ),
             disk=caller.disk or DISK,
             signals=caller.signals,
         )
@@ -79,13 +87,15 @@ class Output:
 class SuiteDone:
     """A suite that has run: what to show of it, and its line in the verdict of several.
 
-    `folder` is where its files are (None: none were asked for), `written` whether they could be written.
+    `folder` is where its files are (None: none were asked for), `written` whether they could be written. `viewed` is
+    what the page of several suites shows of it; None where none is written.
     """
 
     report: Report
     verdict: SuiteVerdict
     folder: GivenPath | None
     written: bool
+    viewed: ViewedSuite | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +150,10 @@ def _written(
     record, verdict, report = concluded.record, concluded.verdict, concluded.report
     code = verdict.exit_code
     written = folder is None or _write_results(folder, concluded, output, beside, journaled=journaled)
-    if folder is not None and written and output.reports:
-        write_reports(folder, report, output.template, output.note, output.disk)
+    base = None if beside.base is None else beside.base.results.record
+    viewed = ViewedSuite(concluded, base) if folder is not None and written and output.html else None
+    if folder is not None and written:
+        write_reports(folder, _reports(report, viewed, folder, output), output.note, output.disk)
     if not written:
         # Results nobody can read are infrastructure trouble: never a pass.
         code = worst_exit_code([code, ExitCode.INCOMPLETE])
@@ -152,11 +164,26 @@ def _written(
         exit_code=code,
         reason=verdict.reason,
     )
-    return SuiteDone(report, suite_verdict, folder, written)
+    return SuiteDone(report, suite_verdict, folder, written, viewed)
 
 
-def report_together(verdicts: Sequence[SuiteVerdict], not_run: Sequence[str], output: Output) -> int:
+def _reports(
+    report: Report, viewed: ViewedSuite | None, folder: GivenPath, output: Output
+) -> dict[str, Callable[[], Iterable[bytes]]]:
+    """Return what makes each report of a suite, by the name of its file."""
+    made: dict[str, Callable[[], Iterable[bytes]]] = {}
+    if output.reports:
+        made[REPORT_FILE] = lambda: [readable(report, output.template, output.note).encode("utf-8", "replace")]
+        made[JUNIT_FILE] = lambda: [render(report, "junit").encode("utf-8", "replace")]
+    if viewed is not None:
+        view = View([viewed], report.exit_code, results=str(folder / RESULTS_FILE), links=output.links)
+        made[PAGE_FILE] = lambda: page_of(view)
+    return made
+
+
+def report_together(done: Sequence[SuiteDone], not_run: Sequence[str], output: Output) -> int:
     """Report several suites together; return the exit code of all."""
+    verdicts = [item.verdict for item in done]
     if len(verdicts) + len(not_run) == 1:
         return verdicts[0].exit_code
     code = worst_exit_code([verdict.exit_code for verdict in verdicts] + ([ExitCode.STOPPED] if not_run else []))
@@ -173,6 +200,10 @@ def report_together(verdicts: Sequence[SuiteVerdict], not_run: Sequence[str], ou
         except OSError as error:
             output.stderr.write(f"error: {output.folder / VERDICT_FILE}: could not be written: {error.strerror}\n")
             return worst_exit_code([code, ExitCode.INCOMPLETE])
+        viewed = [item.viewed for item in done if item.viewed is not None]
+        if len(viewed) > 1:
+            view = View(viewed, code, results=str(output.folder / "SUITE" / RESULTS_FILE), links=output.links)
+            write_reports(output.folder, {PAGE_FILE: lambda: page_of(view)}, output.note, output.disk)
     return code
 
 

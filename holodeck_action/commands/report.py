@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TextIO
 
@@ -10,6 +10,7 @@ from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.github.job import links_of
 from holodeck_action.prepare.request import template_of
+from holodeck_action.prepare.settings import matching
 from holodeck_action.reports.console import show
 from holodeck_action.reports.formats import readable, render
 from holodeck_action.reports.viewer import View, page_of
@@ -18,7 +19,7 @@ from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.disk import write_atomically
 from holodeck_action.results.exit_codes import ExitCode
-from holodeck_action.results.report_views import canonical_report
+from holodeck_action.results.report_views import Report, canonical_report
 from holodeck_action.results.result_files import read_base, read_earlier, read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -35,6 +36,7 @@ class Showing:
         canonical: whether what differs between runs is left out.
         file: where the report goes; None for standard output.
         template: what Markdown is made with; None for the built-in template.
+        case_globs: what id or name of the cases of a page match; empty for all.
     """
 
     results: GivenPath | None
@@ -42,6 +44,7 @@ class Showing:
     canonical: bool
     file: GivenPath | None
     template: GivenPath | None
+    case_globs: tuple[str, ...] = ()
 
 
 def show_record(showing: Showing, caller: Caller) -> int:
@@ -53,7 +56,7 @@ def show_record(showing: Showing, caller: Caller) -> int:
 
     Raises:
         ConfigurationError: the file is no record, a template is given for something else than Markdown or cannot be
-            read, or the report cannot be written.
+            read, cases are named for something else than a page or there are none, or the report cannot be written.
     """
     stdout = caller.stdout
 
@@ -62,6 +65,8 @@ def show_record(showing: Showing, caller: Caller) -> int:
 
     if showing.template is not None and showing.format != "markdown":
         raise ConfigurationError([f"--template makes Markdown: it does not go with --format {showing.format}"])
+    if showing.case_globs and showing.format != "html":
+        raise ConfigurationError([f"--case chooses cases of a page: it does not go with --format {showing.format}"])
     template = template_of(showing.template)
     results = results_or_last(showing.results, caller)
     record = read_record(results)
@@ -79,6 +84,7 @@ def show_record(showing: Showing, caller: Caller) -> int:
             report.exit_code,
             results=str(results),
             links=links_of(caller.environ),
+            chosen=_chosen(showing.case_globs, report),
             canonical=showing.canonical,
         )
         write_pieces(page_of(view), showing.file, stdout)
@@ -86,6 +92,21 @@ def show_record(showing: Showing, caller: Caller) -> int:
     text = readable(report, template, note) if showing.format == "markdown" else render(report, showing.format)
     write_text(text, showing.file, stdout)
     return ExitCode.PASSED
+
+
+def _chosen(globs: Sequence[str], report: Report) -> Callable[[str, str], bool] | None:
+    """Return what tells by id and title whether a case is in the page; None for all of them.
+
+    Raises:
+        ConfigurationError: a pattern matches no case.
+    """
+    if not globs:
+        return None
+    names = [{case.id, case.title} for case in (*report.attention, *report.passing, *report.informational)]
+    wrong = [f"--case {glob!r} matches no case" for glob in globs if not any(matching(each, glob) for each in names)]
+    if wrong:
+        raise ConfigurationError(wrong)
+    return lambda case, title: any(matching({case, title}, glob) for glob in globs)
 
 
 def write_text(text: str, file: GivenPath | None, stdout: TextIO) -> None:

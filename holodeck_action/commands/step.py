@@ -40,6 +40,7 @@ from holodeck_action.prepare.request import Request, request_from, template_of
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.formats import REPORT_FILE, readable
 from holodeck_action.reports.size_limit import SizeLimit
+from holodeck_action.reports.viewer import PAGE_FILE
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.folder import Claims
 from holodeck_action.results.result_files import RESULTS_FILE, VERDICT_FILE
@@ -95,10 +96,13 @@ def outputs(
             cost_usd=suite.report.spend.cost_usd,
             results=_written(suite.folder, RESULTS_FILE),
             report=_written(suite.folder, REPORT_FILE) if reports_made else None,
+            html=_written(suite.folder, PAGE_FILE) if reports_made else None,
         )
         for suite in done
     ]
-    outputs = step_outputs(ended.exit_code, suites, _written(folder, VERDICT_FILE) if suites else None, channels)
+    together = _written(folder, PAGE_FILE) if len(suites) > 1 else None
+    verdict = _written(folder, VERDICT_FILE) if suites else None
+    outputs = step_outputs(ended.exit_code, suites, verdict, channels, together)
     without = ended.plan or (ended.exit_code == ExitCode.PASSED and not judged)
     return {**outputs, "verdict": ""} if without else outputs
 

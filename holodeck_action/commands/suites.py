@@ -126,7 +126,7 @@ def _evaluate(
     for sides in started[left:]:
         _close_journals(sides)
     not_run = tuple(item.place for item in prepared[left:])
-    code = report_together([item.verdict for item in finished], not_run, output)
+    code = report_together(finished, not_run, output)
     if sharded and complete and not not_run:
         # What the answers are worth, only all shards together tell.
         code = ExitCode.PASSED

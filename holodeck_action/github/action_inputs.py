@@ -257,7 +257,7 @@ RUN_INPUTS: tuple[Input, ...] = (
         "output-dir",
         "output_dir",
         FOLDER,
-        "Write results.json, verdict.json, report.md and junit.xml here.",
+        "Write results.json, verdict.json, report.md, report.html and junit.xml here.",
         default="holodeck-results",
     ),
     Input("concurrency", "concurrency", AT_LEAST_ONE, "Number of conversations at the same time [default: 10]."),
@@ -418,6 +418,13 @@ RUN_INPUTS: tuple[Input, ...] = (
     Input("dry-run", "dry_run", FLAG, "Only print the planned calls and their price.", default="false"),
     Input("template", "template", FILE, "Render report.md with this Jinja template."),
     Input(
+        "html",
+        "html",
+        FLAG,
+        "Also write report.html, a page with everything that results.json holds [default: yes].",
+        default="true",
+    ),
+    Input(
         "fail-on",
         "fail_on",
         _one_of("violation", "never"),
@@ -473,5 +480,5 @@ INPUTS = (*RUN_INPUTS, *PUBLISH_INPUTS)
 BOTH = ("template", "fail-on")
 """Inputs of a run that `publish` takes, too."""
 _SHOWING = {*BOTH, *(item.name for item in PUBLISH_INPUTS)} - {"allow-unsafe-forks"}
-_INSTEAD_OF_RUN = {"publish": _SHOWING - {"merge"}, "merge": _SHOWING | {"output-dir"} - {"publish"}}
+_INSTEAD_OF_RUN = {"publish": _SHOWING - {"merge"}, "merge": _SHOWING | {"output-dir", "html"} - {"publish"}}
 """Inputs by which a step runs nothing, and those that go with them."""

@@ -204,12 +204,19 @@ class SuiteResult:
     cost_usd: float | None
     results: str | None
     report: str | None
+    html: str | None
 
 
 def step_outputs(
-    exit_code: int, suites: Sequence[SuiteResult], verdict: str | None, channels: Sequence[Channel]
+    exit_code: int,
+    suites: Sequence[SuiteResult],
+    verdict: str | None,
+    channels: Sequence[Channel],
+    html: str | None = None,
 ) -> dict[str, str]:
     """Return every output of the step; what is not known is empty.
+
+    `html` is the page of several suites together.
 
     Counts and costs are sums over the suites, the pass rate is the lowest of theirs, paths stand one per line.
     """
@@ -234,6 +241,7 @@ def step_outputs(
         "cost-usd": f"{sum(known_costs):.6f}" if known_costs and len(known_costs) == len(costs) else "",
         "results-path": "\n".join(suite.results for suite in suites if suite.results),
         "report-path": "\n".join(suite.report for suite in suites if suite.report),
+        "html-path": "\n".join(page for page in (html, *(suite.html for suite in suites)) if page),
         "verdict-path": verdict or "",
         **{f"{name}-url": _urls(channels, name) for name in ("comment", "check", "review")},
     }

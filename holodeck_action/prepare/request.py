@@ -44,9 +44,10 @@ NOTHING_MORE = Allowed()
 class Request:
     """A run that is asked for.
 
-    Paths and suites are as they were given. `fail_on` says which verdicts the exit code of the process tells:
-    `violation` every one, `never` none (configuration errors always fail). `dry_run` asks for the plan alone.
-    `history` is the folder of the history, or `branch:NAME`. `bless` is where the better of two agents' results go.
+    Paths and suites are as they were given. `html` says whether the viewer's page is written. `fail_on` says which
+    verdicts the exit code of the process tells: `violation` every one, `never` none (configuration errors always fail
+    it). `dry_run` asks for the plan alone. `history` is the folder of the history, or `branch:NAME`. `bless` is where
+    the better of two agents' results go.
     """
 
     suites: tuple[str, ...]
@@ -58,6 +59,7 @@ class Request:
     allowed: Allowed
     requirements: tuple[str, ...]
     template: GivenPath | None
+    html: bool
     fail_on: FailOn
     dry_run: bool = False
     bless: GivenPath | None = None
@@ -117,6 +119,7 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
         allowed=Allowed(tuple(given.get("allow_paths", ())), given.get("allow_plain_http", False)),
         requirements=tuple(given.get("requirements", ())),
         template=given.get("template"),
+        html=next((layer["html"] for layer in layers if layer.get("html") is not None), True),
         fail_on=given.get("fail_on", "violation"),
         dry_run=given.get("dry_run", False),
         bless=given.get("bless"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from html import escape
 
 from holodeck_action.reports.console import console_report
@@ -155,16 +155,19 @@ def render(report: Report, name: str) -> str:
 
 
 def write_reports(
-    folder: GivenPath, report: Report, template: CustomTemplate | None, note: Callable[[str], None], disk: Disk = DISK
+    folder: GivenPath, made: Mapping[str, Callable[[], Iterable[bytes]]], note: Callable[[str], None], disk: Disk = DISK
 ) -> None:
-    """Write report.md and junit.xml; what cannot be made or written is noted in a sentence and changes no verdict."""
-    made: dict[str, Callable[[], str]] = {
-        REPORT_FILE: lambda: readable(report, template, note),
-        JUNIT_FILE: lambda: render(report, "junit"),
-    }
+    """Write reports into a folder; what cannot be made or written is noted in a sentence and changes no verdict.
+
+    Args:
+        folder: where they go.
+        made: what makes each, in pieces, by the name of its file.
+        note: takes the sentences.
+        disk: what they are written with.
+    """
     for name, make in made.items():
         try:
-            write_atomically(folder.path / name, [make().encode("utf-8", "replace")], disk=disk)
+            write_atomically(folder.path / name, make(), disk=disk)
         except OSError as error:
             note(f"{folder / name}: could not be written: {error.strerror}; the verdict stands")
         except Exception as error:  # noqa: BLE001 - a report never hides the verdict

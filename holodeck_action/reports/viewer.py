@@ -67,6 +67,12 @@ def page_of(view: View, most_details: int = MOST_DETAILS) -> Iterator[bytes]:
     index = index_of(rows, metric_columns(view.suites), view.links)
     head = head_of(view.suites, view.exit_code, index, view.links)
     head["live"] = view.live
+    if view.chosen is not None:
+        head["omitted"] = {
+            "cases": len(rows_of(view.suites, _any)) - len(rows),
+            "why": "the page holds the cases that --case asks for",
+            "command": f"holodeck-action report {view.results} --format html",
+        }
     script, style = (_asset(name) for name in ("viewer.js", "viewer.css"))
     attention = sum(len(suite.concluded.report.attention) for suite in view.suites)
     given = {

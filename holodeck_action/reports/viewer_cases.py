@@ -28,6 +28,8 @@ from holodeck_action.results.verdict import CaseVerdict, MetricVerdict, TrialVer
 LONGEST_TEXT = 200_000
 """Characters of a text; what is longer is cut, as a browser draws no more of it in a moment."""
 
+_SHORT_LINE = 80
+
 _OWN_FACTS = ("judge", "panel", "passed")
 """What is told of an evaluation elsewhere."""
 
@@ -245,4 +247,6 @@ def _text(value: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    return cut(json.dumps(value, ensure_ascii=False, indent=1))
+    """Return JSON in one line where that is a short one; lines cost ten times as much to make."""
+    line = json.dumps(value, ensure_ascii=False)
+    return line if len(line) <= _SHORT_LINE else cut(json.dumps(value, ensure_ascii=False, indent=1))

@@ -140,7 +140,7 @@ def _rows(at: int, suite: ViewedSuite) -> Iterator[Row]:
             judged_before.get(view.id),
         )
     if compared is not None:
-        for case in before.values():
+        for case in (one for one in before.values() if one.id not in cases):
             yield Row(at, report, None, "gone", None, None, None, case, judged_before.get(case.id))
 
 

@@ -20,7 +20,7 @@ PREVIOUS_FOLDER = "previous"
 LOCK_FILE = ".lock"
 _LEFT = (VERDICT_FILE, RESULTS_FILE, EARLIER_FILE, "junit.xml", "report.*")
 """What runs and `report` leave, in the order in which it is moved: what claims most goes first."""
-_WRITTEN = (VERDICT_FILE, RESULTS_FILE, EARLIER_FILE, "junit.xml", "report.md")
+_WRITTEN = (VERDICT_FILE, RESULTS_FILE, EARLIER_FILE, "junit.xml", "report.md", "report.html")
 _CUT_SHORT = tuple(f".{name}.*" for name in _LEFT)
 """Files that a killed run was writing."""
 

@@ -11,6 +11,7 @@ from holodeck_action.github.runner import SUMMARY_LIMIT
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.result_files import read_record
 from tests.action.step import ROOT, Step, action
+from tests.reports.pages import Page
 from tests.usercode.test_tokens import LOOKING
 
 
@@ -336,3 +337,16 @@ def test_a_step_that_is_refused_leaves_no_old_results(step: Step, name: str) -> 
     assert ended.code == 2
     assert [path.name for path in folder.iterdir()] == ["previous"]
     assert ended.outputs["results-path"] == ended.outputs["verdict-path"] == ""
+
+
+def test_the_page_is_named_and_links_to_the_run(step: Step) -> None:
+    step.project.numbered(2, wrong=frozenset({0}))
+    ended = step.run(GITHUB_RUN_ID="77")
+    assert ended.outputs["html-path"] == "holodeck-results/report.html"
+    written = step.project.folder / "holodeck-results" / "report.html"
+    found = Page(written.read_text(encoding="utf-8"))
+    assert found.head["run"]["run_url"] == "https://github.com/octo/shop/actions/runs/77"
+    step.output_file.unlink()
+    ended = step.run({"html": "false"})
+    assert ended.outputs["html-path"] == ""
+    assert not written.exists()

@@ -438,7 +438,7 @@ def test_dollars_stop_it(shop: Shop) -> None:
     assert shop.rejudge("--max-cost-usd", "10")[0].code == 0
 
 
-@pytest.mark.proves("rejudge: SUITE --max-cost-usd --env-file --record --template")
+@pytest.mark.proves("rejudge: SUITE --max-cost-usd --env-file --record --template --html")
 def test_the_other_flags(shop: Shop) -> None:
     shop.suite(GEVAL, cases=CASES[:1])
     shop.run()
@@ -446,10 +446,11 @@ def test_the_other_flags(shop: Shop) -> None:
     assert (finished.code, "the price of OpenAI model judge is not known" in finished.stderr) == (2, True)
     shop.project.write("keys.env", f"OPENAI_API_KEY={KEY}\n")
     shop.project.write("mine.md", "All of {{ 1 + 1 }} cases.\n")
-    given = ("--env-file", "keys.env", "--record", "tape", "--template", "mine.md")
+    given = ("--env-file", "keys.env", "--record", "tape", "--template", "mine.md", "--no-html")
     finished = shop.project.run("rejudge", "out/results.json", "agent.yaml", "-o", "again", *given)
     assert finished.code == 0, finished.stdout + finished.stderr
     assert (shop.project.folder / "again" / "report.md").read_text() == "All of 2 cases.\n"
+    assert not (shop.project.folder / "again" / "report.html").exists()
     assert len(list((shop.project.folder / "tape").glob("*.json"))) == 1
     finished = shop.project.run("rejudge", "out/results.json", "gone.yaml")
     assert (finished.code, "gone.yaml: no such suite" in finished.stderr) == (2, True)

@@ -39,6 +39,7 @@ def evaluated(project: Project, ran: Path) -> Project:
 def test_a_run_writes_the_reports_beside_its_results(evaluated: Project) -> None:
     assert sorted(path.name for path in evaluated.out.iterdir()) == [
         "junit.xml",
+        "report.html",
         "report.md",
         "results.json",
         "verdict.json",

@@ -119,7 +119,7 @@ def test_everything_of_a_turn_is_there() -> None:
     (one,) = trial["turns"]
     assert trial["cost_usd"] == 0.012
     assert one["tools"] == [
-        {"name": "search", "args": '{\n "q": "x"\n}', "result": '{\n "hits": 2\n}', "error": "slow", "duration_ms": 3.0}
+        {"name": "search", "args": '{"q": "x"}', "result": '{"hits": 2}', "error": "slow", "duration_ms": 3.0}
     ]
     assert one["expected_tools"] == [{"name": "find(q=1)", "args": None, "ok": False, "text": "find was not called"}]
     assert one["chunks"] == [
@@ -136,13 +136,13 @@ def test_everything_of_a_turn_is_there() -> None:
             {"judge": "openai/a", "outcome": "passed", "score": 0.9, "explanation": "fine"},
             {"judge": "openai/b", "outcome": "error", "score": None, "explanation": "late"},
         ],
-        "details": '{\n "steps": [\n  "one"\n ]\n}', "cost_usd": 0.002, "duration_ms": 1.0,
+        "details": '{"steps": ["one"]}', "cost_usd": 0.002, "duration_ms": 1.0,
     }  # fmt: skip
     assert (tone["raw"], tone["score"], tone["outcome"]) == ("bad", None, "failed")
     assert {fact["name"]: fact["text"] for fact in one["facts"]} == {
         "why the model stopped": "length",
-        "what the error tells besides": '{\n "stderr": "trace"\n}',
-        "metadata": '{\n "route": "b"\n}',
+        "what the error tells besides": '{"stderr": "trace"}',
+        "metadata": '{"route": "b"}',
     }
     assert "error: it broke" in one["problems"]
 

@@ -23,10 +23,9 @@ def names(folder: Path) -> list[str]:
 
 @pytest.fixture
 def green(project: Project) -> Project:
-    """Results of a run that passed in `out`, with a page that was made of them."""
+    """Results of a run that passed in `out`."""
     project.numbered(2)
     assert project.run("run", "-o", "out").code == 0
-    project.run("report", "out/results.json", "--format", "html", "-o", "out/report.html")
     assert names(project.out) == FILES
     return project
 
@@ -70,11 +69,11 @@ def test_green_results_do_not_survive_a_run_that_is_refused(green: Project, how:
 def test_results_of_the_run_before_the_last_are_gone(green: Project) -> None:
     green.numbered(3, frozenset({1}))
     assert green.run("run", "-o", "out").code == 1
-    assert names(green.out) == ["junit.xml", "previous", "report.md", "results.json", "verdict.json"]
+    assert names(green.out) == ["junit.xml", "previous", *FILES[1:]]
     assert len(read_record(green.out / "previous" / "results.json").cases) == 2
     green.numbered(4)
     assert green.run("run", "-o", "out").code == 0
-    assert names(green.out / "previous") == ["junit.xml", "report.md", "results.json", "verdict.json"]
+    assert names(green.out / "previous") == FILES
     assert len(read_record(green.out / "previous" / "results.json").cases) == 3
 
 
@@ -102,7 +101,7 @@ def test_each_of_several_suites_has_its_own(project: Project) -> None:
     for arguments in (["a", "b"], ["nowhere"]):
         assert project.run("run", *arguments, "-o", "out").code == 2
         assert names(project.out) == ["a", "b", "previous"]
-        assert names(project.out / "previous") == ["verdict.json"]
+        assert names(project.out / "previous") == ["report.html", "verdict.json"]
         for folder in "ab":
             assert names(project.out / folder) == ["previous"]
         for file in (project.out / "a", project.out / "b", project.out):
@@ -164,7 +163,7 @@ def test_a_run_that_is_under_way_keeps_its_folder(project: Project) -> None:
     project.write("go", "")
     process.communicate(timeout=60)
     assert process.returncode == 0
-    assert names(project.out) == ["junit.xml", "report.md", "results.json", "verdict.json"]
+    assert names(project.out) == FILES
     assert len(read_record(project.out / "results.json").cases) == 2
 
 

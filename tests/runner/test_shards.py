@@ -18,6 +18,7 @@ from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import NOTHING_BESIDE, read_record, write_results
 from tests.cli.project import Project
+from tests.reports.pages import Page
 
 CASES = 23
 ROUGE = {"type": "standard", "metric": "rouge", "threshold": 0.5}
@@ -199,12 +200,17 @@ def test_slow_cases_are_spread(project: Project) -> None:
         assert len(ran) == 6
 
 
-@pytest.mark.proves("merge: --template --fail-on")
+@pytest.mark.proves("merge: --template --html --fail-on")
 def test_the_merge_reports_and_ends_as_a_run_does(mixed: Project) -> None:
     mixed.write("own.md.j2", "{{ report.counts.passed }} of all")
     run_shards(mixed, 2)
-    finished = mixed.run("merge", "shards", "-o", "merged", "--template", "own.md.j2", "--fail-on", "never")
+    assert mixed.run("merge", "shards", "-o", "with a page").code == 3
+    page = Page((mixed.folder / "with a page" / "report.html").read_text(encoding="utf-8"))
+    assert len(page.details) == len(read_record(mixed.folder / "with a page" / "results.json").cases)
+    given = ("--template", "own.md.j2", "--no-html", "--fail-on", "never")
+    finished = mixed.run("merge", "shards", "-o", "merged", *given)
     assert finished.code == 0
+    assert not (mixed.folder / "merged" / "report.html").exists()
     passed = verdict(mixed, "merged")["counts"]["passed"]
     assert (mixed.folder / "merged" / "report.md").read_text().strip() == f"{passed} of all"
 
