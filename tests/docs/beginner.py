@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.action.step import Ended
+from holodeck_action.results.result_files import read_record
 from tests.cli.project import Project
 from tests.docs.pages import ROOT, blocks, typed
 from tests.github.events import HEAD
-from tests.github.fake import FakeGitHub, Repository
+from tests.github.fake import FakeGitHub
 from tests.github.workflow import REPOSITORY, Start, Workflow
-from tests.llm.models import Answer, Request, ToolCall
+from tests.llm.models import Answer, FakeModels, Request, ToolCall
 
 PAGE = ROOT / "docs" / "getting-started.md"
 KEY = "sk-of-the-beginner"
@@ -25,7 +26,16 @@ OF_THE_MACHINE = ("UV_", "PIP_", "SSL_", "LANG", "LC_")
 """How variables begin that say how this machine reaches the package index."""
 
 
-def shop(request: Request) -> Answer:
+@contextmanager
+def shop_models() -> Iterator[FakeModels]:
+    """A model server that knows what the agent of the page is asked."""
+    with FakeModels(keys=[KEY]) as models:
+        models.answer(_shop)
+        yield models
+        assert models.violations == []
+
+
+def _shop(request: Request) -> Answer:
     """Answer as a model that has the tool of the page's agent."""
     text = request.messages[-1].text
     asked = [message.text for message in request.messages if message.role == "user"][-1]
@@ -83,8 +93,14 @@ class Beginner:
                     done.append(each.command)
         return done
 
-    def pull_request(self, hub: FakeGitHub, start: Start, **variables: str) -> tuple[Ended, Repository]:
-        """Open a pull request from the pushed branch, run the job of its workflow, and return its repository, too.
+    def check_last_run(self) -> None:
+        """Check that the last run has seen what the agent did."""
+        record = read_record(self.folder / ".holodeck/last/results.json")
+        [call] = record.cases[0].trials[0].turns[0].tool_invocations or ()
+        assert (call.name, call.args, call.result) == ("find_order", {"order": "A-17"}, "A-17 arrives on Thursday")
+
+    def check_pull_request(self, hub: FakeGitHub, start: Start, **variables: str) -> None:
+        """Open a pull request from the pushed branch, run the job of its workflow, and check that it is green.
 
         Args:
             hub: where the job reports.
@@ -103,4 +119,9 @@ class Beginner:
         repository.add_pull(7, head_sha=HEAD, head_repository=REPOSITORY, branch="evaluate")
         given: dict[str, Any] = {name: secrets[value] for name, value in step["env"].items()} | variables
         workflow = Workflow(hub, Project(checkout), start, permissions=permissions)
-        return workflow.job(inputs=step["with"] | {"require-publish": "true"}, **given), repository
+        ended = workflow.job(inputs=step["with"] | {"require-publish": "true"}, **given)
+        assert ended.code == 0, ended.text
+        assert (ended.outputs["verdict"], ended.outputs["passed"]) == ("passed", "2")
+        [check] = repository.check_runs(HEAD)
+        assert check["conclusion"] == "success"
+        assert ended.outputs["comment-url"] == repository.comments(7)[0]["html_url"]

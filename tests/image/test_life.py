@@ -24,8 +24,9 @@ MOVED = ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")
 class Container:
     """Starts the step with the runner's mounts and variables (actions/runner, `ContainerActionHandler`)."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, mounts: Mapping[Path, str] | None = None) -> None:
         self.engine = engine
+        self.mounts = mounts or {}
 
     def __call__(self, environ: Mapping[str, str], workspace: Path, files: Path) -> tuple[int, bytes, bytes]:
         home = files / "home"
@@ -37,12 +38,12 @@ class Container:
             "GITHUB_EVENT_PATH": f"{EVENT}/event.json",
             **{name: f"{FILES}/{Path(environ[name]).name}" for name in MOVED},
         }
-        mounts = {workspace: WORKSPACE, home: "/github/home", files: FILES}
+        mounts = {workspace: WORKSPACE, home: "/github/home", files: FILES, **self.mounts}
         command = [self.engine.program, "run", "--rm", "--network=host", f"--workdir={WORKSPACE}"]
         command += [f"--env={name}={value}" for name, value in inside.items()]
         command += [f"--volume={folder}:{place}" for folder, place in mounts.items()]
         command += [f"--volume={files / 'event.json'}:{EVENT}/event.json", IMAGE]
-        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, check=False)
+        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=False)
         return ended.returncode, ended.stdout, ended.stderr
 
 
