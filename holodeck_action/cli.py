@@ -45,7 +45,7 @@ from holodeck_action.commands.program import (
 )
 from holodeck_action.github.action_inputs import AT_LEAST_ONE, RATE
 from holodeck_action.results.exit_codes import ExitCode
-from holodeck_action.suite.frameworks import FRAMEWORKS
+from holodeck_action.suite.frameworks import FRAMEWORKS, SPANNED
 
 if TYPE_CHECKING:
     from holodeck_action.results.disk import Disk
@@ -328,7 +328,7 @@ def publish(caller: Caller, /, results: tuple[str, ...], **given: Any) -> int:
 @click.argument("folder", type=PATH, default=".", metavar="[DIR]")
 @click.option(
     "--framework",
-    type=click.Choice([*FRAMEWORKS]),
+    type=click.Choice([*FRAMEWORKS, *SPANNED]),
     help="Evaluate the repository's agent of this framework; it is looked for in the Python files.",
 )
 @click.pass_obj

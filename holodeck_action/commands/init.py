@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Literal
 
 from holodeck_action.commands.caller import Caller
-from holodeck_action.commands.init_target import asked_target, environment_of, framework_target, policy_with, quoted
+from holodeck_action.commands.init_target import asked_target, environment_of, framework_agent, policy_with, quoted
 from holodeck_action.commands.last_run import IGNORE_FILE, IGNORED
 from holodeck_action.results.disk import DISK, staged
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.frameworks import FRAMEWORKS, SPANNED
 from holodeck_action.suite.schema_line import with_schema_line
 from holodeck_action.suite.sources import POLICY_NAMES
 from holodeck_action.text.given_paths import GivenPath
@@ -23,6 +24,7 @@ from holodeck_action.text.given_paths import GivenPath
 SUITE = "agent.yaml"
 POLICY = POLICY_NAMES[0]
 AGENT = "my_agent.py"
+CREW = "ask_crew.py"
 WORKFLOW = ".github/workflows/evaluate.yml"
 DOCUMENTS: Mapping[str, Literal["agent", "policy"]] = {SUITE: "agent", POLICY: "policy"}
 """Files whose JSON Schema an editor can use."""
@@ -38,7 +40,7 @@ def start_suite(folder: GivenPath, framework: str | None, caller: Caller) -> int
 
     Args:
         folder: root of the repository; made when it does not exist.
-        framework: the one of `FRAMEWORKS` that the repository's agent is made with; None for any other agent.
+        framework: what the repository's agent is made with; None for any other agent.
         caller: whose standard output says so, and who is asked at a terminal what answers the cases.
 
     Raises:
@@ -47,13 +49,13 @@ def start_suite(folder: GivenPath, framework: str | None, caller: Caller) -> int
     kept = _kept(folder.path)
     wanted = {name: _shipped(source) for name, source in _wanted(kept, framework).items()}
     notes: list[str] = []
-    if POLICY in wanted and framework is not None:
-        wanted[POLICY], notes = _policy_of(framework, folder.path, wanted[POLICY], caller)
+    if framework is not None:
+        asked, notes = _of_framework(framework, folder.path, wanted, caller)
+        wanted |= asked
+        if POLICY in kept:
+            notes.append(f"{kept[POLICY]} was there: see to it that it names this target")
     elif POLICY in wanted and AGENT not in wanted and (target := asked_target(caller)) is not None:
         wanted[POLICY] = policy_with(wanted[POLICY], {"target": quoted(target)})
-    elif framework is not None:
-        _, notes = framework_target(folder.path, framework, caller)
-        notes.append(f"{kept[POLICY]} was there: see to it that it names this target")
     if WORKFLOW in wanted and framework is not None:
         wanted[WORKFLOW] = _with_keys(wanted[WORKFLOW])
     if IGNORE_FILE not in kept:
@@ -83,18 +85,42 @@ def _shipped(name: str) -> bytes:
     return (files("holodeck_action") / "starter" / name).read_bytes()
 
 
-def _policy_of(framework: str, folder: Path, policy: bytes, caller: Caller) -> tuple[bytes, list[str]]:
-    """Return the policy file for an agent of a framework, and what there is to say about it."""
-    target, notes = framework_target(folder, framework, caller)
+def _of_framework(
+    framework: str, folder: Path, wanted: Mapping[str, bytes], caller: Caller
+) -> tuple[Mapping[str, bytes], list[str]]:
+    """Return the files to write that depend on an agent of a framework, and what there is to say about it."""
+    spanned = SPANNED.get(framework)
+    about = spanned or FRAMEWORKS[framework]
+    agent, others = framework_agent(folder, about, caller)
+    reference = agent.reference if agent is not None else about.example
+    target = "python:ask_crew:answer" if spanned else f"{framework}:{reference}"
+    # Where the agent is named.
+    line = f"the import in {CREW}" if spanned else "the line `target:`"
+    if agent is None:
+        notes = [f"{others[0]}: write MODULE:NAME of yours into {line} in place of {reference}"]
+    else:
+        notes = [f"{target} {f'asks {reference}' if spanned else 'answers'}, from {agent.place}"]
+        notes += [f"{other}: change {line} for one of them" for other in others]
     environment = environment_of(folder)
-    if environment is None:
+    packages = f"{{{environment.way}: {getattr(environment, environment.way)}}}" if environment is not None else None
+    if packages is None:
         notes.append(
             "found no requirements.txt, and no dependencies in pyproject.toml: "
             "name the agent's packages in the line `environment:`"
         )
-        return policy_with(policy, {"target": target, "environment": None}), notes
-    packages = f"{{{environment.way}: {getattr(environment, environment.way)}}}"
-    return policy_with(policy, {"target": target, "environment": packages}), notes
+    if about.spans:
+        notes.append(
+            f"tool calls and tokens are known by spans: the agent's packages must have {', '.join(about.spans)}"
+        )
+    made = {}
+    if POLICY in wanted:
+        lines = {"target": target, "environment": packages}
+        made[POLICY] = policy_with(wanted[POLICY], lines, () if spanned else ("spans",))
+    if CREW in wanted:
+        module, _, name = reference.partition(":")
+        imported = f"from {module} import {name}{'' if name == 'crew' else ' as crew'}\n"
+        made[CREW] = wanted[CREW].decode().replace("from my_crew import crew\n", imported).encode()
+    return made, notes
 
 
 def _with_keys(workflow: bytes) -> bytes:
@@ -129,7 +155,9 @@ def _write(path: GivenPath, content: bytes) -> None:
 
 def _kept(folder: Path) -> Mapping[str, str]:
     """Return the parts that are there, each with the file that it is; a link that leads nowhere is there, too."""
-    kept = {name: name for name in (SUITE, POLICY, AGENT, WORKFLOW, IGNORE_FILE) if os.path.lexists(folder / name)}
+    kept = {
+        name: name for name in (SUITE, POLICY, AGENT, CREW, WORKFLOW, IGNORE_FILE) if os.path.lexists(folder / name)
+    }
     policy = next((name for name in POLICY_NAMES if os.path.lexists(folder / name)), None)
     if policy is not None:
         kept[POLICY] = policy
@@ -147,9 +175,13 @@ def _wanted(kept: Mapping[str, str], framework: str | None) -> Mapping[str, str]
     wanted = {SUITE: "agent.yaml", POLICY: "holodeck-action.yaml" if fresh else "gates.yaml", WORKFLOW: "evaluate.yml"}
     if framework is not None:
         wanted |= {SUITE: "framework_agent.yaml", POLICY: "framework.yaml"}
+        if framework in SPANNED:
+            wanted[CREW] = "ask_crew.txt"
     elif fresh:
         wanted[AGENT] = "my_agent.py"
-    return {name: wanted[name] for name in (SUITE, POLICY, AGENT, WORKFLOW) if name in wanted and name not in kept}
+    return {
+        name: wanted[name] for name in (SUITE, POLICY, AGENT, CREW, WORKFLOW) if name in wanted and name not in kept
+    }
 
 
 def _text(path: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ from holodeck_action.commands.caller import Caller
 from holodeck_action.prepare.framework_agents import FoundAgent, find_agents
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.environments import Environment
-from holodeck_action.suite.frameworks import FRAMEWORKS
+from holodeck_action.suite.frameworks import Framework
 from holodeck_action.suite.targets import FORMS, parse_target
 from holodeck_action.text.plain import one_line
 
@@ -42,28 +42,23 @@ def asked_target(caller: Caller) -> str | None:
     return _ask(caller, f"What answers the cases? {FORMS}; empty for the suite's own model: ", read, "target")
 
 
-def framework_target(folder: Path, framework: str, caller: Caller) -> tuple[str, list[str]]:
-    """Return the target of the agent of a framework in a repository, and sentences about how it was chosen.
+def framework_agent(folder: Path, about: Framework, caller: Caller) -> tuple[FoundAgent | None, list[str]]:
+    """Return the agent of a framework in a repository, and sentences about others.
 
     Of several agents a person at a terminal chooses one, or else the first is taken.
+
+    Returns:
+        None for the agent where none was found.
 
     Raises:
         ConfigurationError: none of three answers was the number of an agent.
     """
-    about = FRAMEWORKS[framework]
     found = find_agents(folder, about)
     if not found:
-        wanted = (
-            f"found no name that holds {about.agent} at the top level of a Python file: "
-            f"write MODULE:NAME of yours into the line `target:` in place of {about.example}"
-        )
-        return f"{framework}:{about.example}", [wanted]
+        return None, [f"found no name that holds {about.agent} at the top level of a Python file"]
     chosen = (_ask_which(found, about.agent, caller) if len(found) > 1 else None) or found[0]
-    said = [f"{framework}:{chosen.reference} answers, from {chosen.place}"]
     others = [agent.reference for agent in found if agent is not chosen]
-    if others:
-        said.append(f"others are {_listed(others)}: change the line `target:` for one of them")
-    return f"{framework}:{chosen.reference}", said
+    return chosen, [f"others are {_listed(others)}"] if others else []
 
 
 def _ask_which(found: Sequence[FoundAgent], what: str, caller: Caller) -> FoundAgent | None:
@@ -114,25 +109,26 @@ def _has_dependencies(file: Path) -> bool:
     return isinstance(project, dict) and bool(project.get("dependencies"))
 
 
-def policy_with(policy: bytes, lines: Mapping[str, str | None]) -> bytes:
+def policy_with(policy: bytes, lines: Mapping[str, str | None], without: Collection[str] = ()) -> bytes:
     """Return a shipped policy file with other values of keys at its top.
 
     Args:
         policy: its text, in which each key begins a line, as a comment or not.
         lines: YAML on one line by key; None makes the key a comment. A comment behind the value stays.
+        without: keys whose lines are left out.
     """
-    return "".join(_line(line, lines) for line in policy.decode().splitlines(keepends=True)).encode()
+    return "".join(_line(line, lines, without) for line in policy.decode().splitlines(keepends=True)).encode()
 
 
-def _line(line: str, lines: Mapping[str, str | None]) -> str:
+def _line(line: str, lines: Mapping[str, str | None], without: Collection[str]) -> str:
     key, _, rest = line.removeprefix("# ").partition(": ")
+    if key in without:
+        return ""
     if key not in lines:
         return line
     value = lines[key]
     _, mark, comment = rest.rstrip("\n").partition(" # ")
-    if value is None:
-        return f"# {key}: {rest}"
-    return f"{key}: {value}{mark}{comment}\n"
+    return f"# {key}: {rest}" if value is None else f"{key}: {value}{mark}{comment}\n"
 
 
 def quoted(value: str) -> str:

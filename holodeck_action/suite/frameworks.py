@@ -1,4 +1,4 @@
-"""Frameworks whose agents can be named as they are, and how their agents look in Python. Imports nothing of weight."""
+"""Frameworks of agents, and how their agents look in Python. Imports nothing of weight."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class Framework(NamedTuple):
         functions: names in these packages whose calls return the agent.
         methods: methods of their objects whose calls return it.
         example: a module and a name in it.
+        spans: packages that make its spans; none where they are not needed.
     """
 
     agent: str
@@ -22,6 +23,7 @@ class Framework(NamedTuple):
     functions: frozenset[str]
     methods: frozenset[str] = frozenset()
     example: str = "my_agent:agent"
+    spans: tuple[str, ...] = ()
 
 
 FRAMEWORKS: Mapping[str, Framework] = {
@@ -35,4 +37,14 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "openai-agents": Framework("an Agent of the OpenAI Agents SDK", frozenset({"agents"}), frozenset({"Agent"})),
     "pydantic-ai": Framework("an Agent of pydantic-ai", frozenset({"pydantic_ai"}), frozenset({"Agent"})),
 }
-"""Frameworks by the first word of a target."""
+"""Frameworks whose agents can be named as they are, by the first word of a target."""
+SPANNED: Mapping[str, Framework] = {
+    "crewai": Framework(
+        "a Crew of CrewAI",
+        frozenset({"crewai"}),
+        frozenset({"Crew"}),
+        example="my_crew:crew",
+        spans=("openinference-instrumentation-crewai", "openinference-instrumentation-openai", "opentelemetry-sdk"),
+    ),
+}
+"""Frameworks whose agents a callable asks, which `init` writes; their spans tell what they did."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import io
+import shutil
 
 import pytest
 import yaml
 
 from holodeck_action.cli import main
-from tests.cli.project import Project
+from tests.agents.framework_examples import FOLDER, check_record, variables
+from tests.agents.shop_model import shop_models
+from tests.cli.project import Project, run_here
+from tests.usercode.installing import uv
 
+CREWAI = FOLDER / "crewai"
 PYDANTIC_AI = """
 from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
@@ -83,6 +88,31 @@ def test_tests_packages_and_what_cannot_be_imported_are_not_searched(project: Pr
         project.write(f"{folder}/{'test_graph' if folder == 'shop' else 'graph'}.py", GRAPH)
     project.write("shop/deep/__init__.py", GRAPH)
     assert "langgraph:shop.deep:graph answers" in project.run("init", "--framework", "langgraph").stdout
+
+
+def test_a_crew_gets_a_callable_that_asks_it(project: Project) -> None:
+    crew = (CREWAI / "shop_agent.py").read_text(encoding="utf-8").partition("def answer(")[0]
+    project.write("shop/crews.py", crew.replace("crew = Crew(", "clerks = Crew("))
+    said = project.run("init", "--framework", "crewai").stdout
+    assert "note: python:ask_crew:answer asks shop.crews:clerks, from shop/crews.py:" in said
+    assert "the agent's packages must have openinference-instrumentation-crewai, " in said
+    assert {"target": "python:ask_crew:answer", "spans": True}.items() <= _policy(project).items()
+    assert "\nfrom shop.crews import clerks as crew\n" in (project.folder / "ask_crew.py").read_text()
+
+
+@pytest.mark.frameworks
+@pytest.mark.timeout(900)
+def test_a_crew_passes_by_the_commands_that_init_prints(project: Project) -> None:
+    shutil.copy(CREWAI / "requirements.txt", project.folder)
+    project.write("crews.py", (CREWAI / "shop_agent.py").read_text(encoding="utf-8").partition("def answer(")[0])
+    assert project.run("init", "--framework", "crewai").code == 0
+    with shop_models() as models:
+        given = {**variables(models), "PATH": f"{uv().parent}:{project.environ()['PATH']}"}
+        project.write("agent.yaml", (CREWAI / "agent.yaml").read_bytes())
+        # The packages of CrewAI take long.
+        ran = run_here(project.folder, ("run", "-o", "out", "--concurrency", "1"), project.environ(**given))
+    assert ran.code == 0, ran.stdout + ran.stderr
+    check_record(project.out / "results.json")
 
 
 class Terminal(io.StringIO):
