@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -18,10 +18,12 @@ from holodeck_action.text.plain import cut
 _PASS = frozenset(("pass", "passed", "yes", "true", "1"))
 _FAIL = frozenset(("fail", "failed", "no", "false", "0"))
 _OTHER_NAMES = {"actual_output": "response", "expected_output": "ground_truth"}
-_PLACE = ("case", "turn", "trial")
+_PLACE = ("case", "turn", "trial", "suite", "metric")
 _TEXTS = ("input", "response", "ground_truth")
 _LISTS = ("context", "retrieval_context")
 _LABEL = re.compile(r"label(_[2-9])?")
+_GUARDED = re.compile(r"'[=+\-@\t\r]")
+"""How a name begins that a spreadsheet would compute without the apostrophe."""
 _MOST_PROBLEMS = 20
 _LONGEST_FIELD = 16_000_000
 
@@ -47,6 +49,9 @@ class LabelledAnswer:
         case: id or name of its case; None where the row holds the texts itself.
         turn: index of the turn, from 0; None where it is not said.
         trial: index of the trial, from 0; None where it is not said.
+        suite: name of the suite; None where it is not said.
+        metric: name of the metric that the label is about; empty for every metric of the answer that no other row is
+            about, None where the file does not tell.
         input: what was asked; None where the case tells.
         response: the answer; None where a record tells.
         ground_truth: the expected answer.
@@ -59,6 +64,8 @@ class LabelledAnswer:
     case: str | None = None
     turn: int | None = None
     trial: int | None = None
+    suite: str | None = None
+    metric: str | None = None
     input: str | None = None
     response: str | None = None
     ground_truth: str | None = None
@@ -83,10 +90,10 @@ class Labels:
 def read_labels(path: Path, shown: str) -> Labels:
     """Read labels.
 
-    The columns are `label`, further humans' `label_2` to `label_9`, and what tells the answer: `case`, `turn` and
-    `trial`, or `input`, `response` (or `actual_output`), `ground_truth` (or `expected_output`), and `context` and
-    `retrieval_context` as JSON lists of texts. Labels are pass/fail, yes/no, true/false or 1/0; where one of them is
-    another number, all are scores from 0 to 1.
+    The columns are `label`, further humans' `label_2` to `label_9`, and what tells the answer: `case`, `turn`, `trial`,
+    `suite` and `metric`, or `input`, `response` (or `actual_output`), `ground_truth` (or `expected_output`), and
+    `context` and `retrieval_context` as JSON lists of texts. Labels are pass/fail, yes/no, true/false or 1/0; where one
+    of them is another number, all are scores from 0 to 1. Names lose an apostrophe that keeps them from spreadsheets.
 
     Args:
         path: the file: UTF-8, fields separated by commas, one line of names.
@@ -113,6 +120,30 @@ def read_labels(path: Path, shown: str) -> Labels:
     if problems:
         raise LabelError(problems)
     return Labels(shown, hashlib.sha256(content).hexdigest(), scores, tuple(answers))
+
+
+def about_metric(labels: Labels, metric: str, suite: str) -> Labels:
+    """Return the labels that are about a metric of a suite: by its name, or as labels of the whole answer.
+
+    Raises:
+        LabelError: there are none.
+    """
+    ours = [row for row in labels.rows if row.suite in (None, suite)]
+    named = {(row.case, row.turn, row.trial) for row in ours if row.metric == metric}
+    rows = tuple(
+        row
+        for row in ours
+        if row.metric in (None, metric) or (not row.metric and (row.case, row.turn, row.trial) not in named)
+    )
+    if not rows:
+        raise LabelError([f"{labels.file}: no label is about metric {metric!r} of suite {cut(suite, 80)!r}"])
+    return replace(labels, rows=rows)
+
+
+def only_metric(labels: Labels) -> str | None:
+    """Return the one metric that labels name; None where they name none or several."""
+    named = {row.metric for row in labels.rows if row.metric}
+    return named.pop() if len(named) == 1 else None
 
 
 def _table(text: str, shown: str) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
@@ -188,9 +219,11 @@ class _Row:
         found = LabelledAnswer(
             line=self.line,
             labels=labels,
-            case=None if case is None else case.strip(),
+            case=None if case is None else self._name("case"),
             turn=self._index("turn"),
             trial=self._index("trial"),
+            suite=self._name("suite"),
+            metric=(self._name("metric") or "") if "metric" in columns else None,
             input=self._text("input"),
             # An agent may answer nothing at all; of a case, the record tells.
             response=self.fields.get("response") if case is None else self._text("response"),
@@ -212,6 +245,10 @@ class _Row:
     def _text(self, column: str) -> str | None:
         text = self.fields.get(column)
         return text if text is not None and text.strip() else None
+
+    def _name(self, column: str) -> str | None:
+        name = (self._text(column) or "").strip()
+        return (name[1:] if _GUARDED.match(name) else name) or None
 
     def _label(self, column: str, scores: bool) -> float | None:
         text = self.fields[column].strip()
@@ -272,7 +309,8 @@ def _repeated(answers: Sequence[LabelledAnswer], shown: str) -> list[str]:
     problems = []
     for row in answers:
         texts = (row.input, row.response, row.ground_truth, row.context, row.retrieval_context)
-        key = texts if row.case is None else (row.case, row.turn, row.trial, row.response)
+        about = (row.suite, row.metric)
+        key = (*about, *texts) if row.case is None else (*about, row.case, row.turn, row.trial, row.response)
         if key in first:
             problems.append(f"{shown}:{row.line}: the answer of line {first[key]} again; give one row for each answer")
         first.setdefault(key, row.line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from holodeck_action.calibration.labelled_answers import LabelError, LabelledAnswer, Labels
+from holodeck_action.calibration.labelled_answers import LabelError, LabelledAnswer, Labels, about_metric, only_metric
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import CaseRecord, Record, TurnRecord
 from holodeck_action.text.plain import cut
@@ -57,7 +57,8 @@ def match_record(labels: Labels, record: Record, metric: str | None, shown: str)
     Raises:
         LabelError: there is no such metric, or answers are not in the record, or not as they were labelled.
     """
-    name = _metric_of(record, metric, shown)
+    name = _metric_of(record, metric or only_metric(labels), shown)
+    labels = about_metric(labels, name, record.suite.name)
     places = [place for place in _places(record) if place.evaluation.evaluator_name == name]
     by_case: dict[str, list[_Place]] = {}
     for place in places:
@@ -81,6 +82,9 @@ def match_record(labels: Labels, record: Record, metric: str | None, shown: str)
                 place = _by_place(row, row.case, ids, by_case, name)
             _check(row, place)
         except _NotFoundError as error:
+            if row.metric == "" and error.not_judged:
+                # A label of the whole answer says nothing of a metric that did not look at it.
+                continue
             problems.append(f"{labels.file}:{row.line}: column {error.column}: {shown}: {error}")
             continue
         found.append((row, place))
@@ -92,11 +96,14 @@ def match_record(labels: Labels, record: Record, metric: str | None, shown: str)
 
 
 class _NotFoundError(Exception):
-    """No evaluation fits a row; `column` is to blame."""
+    """No evaluation fits a row; `column` is to blame.
 
-    def __init__(self, column: str, message: str) -> None:
+    `not_judged` says that the case is there, and that the metric did not look at its answer.
+    """
+
+    def __init__(self, column: str, message: str, *, not_judged: bool = False) -> None:
         super().__init__(message)
-        self.column = column
+        self.column, self.not_judged = column, not_judged
 
 
 def judges_of(evaluation: Evaluation) -> frozenset[str]:
@@ -154,7 +161,7 @@ def _by_place(
         raise _NotFoundError("case", f"{len(ids)} cases are called {cut(case, 80)!r}: give the id of one")
     places = by_case.get(next(iter(ids)), ())
     if not places:
-        raise _NotFoundError("case", f"no answer of {cut(case, 80)!r} was evaluated by {metric}")
+        raise _NotFoundError("case", f"no answer of {cut(case, 80)!r} was evaluated by {metric}", not_judged=True)
     places = _narrowed(places, "turn", row.turn, [place.turn.index for place in places], case, metric)
     places = _narrowed(places, "trial", row.trial, [place.trial for place in places], case, metric)
     return places[0]
@@ -169,7 +176,8 @@ def _narrowed(
         raise _NotFoundError(column, f"say which {column} of {cut(case, 80)!r} ({which}) the label is about")
     kept = [place for place, index in zip(places, there, strict=True) if wanted in (None, index)]
     if not kept:
-        raise _NotFoundError(column, f"{column} {wanted} of {cut(case, 80)!r} was not evaluated by {metric}")
+        said = f"{column} {wanted} of {cut(case, 80)!r} was not evaluated by {metric}"
+        raise _NotFoundError(column, said, not_judged=True)
     return kept
 
 

@@ -107,7 +107,7 @@ def _calibrate_live(asked: Calibration, given: Mapping[str, Any], caller: Caller
     around = caller.surroundings(request.env_file, request.allowed, request.requirements)
     labels = _labels(asked)
     loaded = load_one(given["suite"] or "agent.yaml", around, "a metric of one is calibrated")
-    prepared, metric = prepare_labelled(labels, asked.metric, asked.threshold, loaded, request.flags, around)
+    prepared, labels, metric = prepare_labelled(labels, asked.metric, asked.threshold, loaded, request.flags, around)
     if request.dry_run or prepared.settings.calls.mode != "replay":
         stream = caller.stdout if request.dry_run else caller.stderr
         stream.writelines(f"{line}\n" for line in plan_lines([prepared], request.flags))

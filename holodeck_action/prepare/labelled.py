@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action import __version__
 from holodeck_action.calibration.card import NO_THRESHOLD
-from holodeck_action.calibration.labelled_answers import LabelError, LabelledAnswer, Labels
+from holodeck_action.calibration.labelled_answers import LabelError, LabelledAnswer, Labels, about_metric, only_metric
 from holodeck_action.calibration.matching import Compared, Matched
 from holodeck_action.prepare.loading import Loaded, Surroundings, shown_folder, suite_place
 from holodeck_action.prepare.open_suites import Opened, model_environment, open_all
@@ -64,7 +64,7 @@ class Answered:
 
 def prepare_labelled(
     labels: Labels, metric: str | None, threshold: float | None, loaded: Loaded, flags: Flags, around: Surroundings
-) -> tuple[Prepared, str]:
+) -> tuple[Prepared, Labels, str]:
     """Make labelled answers ready to be judged.
 
     Args:
@@ -76,7 +76,8 @@ def prepare_labelled(
         around: the outside world.
 
     Returns:
-        What can be opened, one case for each label in the order of the file, and the metric's name.
+        What can be opened, one case for each label that is about the metric in the order of the file, these labels,
+        and the metric's name.
 
     Raises:
         ConfigurationError: there is no such metric, no model can grade by it, or a label lacks what it looks at.
@@ -85,7 +86,8 @@ def prepare_labelled(
     place = suite_place(suite, around.cwd)
     shown = shown_folder(suite.folder, around.cwd)
     try:
-        specs = _specs_of(suite, metric, place)
+        specs = _specs_of(suite, metric or only_metric(labels), place)
+        labels = about_metric(labels, specs[0].label, suite.name)
         if threshold is None:
             _check_thresholds(labels, specs, shown)
         cases = _cases(labels, suite, specs)
@@ -121,7 +123,7 @@ def prepare_labelled(
         python=loaded.python,
         stored=StoredRun(record, labels.digest, asked.cases, trials, ()),
     )
-    return prepared, specs[0].label
+    return prepared, labels, specs[0].label
 
 
 def judge_labelled(

@@ -98,6 +98,33 @@ def test_a_case_of_the_suite_gives_the_question(bench: Bench) -> None:
     assert any("too few labels" in notice for notice in card["notices"])
 
 
+def test_labels_of_the_viewer_name_their_metric(bench: Bench) -> None:
+    """As `viewer/src/labels.ts` writes them: of one metric, or of the whole answer."""
+    other = {**GEVAL, "name": "=tone"}
+    bench.suite(6, GEVAL, other)
+    bench.scores = {n: 9 if n < 3 else 1 for n in range(6)}
+    assert bench.project.run("run", "-o", "out", OPENAI_API_KEY=KEY).code == 1
+    head = "suite,case,turn,trial,metric,label\r\n"
+    rows = [
+        *(f"tested,case-{n},0,0,,{'pass' if n < 3 else 'fail'}\r\n" for n in range(6)),
+        # Of its own row a metric takes the label, not that of the whole answer.
+        "tested,case-0,0,0,quality,fail\r\n",
+        "tested,case-5,0,0,'=tone,pass\r\n",
+        "another,case-1,0,0,quality,fail\r\n",
+    ]
+    bench.project.write("labels.csv", head + "".join(rows))
+    found = {name: bench.card("--results", "out/results.json", "--metric", name) for name in ("quality", "=tone")}
+    assert found["quality"]["verdicts"] == {"true_pass": 2, "false_pass": 1, "false_fail": 0, "true_fail": 3}
+    assert found["=tone"]["verdicts"] == {"true_pass": 3, "false_pass": 0, "false_fail": 1, "true_fail": 2}
+    unnamed = bench.calibrate("--results", "out/results.json")
+    assert (unnamed.code, "say with --metric" in unnamed.stderr) == (2, True)
+    bench.project.write("labels.csv", head + rows[6])
+    assert bench.card("--results", "out/results.json")["metric"] == "quality"
+    bench.project.write("labels.csv", head + rows[8])
+    refused = bench.calibrate("--results", "out/results.json", "--metric", "quality")
+    assert refused.stderr == "error: labels.csv: no label is about metric 'quality' of suite 'tested'\n"
+
+
 def test_what_a_metric_looks_at_is_in_the_labels(bench: Bench) -> None:
     looks = ["actual_output", "expected_output", "context", "retrieval_context"]
     bench.project.write("note.txt", "a note")
