@@ -11,7 +11,7 @@ from holodeck_action.commands.output import Output
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.prepare.loading import Loaded, Surroundings, load_one, shown_folder, suite_place, with_lines
 from holodeck_action.prepare.open_suites import secrets_of
-from holodeck_action.prepare.preflight import Prepared, gate_problems, judge_problems
+from holodeck_action.prepare.preflight import Prepared, gate_problems, judge_problems, settings_problem
 from holodeck_action.prepare.request import request_from, template_of
 from holodeck_action.prepare.settings import Flags, SettingsError, check_reachable, merge
 from holodeck_action.results.folder import Claims, is_inside
@@ -78,7 +78,7 @@ def prepare_stored(
             no model can grade them, or the new record would replace it.
     """
     suite = loaded.suite
-    place = suite_place(suite, around.cwd)
+    place, shown = suite_place(suite, around.cwd), shown_folder(suite.folder, around.cwd)
     if output_dir is not None and (output_dir.path / RESULTS_FILE).resolve() == results.path.resolve():
         raise ConfigurationError(
             [f"--output-dir {output_dir}: the new record would replace {results}; give another folder"]
@@ -91,8 +91,7 @@ def prepare_stored(
     except StoredError as error:
         raise ConfigurationError([f"{results}: {problem}" for problem in error.problems]) from error
     except SettingsError as error:
-        raise ConfigurationError([f"{place}: {error}"]) from error
-    shown = shown_folder(suite.folder, around.cwd)
+        raise ConfigurationError(with_lines([settings_problem(suite, shown, error)], [loaded])) from error
     scored = gates_scores(settings.gates)
     if stored.cases and not scored and not any(case_asserts(case) for case in stored.cases):
         raise ConfigurationError(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from holodeck_action.github.annotations import placed
-from holodeck_action.prepare.loading import Surroundings, load_one, shown_folder, with_python
+from holodeck_action.prepare.loading import Surroundings, load_one, shown_folder, with_lines, with_python
 from holodeck_action.prepare.preflight import Prepared, check_python_target, target_of
 from holodeck_action.prepare.settings import Flags, filters_of
 from holodeck_action.results.agent_errors import TargetError
@@ -18,7 +18,7 @@ from holodeck_action.results.record import BaseRun
 from holodeck_action.runner.schedule import TrialKey
 from holodeck_action.suite.agent import Instructions
 from holodeck_action.suite.checkout import Checkout, head_commit
-from holodeck_action.suite.configuration_errors import ConfigurationError, target_problem
+from holodeck_action.suite.configuration_errors import ConfigurationError, target_problems
 from holodeck_action.suite.targets import OWN_MODEL, AnyTarget, ModelTarget
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.targets.factory import describe
@@ -83,7 +83,8 @@ def _against(item: Prepared, flags: Flags, around: Surroundings) -> BaseSuite:
     except TargetError as error:
         flag = "--target" if flags.against_target is None else "--against-target"
         message = str(error).replace("--target", flag, 1) if str(error).startswith("--target") else str(error)
-        raise ConfigurationError([target_problem(loaded.suite, shown, message, written=found.target)]) from error
+        wrong = target_problems(loaded.suite, shown, message, error.problems, written=found.target)
+        raise ConfigurationError(with_lines(wrong, [loaded])) from error
     source, name = _source(flags, target)
     changed = replace(item, suite=suite, environ=loaded.environ, shown=shown, target=target, target_files=files)
     changed = replace(

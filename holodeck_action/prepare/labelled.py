@@ -13,9 +13,9 @@ from holodeck_action import __version__
 from holodeck_action.calibration.card import NO_THRESHOLD
 from holodeck_action.calibration.labelled_answers import LabelError, LabelledAnswer, Labels, about_metric, only_metric
 from holodeck_action.calibration.matching import Compared, Matched
-from holodeck_action.prepare.loading import Loaded, Surroundings, shown_folder, suite_place
+from holodeck_action.prepare.loading import Loaded, Surroundings, shown_folder, suite_place, with_lines
 from holodeck_action.prepare.open_suites import Opened, model_environment, open_all
-from holodeck_action.prepare.preflight import Prepared, judge_problems
+from holodeck_action.prepare.preflight import Prepared, judge_problems, settings_problem
 from holodeck_action.prepare.settings import Flags, SettingsError, merge
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.judge_card import Configuration
@@ -95,11 +95,11 @@ def prepare_labelled(
     except LabelError as error:
         raise ConfigurationError(error.lines) from error
     except SettingsError as error:
-        raise ConfigurationError([f"{place}: {error}"]) from error
+        raise ConfigurationError(with_lines([settings_problem(suite, shown, error)], [loaded])) from error
     asked = replace(suite, cases=tuple(case for case, _ in cases))
     problems = judge_problems(asked, asked.cases, settings, loaded.environ, shown)
     if problems:
-        raise ConfigurationError(problems)
+        raise ConfigurationError(with_lines(problems, [loaded]))
     trials: Mapping[TrialKey, TrialRecord] = {(case.id, 0): trial for case, trial in cases}
     record = Record(
         schema_version=SCHEMA_VERSION,

@@ -20,7 +20,7 @@ from holodeck_action.runner.conditions import silence_on_tools
 from holodeck_action.runner.identity import ImportedFiles, named_modules, run_identity
 from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
 from holodeck_action.suite.applicability import judged_metrics
-from holodeck_action.suite.configuration_errors import ConfigurationError, Located, target_problem, through
+from holodeck_action.suite.configuration_errors import ConfigurationError, Located, target_problems, through
 from holodeck_action.suite.targets import AnyTarget, HttpTarget, ModelTarget, RecordedTarget
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.factory import build_agent
@@ -165,8 +165,8 @@ def open_all(
                 problems += untold_gates(item.settings.gates, item.suite, agent, item.target, item.shown)
             suites[-1] = replace(suites[-1], base=_open_base(suites[-1], base, receivers, resume=resume))
         except TargetError as error:
-            problem = target_problem(item.suite, item.shown, str(error), written=item.written)
-            problems.append(through(problem, redactor.text))
+            wrong = target_problems(item.suite, item.shown, str(error), error.problems, written=item.written)
+            problems += (through(problem, redactor.text) for problem in wrong)
         except JournalError as error:
             problems.append(redactor.text(str(error)))
     if problems:
@@ -206,12 +206,11 @@ def _open_base(opened: Opened, base: BaseToRun, receivers: Receivers, *, resume:
         more = {"commit": base.run.commit, **grading}
         return _in_folder(beside, opened.folder / BASE_FOLDER, more, resume=resume)
     except TargetError as error:
-        problem = through(
-            target_problem(item.suite, item.shown, str(error), written=item.written), opened.redactor.text
-        )
+        wrong = target_problems(item.suite, item.shown, str(error), error.problems, written=item.written)
+        problems = [through(problem, opened.redactor.text) for problem in wrong]
         if base.required:
-            raise ConfigurationError([problem]) from error
-        return MissingBase(f"the base cannot be run: {problem}")
+            raise ConfigurationError(with_lines(problems, [item])) from error
+        return MissingBase(f"the base cannot be run: {'; '.join(map(str, problems))}")
 
 
 def _open(

@@ -38,7 +38,7 @@ from holodeck_action.suite.configuration_errors import (
     Located,
     located,
     suite_problem,
-    target_problem,
+    target_problems,
     through,
 )
 from holodeck_action.suite.policy import Baseline, Gates
@@ -120,11 +120,10 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
             equipped = with_python(loaded, around, target)
             check_python_target(equipped, target)
         except SettingsError as error:
-            mark = suite.gate_marks.get(error.setting or "")
-            lines.append(suite_problem(suite, shown, mark, error.setting or "", str(error)))
+            lines.append(settings_problem(suite, shown, error))
             continue
         except TargetError as error:
-            lines.append(target_problem(suite, shown, str(error), written=flags.target))
+            lines += target_problems(suite, shown, str(error), error.problems, written=flags.target)
             continue
         except ConfigurationError as error:
             lines += error.problems
@@ -167,6 +166,12 @@ def _unmergeable(item: Prepared) -> Iterator[str | Located]:
         yield suite_problem(item.suite, item.shown, item.suite.card_marks[0], "judges.cards", message)
 
 
+def settings_problem(suite: Suite, shown: str, error: SettingsError) -> str | Located:
+    """Return what is wrong with settings, at the line of the policy file that gives them, if one does."""
+    setting = error.setting or ""
+    return suite_problem(suite, shown, suite.gate_marks.get(setting), setting, str(error))
+
+
 def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple[str, ...], ...]:
     """Check the target which the policy file names, or else the suite's own model, and the judges of all metrics.
 
@@ -194,7 +199,8 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
                 lines += untold
                 check_python_target(equipped, target)
         except TargetError as error:
-            lines.append(through(target_problem(suite, shown, str(error), written=None), redactor.text))
+            wrong = target_problems(suite, shown, str(error), error.problems, written=None)
+            lines += (through(problem, redactor.text) for problem in wrong)
         except ConfigurationError as error:
             lines += (through(each, redactor.text) for each in error.problems)
         lines += gate_problems(suite.policy.gates, suite.policy.baseline, Flags(), suite, suite.cases, shown)
@@ -252,10 +258,7 @@ async def _try_target(
     """Build the agent and close it again; return what it cannot tell and the cases look at, and gates look at."""
     pool = WorkerPool(suite.folder, environ=environ, cwd=suite.checkout.cwd, size=1)
     limit = suite.policy.limits.max_response_bytes
-    try:
-        agent = build_agent(suite, target, files=suite.checkout, environ=environ, max_bytes=limit, pool=pool)
-    except TargetError as error:
-        raise TargetError(str(error)) from error
+    agent = build_agent(suite, target, files=suite.checkout, environ=environ, max_bytes=limit, pool=pool)
     await agent.close()
     problems = list(untold_gates(suite.policy.gates, suite, agent, target, shown))
     return tuple(silence_on_tools(agent, suite.cases)), problems

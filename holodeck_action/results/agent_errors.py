@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holodeck_action.suite.errors import Problem
+
 
 class AgentError(Exception):
     """The agent could not answer: infrastructure trouble or a broken answer, never a low score.
@@ -20,4 +26,11 @@ class AgentError(Exception):
 
 
 class TargetError(ValueError):
-    """The target cannot be used at all (a configuration error): no file, no such command, a pattern that is none."""
+    """The target cannot be used at all (a configuration error): no file, no such command, a pattern that is none.
+
+    `problems` are the lines of agent.yaml that are wrong, such as those of tools; empty where the target as a whole is.
+    """
+
+    def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)

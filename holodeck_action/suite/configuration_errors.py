@@ -87,26 +87,31 @@ def suite_problem(suite: Suite, shown: str, mark: SourceMark | None, field: str,
     return text if mark is None else Located(text, suite.folder, mark, field, message)
 
 
-def target_problem(suite: Suite, shown: str, message: str, *, written: str | None) -> str | Located:
-    """Return what is wrong with a target, at the place that names it.
+def target_problems(
+    suite: Suite, shown: str, message: str, placed: Sequence[Problem] = (), *, written: str | None
+) -> list[str | Located]:
+    """Return what is wrong with a target, at the places that name it.
 
-    That is the policy file's `target` or, where the suite's own model is asked, its `model`. A target of the command
-    line stands in no file.
+    These are lines of agent.yaml that are known, such as those of tools. Else it is the policy file's `target` or,
+    where the suite's own model is asked, its `model`. A target of the command line stands in no file.
 
     Args:
         suite: the suite.
         shown: its folder as the reader would type it, empty for the current one.
         message: what is wrong.
+        placed: the same by lines; empty where none is known.
         written: the target of the command line; None where it names none.
     """
     from holodeck_action.suite.errors import Problem
     from holodeck_action.suite.targets import OWN_MODEL
 
+    if placed:
+        return [located(problem, suite.folder, shown) for problem in placed]
     if written is None and suite.target_mark is not None:
-        return located(Problem(suite.target_mark, "target", message), suite.folder, shown)
+        return [located(Problem(suite.target_mark, "target", message), suite.folder, shown)]
     told = message if message.startswith("--target") else f"target: {message}"
     mark = suite.model_mark if written in (None, OWN_MODEL) else None
-    return suite_problem(suite, shown, mark, "target", told)
+    return [suite_problem(suite, shown, mark, "target", told)]
 
 
 def through(problem: str | Located, change: Callable[[str], str]) -> str | Located:

@@ -200,7 +200,7 @@ def build_own(
     except ModelConfigError as error:
         raise TargetError(str(error)) from error
     except SuiteError as error:
-        raise TargetError("; ".join(str(problem) for problem in error.problems)) from error
+        raise TargetError("; ".join(str(problem) for problem in error.problems), error.problems) from error
 
     build = partial(
         ModelAgent,

@@ -18,7 +18,7 @@ from holodeck_action.llm.embeddings import Embedder, resolve_embedding
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.results.agent_errors import AgentError, TargetError
-from holodeck_action.suite.errors import quoted
+from holodeck_action.suite.errors import Problem, quoted
 from holodeck_action.suite.tools import Database, HierarchicalDocumentTool, VectorstoreTool
 from holodeck_action.suite.values import Suite
 from holodeck_action.tools.documents.kinds import kind_of
@@ -117,8 +117,8 @@ class DocumentTools(Toolkit):
 def at_tool(suite: Suite, tool: str, field: str, message: str) -> TargetError:
     """Return the error about a field of a tool, with the tool's line where it is known."""
     mark = suite.tool_marks.get(tool)
-    place = "" if mark is None else f"{mark}: "
-    return TargetError(f"{place}tools.{tool}.{field}: {message}")
+    problem = Problem(mark, f"tools.{tool}.{field}", message)
+    return TargetError(str(problem), () if mark is None else (problem,))
 
 
 def suite_embedder(suite: Suite, environ: Mapping[str, str], clients: Clients) -> Embedder:
@@ -229,7 +229,7 @@ def _searched_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile,
         others = unread_files(entry.source, suite.checkout, tool=entry.name)
     except TargetError as error:
         mark = suite.tool_marks.get(entry.name)
-        raise TargetError(f"{mark}: {error}" if mark else str(error)) from None
+        raise TargetError(str(error), () if mark is None else (Problem(mark, "", str(error)),)) from None
     if isinstance(entry, HierarchicalDocumentTool) or entry.vector_field is None:
         return files, others
     left = (file.name for file in files if file.suffix not in KINDS)

@@ -60,6 +60,26 @@ def test_what_is_found_after_loading_has_its_line_too(project: Project) -> None:
     assert shown(project.run("validate"))[0] == "    2 | q,[not json,x"
 
 
+def test_each_tool_that_cannot_be_used_is_told_and_annotated_at_its_line(project: Project) -> None:
+    """In the log, as an annotation of the workflow, and for the check run, with file, line and column."""
+    tools = [
+        "  - {type: function, name: one, description: One, file: gone.py, function: act}",
+        "  - {type: function, name: two, description: Two, file: shop.py, function: akt}",
+    ]
+    project.write("shop.py", "def act(order: str) -> str:\n    return order\n")
+    project.write("agent.yaml", "\n".join((SUITE + "tools:", *tools, "")))
+    project.write(".git/HEAD", "ref: refs/heads/main\n")
+    finished = project.run("validate", GITHUB_ACTIONS="true", GITHUB_REPOSITORY="octo/shop")
+    assert finished.code == 2
+    assert [error.partition(": ")[0] for error in finished.errors] == ["agent.yaml:8:5", "agent.yaml:9:5"]
+    assert [line.partition(" | ")[2] for line in shown(finished)] == [tools[0], "    ^", tools[1], "    ^"]
+    annotations = [line for line in finished.stderr.splitlines() if line.startswith("::error ")]
+    assert [re.findall(r"file=(\S+),line=(\d+),col=(\d+),title=.*tools\[(\d)", line)[0] for line in annotations] == [
+        ("agent.yaml", "8", "5", "0"),
+        ("agent.yaml", "9", "5", "1"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "kept"),
     [
