@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test lint audit bench image-test viewer browser-test fields statistics requirements setup clean
+.PHONY: demo check test lint audit bench image-test frameworks-test viewer browser-test fields statistics requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -45,6 +45,10 @@ bench: setup
 # Builds the image and tries it; needs a Docker engine, or root on Debian (scripts/build_image.sh says which).
 image-test: setup
 	engine="$$(scripts/build_image.sh holodeck-action:tested)" && IMAGE_ENGINE="$$engine" $(BIN)/pytest -m image tests/image
+
+# Installs the wheel and the frameworks of agents from the package index, and tries them.
+frameworks-test: setup
+	$(BIN)/pytest -m frameworks
 
 # Builds templates/viewer.js and viewer.css from viewer/; needs a registry of npm packages. Node.js comes with a Python
 # package where the PATH has none.
