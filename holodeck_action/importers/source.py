@@ -91,8 +91,11 @@ class Source:
         Raises:
             UnfitError: there is none.
         """
-        found = sorted(glob.glob(pattern, root_dir=self.path.parent, recursive=True))
-        files = [path for path in map(self.named, found or [pattern]) if path.is_file()]
+        try:
+            found = sorted(glob.glob(pattern, root_dir=self.path.parent, recursive=True))
+            files = [path for path in map(self.named, found or [pattern]) if path.is_file()]
+        except (OSError, ValueError):
+            files = []
         if not files:
             raise UnfitError(f"the file {pattern} does not exist")
         return files
@@ -105,10 +108,12 @@ class Source:
         """
         try:
             return _content(path).decode("utf-8-sig")
-        except OSError as error:
-            raise UnfitError(f"the file {self.relative(path)} cannot be read: {error.strerror or error}") from None
         except UnicodeDecodeError:
             raise UnfitError(f"the file {self.relative(path)} is not UTF-8 text") from None
+        except OSError as error:
+            raise UnfitError(f"the file {self.relative(path)} cannot be read: {error.strerror or error}") from None
+        except ValueError:
+            raise UnfitError("the name of a file has a character that no name has") from None
 
     def data(self, path: Path) -> Any:
         """Return a YAML or JSON file.
@@ -130,13 +135,16 @@ def _content(path: Path) -> bytes:
 
 def place_of(file: str, value: Any, index: int | str | None = None) -> Place:
     """Return where a marked value stands, or what it holds under a key or at a position; the start for others."""
-    if index is not None and isinstance(value, MarkedMap | MarkedList):
-        item = value[index]  # type: ignore[index]
-        line, column = value.value_position(index)  # type: ignore[arg-type]
-        if isinstance(item, MarkedMap | MarkedList):
-            line, column = item.line, item.column
-        return Place(file, line, column)
-    return Place(file, value.line, value.column) if isinstance(value, MarkedMap | MarkedList) else Place(file, 1)
+    if isinstance(value, MarkedList) and isinstance(index, int):
+        return _place(file, value[index], value.value_position(index))
+    if isinstance(value, MarkedMap) and index in value:
+        return _place(file, value[index], value.value_position(index))
+    return _place(file, value, (1, 1))
+
+
+def _place(file: str, value: Any, position: tuple[int, int]) -> Place:
+    marked = isinstance(value, MarkedMap | MarkedList)
+    return Place(file, value.line, value.column) if marked else Place(file, *position)
 
 
 def plain(value: Any) -> Any:

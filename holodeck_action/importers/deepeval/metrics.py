@@ -191,6 +191,8 @@ def _geval(given: Mapping[str, Any], call: ast.Call) -> Became:
     if given.get("rubric") is not None or argument(call, "rubric", None) is not None:
         raise UnfitError("it has a rubric; write the levels into evaluation_steps, or use a preset")
     steps = given.get("evaluation_steps")
+    if steps is not None and not (isinstance(steps, list) and all(isinstance(step, str) for step in steps)):
+        raise UnfitError("its evaluation_steps are no list of texts")
     criteria = given.get("criteria") or " ".join(steps or ())
     if not criteria or not isinstance(given.get("name"), str):
         raise UnfitError("it has no name, or neither criteria nor steps")

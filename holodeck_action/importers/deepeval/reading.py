@@ -212,29 +212,32 @@ class PythonFile:
                     elif node.func.attr.startswith(("add_", "pull", "extend")):
                         raise UnfitError(f"{name}.{node.func.attr} adds cases when the code runs")
 
-    def literal(self, bound: Bound) -> Any:
+    def literal(self, bound: Bound, depth: int = 0) -> Any:
         """Return the value of an expression that is written out, or that a name or a golden has.
 
         Raises:
             UnfitError: only running the code tells.
         """
         node = bound.node
+        if depth > _DEPTH:
+            raise UnfitError("its names stand for each other")
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            [owner] = self.values(bound.at(node.value))
+            owners = self.values(bound.at(node.value))
+            owner = owners[0] if len(owners) == 1 else bound
             if isinstance(owner.node, ast.Call) and called(owner.node) in _CASES:
-                inner = argument(owner.node, node.attr, None)
-                return None if inner is None else self.literal(owner.at(inner))
+                inner = argument(owner.node, node.attr, 0 if node.attr == "input" else None)
+                return None if inner is None else self.literal(owner.at(inner), depth + 1)
         if isinstance(node, ast.Name):
             found = self.values(bound)
             if len(found) != 1 or isinstance(found[0].node, ast.Name):
                 raise UnfitError(f"{node.id} gets its value when the code runs")
-            return self.literal(found[0])
+            return self.literal(found[0], depth + 1)
         if isinstance(node, ast.List | ast.Tuple):
-            return [self.literal(bound.at(item)) for item in node.elts]
+            return [self.literal(bound.at(item), depth + 1) for item in node.elts]
         if isinstance(node, ast.JoinedStr):
-            return "".join(self._part(bound, part) for part in node.values)
+            return "".join(self._part(bound, part, depth) for part in node.values)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            left, right = (self.literal(bound.at(side)) for side in (node.left, node.right))
+            left, right = (self.literal(bound.at(side), depth + 1) for side in (node.left, node.right))
             if isinstance(left, str) and isinstance(right, str):
                 return left + right
         try:
@@ -242,11 +245,11 @@ class PythonFile:
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             raise UnfitError(f"line {node.lineno}: an expression that only running the code computes") from None
 
-    def _part(self, bound: Bound, part: ast.expr) -> str:
+    def _part(self, bound: Bound, part: ast.expr, depth: int) -> str:
         """Return a part of a formatted text."""
         if not isinstance(part, ast.FormattedValue):
-            return str(self.literal(bound.at(part)))
-        value = self.literal(bound.at(part.value))
+            return str(self.literal(bound.at(part), depth + 1))
+        value = self.literal(bound.at(part.value), depth + 1)
         if part.format_spec is not None or part.conversion != -1 or not isinstance(value, str | int):
             raise UnfitError(f"line {part.lineno}: a format that only running the code computes")
         return str(value)

@@ -88,7 +88,8 @@ def _rag(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
 def _geval(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
     template, default, params = _CRITERIA[asked.kind]
     turn: dict[str, Any] = {}
-    texts: list[str] = asked.value if isinstance(asked.value, list) and asked.kind == "g-eval" else []
+    several = asked.value if isinstance(asked.value, list) and asked.kind == "g-eval" else []
+    texts = [script_text(text) for text in several]
     if "{}" in template:
         criteria = "\n".join(texts) if texts else _text(asked, objects=True)
         criteria = template.replace("{}", criteria)

@@ -213,10 +213,13 @@ def _as_service(url: str, config: Mapping[str, Any]) -> dict[str, Any]:
     found = re.fullmatch(r"(?:json|data)((?:\.\w+|\[\d+\]|\[['\"]\w+['\"]\])+)", path)
     if found is None:
         raise UnfitError("the answer is found by code; write the JSONPath of target.response.text")
+    headers = config.get("headers") or {}
+    if not isinstance(headers, dict):
+        raise UnfitError("its headers are no mapping")
     target = {
         "type": "http",
         "url": _variables(url),
-        "headers": {key: _variables(str(value)) for key, value in (config.get("headers") or {}).items()},
+        "headers": {key: _variables(str(value)) for key, value in headers.items()},
         "request": _request(body),
         "response": {"text": f"${found[1]}"},
     }

@@ -154,6 +154,9 @@ class TestReader:
     def _assertions(self, written: Any, file: str, line: int | None) -> Iterator[Written]:
         if isinstance(written, str):
             written = [written]
+        if written is not None and not isinstance(written, list):
+            yield Written(Place(file, line or 1), {"type": "assert", "problem": "assertions are a list"})
+            return
         for index, item in enumerate(written or ()):
             place = place_of(file, written, index)
             place = replace(place, line=line) if line else place

@@ -24,7 +24,7 @@ def check(kind: str, value: Any, threshold: float | None, *, negated: bool) -> t
     """
     if kind == "tool-call-f1":
         names = value.split(",") if isinstance(value, str) else value
-        wanted = [str(name).strip() for name in names or () if str(name).strip()]
+        wanted = [str(name).strip() for name in (names if isinstance(names, list) else ()) if str(name).strip()]
         if not wanted:
             raise UnfitError("it names no tool")
         return "tool_call_f1", wanted, 1.0 if threshold is None else threshold
