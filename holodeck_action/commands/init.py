@@ -56,8 +56,6 @@ def start_suite(folder: GivenPath, framework: str | None, caller: Caller) -> int
             notes.append(f"{kept[POLICY]} was there: see to it that it names this target")
     elif POLICY in wanted and AGENT not in wanted and (target := asked_target(caller)) is not None:
         wanted[POLICY] = policy_with(wanted[POLICY], {"target": quoted(target)})
-    if WORKFLOW in wanted and framework is not None:
-        wanted[WORKFLOW] = _with_keys(wanted[WORKFLOW])
     if IGNORE_FILE not in kept:
         wanted[IGNORE_FILE] = IGNORED
     lined = {}
@@ -112,7 +110,14 @@ def _of_framework(
         notes.append(
             f"tool calls and tokens are known by spans: the agent's packages must have {', '.join(about.spans)}"
         )
+    below_src = agent is not None and agent.file.startswith("src/") and not (folder / "src/__init__.py").exists()
+    if below_src:
+        notes.append(
+            "if modules below src import each other, set PYTHONPATH=src for the commands, as the workflow does"
+        )
     made = {}
+    if WORKFLOW in wanted:
+        made[WORKFLOW] = _with_variables(wanted[WORKFLOW], below_src)
     if POLICY in wanted:
         lines = {"target": target, "environment": packages}
         made[POLICY] = policy_with(wanted[POLICY], lines, () if spanned else ("spans",))
@@ -123,10 +128,13 @@ def _of_framework(
     return made, notes
 
 
-def _with_keys(workflow: bytes) -> bytes:
-    """Return the workflow that gives the agent the keys which it has as a comment."""
+def _with_variables(workflow: bytes, below_src: bool) -> bytes:
+    """Return the workflow that gives the agent the keys which it has as a comment, and a path to modules below src."""
     lines = workflow.decode().splitlines(keepends=True)
-    return "".join(line.replace("# ", "", 1) if line.startswith(_KEYS) else line for line in lines).encode()
+    found = [line.replace("# ", "", 1) if line.startswith(_KEYS) else line for line in lines]
+    if below_src:
+        found.insert(found.index(_KEYS[0].replace("# ", "")) + 1, "          PYTHONPATH: src\n")
+    return "".join(found).encode()
 
 
 def _with_line(file: Path, document: Literal["agent", "policy"]) -> bytes | None:

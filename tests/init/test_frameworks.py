@@ -82,6 +82,21 @@ def test_what_is_an_agent(project: Project, framework: str, code: str, name: str
         assert str(_policy(project)["target"]).startswith(f"{framework}:my_agent:")
 
 
+def test_modules_below_src_find_each_other(project: Project) -> None:
+    project.write("src/shop/words.py", 'WORDS = "I can find orders."\n')
+    project.write(
+        "src/shop/main.py", f"from shop.words import WORDS\n{PYDANTIC_AI}".replace('"I can find orders."', "WORDS")
+    )
+    said = project.run("init", "--framework", "pydantic-ai").stdout
+    assert "note: pydantic-ai:src.shop.main:agent answers, " in said
+    assert "note: if modules below src import each other, set PYTHONPATH=src for the commands, as the workflow" in said
+    [job] = yaml.safe_load((project.folder / ".github/workflows/evaluate.yml").read_text())["jobs"].values()
+    variables = job["steps"][1]["env"]
+    assert list(variables) == ["PYTHONPATH", "OPENAI_API_KEY"]
+    assert project.run("run", PYTHONPATH=variables["PYTHONPATH"]).code == 0
+    assert "No module named 'shop'" in project.run("run").stderr
+
+
 def test_tests_packages_and_what_cannot_be_imported_are_not_searched(project: Project) -> None:
     project.write("env/pyvenv.cfg", "")
     for folder in ("tests", "env/lib", "my-scripts", ".hidden", "node_modules/x", "shop"):
