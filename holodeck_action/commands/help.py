@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 COMMAND_GROUPS = {
-    "Run": ("init", "validate", "run", "merge"),
+    "Run": ("init", "import", "validate", "run", "merge"),
     "Look": ("report", "history", "export"),
     "Compare": ("compare", "decide"),
     "Judge": ("rejudge", "calibrate", "verify"),
@@ -23,7 +23,9 @@ OPTION_GROUPS = {
         *("target", "concurrency", "turn_timeout", "case_timeout", "run_timeout", "max_response_bytes"),
         *("max_cost_usd", "max_tokens"),
     ),
+    "Judge": ("metric", "results", "threshold", "min_agreement_lower_bound", "min_kappa_lower_bound"),
     "Gates": (
+        "policy",
         *("min_pass_rate", "min_pass_rate_lower_bound", "min_completeness", "max_errors", "max_flaky", "fail_on"),
     ),
     "Comparison and history": (
@@ -36,7 +38,7 @@ OPTION_GROUPS = {
         *("repository", "pull_request", "sha", "comment", "comment_id", "check", "check_name", "check_fail_on"),
         *("review", "require_publish"),
     ),
-    "Output": ("output_dir", "template", "help"),
+    "Output": ("output_dir", "html", "template", "form", "format", "file", "help"),
 }
 _OTHERS = "Other"
 _FEW = 12
