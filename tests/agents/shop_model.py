@@ -31,7 +31,7 @@ def _answered(request: Request) -> Answer:
     asked = max(ANSWERS, key=question.rfind)
     orders = {found for message in request.messages for found in re.findall(r"\b[A-Z]-\d+", message.text)}
     if asked == "you open" and not orders:
-        return Answer(ANSWERS[asked], prompt_tokens=12, completion_tokens=2)
+        return Answer(ANSWERS[asked], prompt_tokens=12, completion_tokens=2, cached_tokens=4)
     if len(orders) != 1:
         return Answer(f"Which order: {', '.join(sorted(orders))}?", prompt_tokens=10, completion_tokens=3)
     if not request.results:

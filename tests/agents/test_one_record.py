@@ -105,6 +105,19 @@ agent = Agent(OpenAIChatModel("gpt-4o-mini", provider=provider))
 def find_order(id: str) -> dict:
     return shop.find_order(id)
 """
+GATES = {"max_cost_usd": 0.01, "max_total_tokens": 1000}
+SPANS = """
+from framework import Agent, agent
+
+# Spans of its own, which the reply does not repeat.
+Agent.instrument_all()
+kept = {}
+
+async def answer(messages, request):
+    result = await agent.run(request["input"], message_history=kept.get(request["session"]))
+    kept[request["session"]] = result.all_messages()
+    return result.output
+"""
 
 
 @pytest.fixture
@@ -132,7 +145,7 @@ def asked(project: Project, models: FakeModels) -> Project:
             },
         ]
     )
-    project.policy(gates={"max_cost_usd": 0.01, "max_total_tokens": 1000})
+    project.policy(gates=GATES)
     project.write("shop.py", SHOP)
     return project
 
@@ -162,7 +175,9 @@ def _record(project: Project, models: FakeModels, target: str, *more: str, **env
 
 
 def _canonical(record: Record) -> bytes:
-    return canonical_json(replace(record, provenance=replace(record.provenance, target="")))
+    # The policy file belongs to the suite, and says whether spans are read.
+    suite = replace(record.suite, digest="")
+    return canonical_json(replace(record, suite=suite, provenance=replace(record.provenance, target="")))
 
 
 @pytest.mark.slow
@@ -171,6 +186,9 @@ def test_an_agent_gives_the_same_record_behind_every_target(asked: Project, mode
     command = f"command:{sys.executable} -c 'import shop; shop.commanded()'"
     targets = ["python:shop:answer", command, f"http:{service}", "pydantic-ai:framework:agent"]
     records = [_record(asked, models, target) for target in targets]
+    asked.write("spanned.py", SPANS)
+    asked.policy(gates=GATES, spans=True)
+    records.append(_record(asked, models, "python:spanned:answer"))
     assert {_canonical(each) for each in records} == {_canonical(records[0])}
     (order, opening) = records[0].cases
     for turn in order.turns:

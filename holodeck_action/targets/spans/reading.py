@@ -146,11 +146,16 @@ def _counts(used: Mapping[str, Any]) -> tuple[Any, Any]:
     return used["prompt_tokens"], used["completion_tokens"]
 
 
-def _added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: value if key == "model" else None if value is None or other[key] is None else value + other[key]
-        for key, value in one.items()
-    }
+def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Sum up what two calls of a model took."""
+    found: dict[str, Any] = {"model": one["model"]}
+    for key in ("prompt_tokens", "completion_tokens", "cost_usd"):
+        found[key] = None if None in (one[key], other[key]) else one[key] + other[key]
+    for key in ("cached_tokens", "reasoning_tokens"):
+        # Who tells them at all often leaves out a zero.
+        known = [each[key] for each in (one, other) if each[key] is not None]
+        found[key] = sum(known) if known else None
+    return found
 
 
 def _wraps(outer: Span, inner: Span) -> bool:
