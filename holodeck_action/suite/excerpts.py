@@ -11,7 +11,8 @@ from pathlib import Path
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import Excerpt, Located
 from holodeck_action.suite.reading import SECRET_KEY
-from holodeck_action.text.redaction import MASK
+from holodeck_action.text.redaction import MASK, Redactor
+from holodeck_action.text.secrets import credentials_in
 
 MOST = 50
 """Problems of which lines are shown: more are not read."""
@@ -87,6 +88,11 @@ def _excerpt(lines: tuple[str, ...], line: int, column: int) -> Excerpt | None:
     secrets = tuple(_secrets(text))
     at = next((start for start, end in secrets if start < at < end), at)
     before, rest = _masked(text, secrets, 0, at), _masked(text, secrets, at, len(text))
+    # Passwords of addresses, and settings such as `--token=…`.
+    masked = Excerpt(before, rest).through(Redactor(credentials_in(text)).text)
+    if masked is None:
+        return None
+    before, rest = masked.before, masked.rest
     cut_before, cut_rest = len(before) > _MOST_CHARACTERS, len(rest) > _MOST_CHARACTERS
     return Excerpt(
         f"…{before[-_MOST_CHARACTERS:]}" if cut_before else before,

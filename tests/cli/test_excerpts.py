@@ -85,6 +85,7 @@ def test_each_tool_that_cannot_be_used_is_told_and_annotated_at_its_line(project
     [
         ('model: {provider: openai, name: gpt-4o, api_key: "planted-secret-1", colour: red}', "colour: red}"),
         ("model: {provider: openai, name: gpt-4o, api_key: planted-secret-1, colour: red}", "api_key: ***"),
+        ("colour: [--token=planted-secret-1, 'postgres://me:planted-secret-1@db/x']", "postgres://***@db"),
         # Nothing is known of the values of a file that cannot be read.
         ("model: {provider: openai, name: gpt-4o, api_key: planted-secret-1, colour: : red}", "api_key: ***"),
         ("api_key: planted-secret-1: x", "api_key: ***"),
