@@ -61,8 +61,10 @@ export function CaseView(props: Properties): JSX.Element {
           <IconButton name="down" label="Next case (j)" onClick={() => props.onStep(1)} />
           <IconButton name="link" label="Copy a link to this case" onClick={() =>
             copy("Link", location.href.replace(/#.*$/, "") + writePlace({ view: "cases", case: index.id[row]!, suite }))} />
-          <IconButton name="copy" label="Copy the command that runs this case alone (c)" text="Run it alone" class="command"
-            onClick={() => copy("Command", index.command[row]!)} />
+          {index.command[row] && (
+            <IconButton name="copy" label="Copy the command that runs this case alone (c)" text="Run it alone" class="command"
+              onClick={() => copy("Command", index.command[row]!)} />
+          )}
         </div>
         <h2 dir="auto">{visible(shortened(index.title[row]!))}</h2>
         <p class="soft facts-line">

@@ -20,24 +20,25 @@ export function Compared(props: {
     if (left === null || right === null || left.length + right.length > LONGEST) return null;
     return compareTexts(visible(left), visible(right));
   }, [left, right]);
+  const font = props.code ? "code" : "said";
   if (left !== null && left === right) {
     return (
       <>
         <p class="none">{leftName} and {rightName.toLowerCase()} are equal.</p>
-        <Text text={right} label={rightName} />
+        <Text text={right} label={rightName} class={font} />
       </>
     );
   }
   if (rows === null) {
     return (
       <div class="pair">
-        <div><h5>{leftName}</h5><Text text={left} label={leftName} /></div>
-        <div><h5>{rightName}</h5><Text text={right} label={rightName} /></div>
+        <div><h5>{leftName}</h5><Text text={left} label={leftName} class={font} /></div>
+        <div><h5>{rightName}</h5><Text text={right} label={rightName} class={font} /></div>
       </div>
     );
   }
   return (
-    <div class={props.code ? "code" : ""}>
+    <div class={font}>
       {mode === "inline" ? (
         <>
           <h5><del>{leftName}</del> <ins>{rightName}</ins></h5>

@@ -104,6 +104,7 @@ export interface Index {
   place: string[];
   url: (string | null)[];
   tags: string[][];
+  /** "" where no command can be typed. */
   command: string[];
   scores: (number | null)[][];
   /** One letter a metric: p f e s i, and - for none. */

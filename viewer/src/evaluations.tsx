@@ -59,10 +59,10 @@ function One(props: { evaluation: Evaluation; metric: Metric | undefined }): JSX
           {evaluation.score !== null ? number(evaluation.score) : visible(evaluation.raw ?? "–")}
           {evaluation.threshold !== null && <span class="soft"> {sign} {number(evaluation.threshold)}</span>}
         </span>
-        <span class="why">{visible(evaluation.reason)}</span>
+        <span class="why">{visible((evaluation.reason || evaluation.explanation || "").slice(0, 300))}</span>
       </summary>
       <div class="inside">
-        <p dir="auto">{visible(evaluation.reason)}</p>
+        {evaluation.reason && <p dir="auto">{visible(evaluation.reason)}</p>}
         {evaluation.explanation !== null && evaluation.explanation !== evaluation.reason && (
           <Text text={evaluation.explanation} label={`Explanation of ${evaluation.metric}`} class="prose" />
         )}

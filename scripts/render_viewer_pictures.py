@@ -1,0 +1,141 @@
+"""Take the pictures of the viewer in docs/images from recordings of examples/support.
+
+    python -m scripts.render_viewer_pictures
+
+Three runs are made without a model: of the recorded model calls, and of the recorded conversations as they are and with
+other answers to two cases, as an earlier state of the agent might have given. Chromium opens pages of the first one and
+of the others compared. Needs what `make browser-test` installs, and pngquant.
+
+Environment: CHROMIUM, the browser to use (default: chromium, chromium-browser or google-chrome on the PATH).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scripts.render_comment_picture import BROWSER_OPTIONS, browser, shrink
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+ROOT = Path(__file__).parents[1]
+MOST_BYTES = 200_000
+"""Of a picture, which everybody downloads who opens the page with it."""
+_SCALES = (2.0, 1.5, 1.0)
+_LAPTOP = (1280, 800)
+_PHONE = (390, 780)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What a picture shows: a part of a page, and what somebody does on it before."""
+
+    name: str
+    page: str
+    place: str = ""
+    scheme: str = "light"
+    size: tuple[int, int] = _LAPTOP
+    do: Callable[[Page], object] = lambda page: None
+
+
+BEFORE = {
+    "Opened bag of coffee": "Sorry, we cannot take back opened bags of coffee for reasons of hygiene. If the beans are "
+    "stale or damaged, just send us a photo and we replace the bag free of charge.",
+    "Return window": "Just send it back whenever you like.",
+}
+"""Answers by case."""
+PICTURES = (
+    Picture("overview", "run"),
+    Picture(
+        "case", "run", "#case=return-of-a-milk-jug", do=lambda page: page.click("summary:has-text('start_return')")
+    ),
+    Picture("diff", "run", "#case=cancel-an-order", do=lambda page: page.keyboard.press("d")),
+    Picture("compare", "compared", "#compare", do=lambda page: page.keyboard.press("j")),
+    Picture("dark", "run", "#metrics", scheme="dark"),
+    Picture("phone", "run", "#case=return-of-a-milk-jug", size=_PHONE),
+)
+
+
+def pages(folder: Path) -> Mapping[str, Path]:
+    """Make both runs and their pages in a folder; returns the pages by name."""
+    support = folder / "support"
+    shutil.copytree(ROOT / "examples" / "support", support)
+    environ = {**os.environ, "OPENAI_BASE_URL": "http://localhost/v1"}
+
+    def command(*arguments: str) -> str:
+        return _command(arguments, support, environ)
+
+    command("run", "-o", "replayed", "--target", "model", "--replay", "cassette")
+    command("report", "replayed/results.json", "--format", "html", "-o", "run.html")
+    command("run", "-o", "now")
+    transcripts = support / "transcripts.jsonl"
+    rows = [json.loads(line) for line in transcripts.read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        row["response"] = BEFORE.get(row["case"], row["response"])
+    transcripts.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    command("run", "-o", "before")
+    compared = support / "compared.html"
+    compared.write_text(command("compare", "before", "now", "--format", "html"), encoding="utf-8")
+    return {"run": support / "run.html", "compared": compared}
+
+
+def _command(arguments: tuple[str, ...], folder: Path, environ: Mapping[str, str]) -> str:
+    """Run a command of the product, and return what it prints; cases of the example fail on purpose."""
+    program = (sys.executable, "-m", "holodeck_action.cli", *arguments)
+    ended = subprocess.run(program, cwd=folder, env=environ, capture_output=True, text=True, check=False)
+    if ended.returncode not in (0, 1):
+        raise click.ClickException(ended.stderr.strip())
+    return ended.stdout
+
+
+def photograph(page_files: Mapping[str, Path], output: Path) -> None:
+    """Take all pictures, each as sharp as `MOST_BYTES` allow."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        program = playwright.chromium.launch(executable_path=browser(os.environ), args=list(BROWSER_OPTIONS))
+        for picture in PICTURES:
+            file = output / f"viewer-{picture.name}.png"
+            for scale in _SCALES:
+                width, height = picture.size
+                page = program.new_page(
+                    viewport={"width": width, "height": height},
+                    device_scale_factor=scale,
+                    color_scheme=picture.scheme,
+                )
+                page.goto(page_files[picture.page].as_uri() + picture.place)
+                page.wait_for_selector(".turn" if "case=" in picture.place else ".app")
+                picture.do(page)
+                page.wait_for_timeout(500)
+                page.screenshot(path=file)
+                page.close()
+                shrink(file)
+                if file.stat().st_size <= MOST_BYTES:
+                    break
+            else:
+                raise click.ClickException(f"{file} has more than {MOST_BYTES:,} bytes: choose a smaller part")
+            click.echo(f"{file}: {file.stat().st_size:,} bytes, {scale:g} pixels for each of CSS")
+        program.close()
+
+
+@click.command(help=__doc__.partition("\n")[0] if __doc__ else None)
+@click.argument("output", type=click.Path(file_okay=False, path_type=Path), default=ROOT / "docs" / "images")
+def main(output: Path) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        photograph(pages(Path(folder)), output)
+
+
+if __name__ == "__main__":
+    main()
