@@ -101,7 +101,8 @@ def _read(file: Path) -> tuple[float, float, float, float]:
             filtered.append(max(page.evaluate(_CHOSEN) for _ in range(4)))
             page.close()
         program.close()
-    return tuple(statistics.median(times) for times in (opened, read, searched, filtered))  # type: ignore[return-value]
+    median = statistics.median
+    return median(opened), median(read), median(searched), median(filtered)
 
 
 if __name__ == "__main__":
