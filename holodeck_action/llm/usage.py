@@ -114,7 +114,10 @@ def cost_usd(
     """
     if provider not in _PRICED_AS or prompt_tokens is None or completion_tokens is None:
         return None
-    return _price(_PRICED_AS[provider], model, prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens)
+    seller = _PRICED_AS[provider]
+    # Vertex AI names the maker before the model.
+    name = model.removeprefix(f"{seller}/")
+    return _price(seller, name, prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens)
 
 
 def list_price(account: Account, model: str, tokens: Tokens) -> float | None:

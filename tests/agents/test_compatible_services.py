@@ -14,7 +14,7 @@ from tests.llm.models import FakeModels
 KEY = "key-planted-4711-secret"
 PRICED: dict[ProviderName, str] = {
     "gemini": "gemini-2.5-flash",
-    "vertex": "gemini-2.5-flash",
+    "vertex": "google/gemini-2.5-flash",
     "bedrock": "openai.gpt-oss-120b-1:0",
     "mistral": "mistral-large-latest",
     "groq": "llama-3.3-70b-versatile",
