@@ -10,6 +10,7 @@ from holodeck_action.prepare.loading import load_suites, suite_place
 from holodeck_action.prepare.preflight import check_targets
 from holodeck_action.prepare.request import Allowed
 from holodeck_action.results.exit_codes import ExitCode
+from holodeck_action.suite.garbage import without_collections
 from holodeck_action.text.plain import one_line
 
 _SHOWN = 1000
@@ -29,8 +30,10 @@ def validate_suites(given: Mapping[str, Any], caller: Caller) -> int:
     """
     allowed = Allowed(given["allow_paths"], given["allow_plain_http"])
     around = caller.surroundings(given["env_file"], allowed, given["requirements"])
-    suites = load_suites(given["suites"] or ("agent.yaml",), around, allow_empty=given["allow_empty"])
-    missing = check_targets(suites, around)
+    # All cases stay until they are checked.
+    with without_collections():
+        suites = load_suites(given["suites"] or ("agent.yaml",), around, allow_empty=given["allow_empty"])
+        missing = check_targets(suites, around)
     for loaded, notes in zip(suites, missing, strict=True):
         suite = loaded.suite
         place = one_line(suite_place(suite, around.cwd), _SHOWN)

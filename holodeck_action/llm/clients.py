@@ -6,10 +6,8 @@ are sent as they are written: pydantic-ai's breaking of chat-template tokens wou
 
 from __future__ import annotations
 
-import gc
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -18,6 +16,7 @@ from urllib.parse import quote
 from holodeck_action.llm.calls import Account
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan, not_sent
 from holodeck_action.llm.reasoning import thinking_of
+from holodeck_action.suite.garbage import without_collections
 
 if TYPE_CHECKING:
     import httpx2
@@ -211,7 +210,7 @@ def build_model(plan: ModelPlan, clients: Clients) -> BuiltModel:
         ModelConfigError: the packages of the `agents` extra are not installed.
     """
     try:
-        with _packages_kept():
+        with without_collections(to_the_end=True):
             model = (_anthropic if plan.provider == "anthropic" else _openai)(plan, clients.client(plan.account))
     except ImportError as error:
         raise ModelConfigError(
@@ -232,22 +231,6 @@ def build_model(plan: ModelPlan, clients: Clients) -> BuiltModel:
     dropped = [name for name in ("temperature", "top_p") if refuses and settings.pop(name, None) is not None]
     notices = not_sent(plan.name, [name for name in dropped if name in plan.written])
     return BuiltModel(model, cast("ModelSettings", settings), (*plan.notices, *notices, *thinking.notices))
-
-
-@contextmanager
-def _packages_kept() -> Iterator[None]:
-    """Import without collecting garbage: thousands of classes that stay to the end are looked through in vain.
-
-    They stay out of later collections, too.
-    """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-        gc.freeze()
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _openai(plan: ModelPlan, http_client: httpx2.AsyncClient) -> Model:

@@ -17,8 +17,8 @@ _SHOWN = 20
 def weak_assertions(suite: Suite) -> tuple[str, ...]:
     """Tell, one sentence each with its place: thresholds below which nothing is, cases that cannot fail or not pass."""
     # Where all of them are, bounds on the means of metrics are what can fail.
-    some = any(map(case_asserts, suite.cases))
-    silent = (_silent(case) for case in suite.cases if some and not case_asserts(case))
+    silent_cases = [case for case in suite.cases if not case_asserts(case)]
+    silent = (_silent(case) for case in silent_cases if len(silent_cases) < len(suite.cases))
     found = [*_thresholds(suite.cases), *_bounded(silent, "cases in which nothing can fail")]
     found += _bounded(_no_numbers(suite.cases), "expected values that are no numbers")
     return tuple(masked(sentence, suite.secrets) for sentence in found)
@@ -47,7 +47,8 @@ def _silent(case: Case) -> str:
 
 def _thresholds(cases: tuple[Case, ...]) -> Iterator[str]:
     found: dict[str, None] = {}
-    for _, spec in _evaluated(cases):
+    # Most cases share the metrics of the suite.
+    for spec in {id(spec): spec for _, spec in _evaluated(cases)}.values():
         for name, config in _named(spec):
             bound = config.powerless_threshold
             if bound is not None:

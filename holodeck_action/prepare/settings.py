@@ -376,9 +376,11 @@ def check_reachable(settings: Settings, suite: Suite, cases: Sequence[Case]) -> 
     if problem is not None:
         raise SettingsError(" ".join(problem), problem[0])
     bound = settings.gates.min_pass_rate_lower_bound
+    if bound is None:
+        return
     quarantined = {entry.case for entry in suite.policy.quarantine}
     weights = [case.weight for case in cases if case.id not in quarantined and case_asserts(case)]
-    if bound is None or not weights:
+    if not weights:
         return
     best = wilson_lower_bound(1.0, effective_sample_size(weights))
     if best < bound:

@@ -17,8 +17,9 @@ def missing_static_inputs(spec: MetricSpec, turn: Turn) -> tuple[str, ...]:
     required = spec.config.needs
     if turn.expected_trajectory is not None:
         required -= TOOLS
-    # A list is faster than a generator, and this is asked of every metric of every turn, several times.
-    return tuple([name for name in _STATIC if name in required and not _gives(turn, name)])
+    # This is asked of every metric of every turn, several times, and seldom anything is missing.
+    missing = [name for name in required if name in _STATIC and not _gives(turn, name)]
+    return tuple(sorted(missing, key=_STATIC.index)) if missing else ()
 
 
 def _gives(turn: Turn, name: str) -> bool:
