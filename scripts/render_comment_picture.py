@@ -20,6 +20,8 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
 import click
@@ -27,8 +29,8 @@ from markdown_it import MarkdownIt
 
 WIDTH = 900
 """CSS pixels: about what GitHub gives a conversation on a laptop."""
-MOST_BYTES = 300_000
-"""Of the picture, which everybody downloads who opens the README."""
+MOST_BYTES = 200_000
+"""Of a picture, which everybody downloads who opens the README."""
 _HIGHEST = 8000
 _SCALES = (2.0, 1.5, 1.0)
 _TIMEOUT_S = 60
@@ -72,12 +74,28 @@ pre code { background: none; padding: 0; white-space: pre }
 blockquote { border-left: .25em solid #d1d9e0; color: #59636e; padding: 0 1em }
 hr { border: 0; height: 3px; background: #d1d9e0; margin: 24px 0 }
 summary { cursor: pointer } details > :nth-child(2) { margin-top: 12px }
-sub { font-size: 75% }
+sub { font-size: 75%; vertical-align: baseline; color: #59636e }
+.alert { border-left: .25em solid; padding: 8px 16px; margin: 0 0 16px }
+.alert p { margin: 0; color: #1f2328 } .alert .kind { font-weight: 500; margin-bottom: 4px }
+.CAUTION { border-color: #cf222e } .CAUTION .kind { color: #d1242f }
+.WARNING { border-color: #9a6700 } .WARNING .kind { color: #9a6700 }
+thead:not(:has(th:not(:empty))) { display: none }
 """
 
-_MEASURE = (
-    "document.body.dataset.height = Math.ceil(document.querySelector('main').getBoundingClientRect().bottom) + 16"
-)
+_MEASURE = """
+const article = document.querySelector("article");
+const words = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
+const range = document.createRange();
+const title = document.body.dataset.title;
+while (title && words.nextNode()) {
+  if (!words.currentNode.data.includes(title)) continue;
+  range.selectNode(words.currentNode);
+  document.body.dataset.first = Math.round(range.getBoundingClientRect().top - article.getBoundingClientRect().top);
+  break;
+}
+document.body.dataset.height = Math.ceil(document.querySelector("main").getBoundingClientRect().bottom) + 16;
+"""
+_ALERT = re.compile(r"<blockquote>\n<p>\[!(CAUTION|WARNING)\]\n(.*?)</p>\n</blockquote>", re.DOTALL)
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -89,7 +107,7 @@ _PAGE = """<!doctype html>
 <title>Comment</title>
 <style nonce="picture">{style}</style>
 </head>
-<body>
+<body data-title="{title}">
 <main>
 <div class="avatar">
 <svg width="22" height="22" viewBox="0 0 22 22" fill="none" stroke="currentColor" stroke-width="2">
@@ -112,10 +130,17 @@ class PictureError(Exception):
     """There is no picture; the message is one sentence with the way out."""
 
 
-def page(markdown: str) -> str:
-    """Return an HTML page that shows a comment; nothing is loaded from elsewhere, and nothing of the comment is run."""
-    renderer = MarkdownIt("gfm-like", {"html": True})
-    return _PAGE.format(style=_STYLE, comment=renderer.render(markdown), measure=_MEASURE)
+def page(markdown: str, title: str = "") -> str:
+    """Return an HTML page that shows a comment; nothing is loaded from elsewhere, and nothing of the comment is run.
+
+    `title` is the text whose distance from the top of the comment is measured.
+    """
+    shown = MarkdownIt("gfm-like", {"html": True}).render(markdown)
+    shown = _ALERT.sub(
+        lambda found: f'<div class="alert {found[1]}"><p class="kind">{found[1].title()}</p><p>{found[2]}</p></div>',
+        shown,
+    )
+    return _PAGE.format(style=_STYLE, comment=shown, measure=_MEASURE, title=escape(title, quote=True))
 
 
 def browser(environ: Mapping[str, str]) -> str:
@@ -132,7 +157,22 @@ def browser(environ: Mapping[str, str]) -> str:
     raise PictureError(f"there is no {given or 'Chromium'}: {_HOW}")
 
 
-def photograph(html: str, output: Path, program: str, width: int) -> float:
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that was taken.
+
+    Attributes:
+        scale: pixels of the picture for each of CSS.
+        height: of the page, in CSS pixels.
+        first: how far below the top of the comment the text begins that was to be measured; None without it.
+    """
+
+    scale: float
+    height: int
+    first: int | None
+
+
+def photograph(html: str, output: Path, program: str, width: int) -> Picture:
     """Photograph a page, trimmed to its height, as sharp as `MOST_BYTES` allow.
 
     Args:
@@ -141,9 +181,6 @@ def photograph(html: str, output: Path, program: str, width: int) -> float:
         program: the browser.
         width: of the page, in CSS pixels.
 
-    Returns:
-        Pixels of the picture for each of CSS.
-
     Raises:
         PictureError: the browser fails, or the picture is too high or too large.
     """
@@ -151,9 +188,9 @@ def photograph(html: str, output: Path, program: str, width: int) -> float:
         folder = Path(name)
         file = folder / "page.html"
         file.write_text(html, encoding="utf-8")
-        found = re.search(
-            r'data-height="([0-9]+)"', _run(program, folder, file, f"--window-size={width},600", "--dump-dom")
-        )
+        measured = _run(program, folder, file, f"--window-size={width},600", "--dump-dom")
+        found = re.search(r'data-height="([0-9]+)"', measured)
+        first = re.search(r'data-first="([0-9]+)"', measured)
         if found is None:
             raise PictureError(f"{program} did not measure the page: its scripts have to be switched on")
         height = int(found[1])
@@ -167,7 +204,7 @@ def photograph(html: str, output: Path, program: str, width: int) -> float:
             if picture.stat().st_size <= MOST_BYTES:
                 output.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(picture, output)
-                return scale
+                return Picture(scale, height, None if first is None else int(first[1]))
     raise PictureError(f"the picture has more than {MOST_BYTES:,} bytes: choose a shorter comment")
 
 
@@ -207,10 +244,10 @@ def main(markdown: Path, output: Path, width: int, html: Path | None) -> None:
     if html is not None:
         html.write_text(text, encoding="utf-8")
     try:
-        scale = photograph(text, output, browser(os.environ), width)
+        taken = photograph(text, output, browser(os.environ), width)
     except PictureError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"{output}: {output.stat().st_size:,} bytes, {scale:g} pixels for each of CSS")
+    click.echo(f"{output}: {output.stat().st_size:,} bytes, {taken.scale:g} pixels for each of CSS")
 
 
 if __name__ == "__main__":

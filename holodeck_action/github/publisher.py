@@ -21,8 +21,10 @@ from holodeck_action.github.review import publish_review
 from holodeck_action.github.sticky_comment import Wanted, marker, publish_comment
 from holodeck_action.github.surfaces import Surfaces
 from holodeck_action.reports.changes import State, clash, same_result, state_of, worse
+from holodeck_action.reports.check_summary import Mark, render_check
 from holodeck_action.reports.custom import CustomTemplate
-from holodeck_action.reports.pull_request import Place, render_check, render_comment, render_problem
+from holodeck_action.reports.places import Place
+from holodeck_action.reports.pull_request import render_comment, render_problem
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.report_views import Report
 
@@ -176,6 +178,7 @@ class Publisher:
             self._where(),
             findings.template,
             findings.note,
+            [Mark(mark.path, mark.line, mark.level) for mark in shown],
             len(marks) - len(shown),
             exit_code=findings.exit_code,
         )

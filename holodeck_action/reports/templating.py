@@ -29,6 +29,7 @@ from holodeck_action.results.trials import Ends, PassRates
 from holodeck_action.results.verdict import GateState, GateVerdict, PanelSummary
 from holodeck_action.text import code_spans as untrusted
 from holodeck_action.text.plain import one_line
+from holodeck_action.text.prose import prose, short_prose
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -59,7 +60,11 @@ def markdown_environment(custom: tuple[str, str] | None = None) -> ImmutableSand
     """
     environment = _environment(_shown_in_markdown, autoescape=False, custom=custom)
     environment.filters.update(
-        code=_filter(untrusted.inline_code), cell=_filter(untrusted.cell), fence=_filter(untrusted.fence)
+        code=_filter(untrusted.inline_code),
+        cell=_filter(untrusted.cell),
+        fence=_filter(untrusted.fence),
+        prose=_filter(prose),
+        short=_filter(short_prose),
     )
     return environment
 

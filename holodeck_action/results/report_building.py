@@ -10,6 +10,7 @@ from typing import Any
 
 from holodeck_action.results.consumption import models_of
 from holodeck_action.results.decision import minimized_in
+from holodeck_action.results.faults import Fault, fault_of
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, TurnRecord
 from holodeck_action.results.report_views import (
     REPORT_VERSION,
@@ -179,6 +180,7 @@ def _turn_view(turn: TurnRecord, verdict: TurnVerdict) -> TurnView:
         ground_truth=turn.ground_truth,
         tool_calls=tuple(_tool_call(call) for call in turn.tool_invocations or ()),
         problems=problems_of(turn, verdict),
+        faults=tuple(_faults(turn)),
     )
 
 
@@ -209,6 +211,15 @@ def _problems(turn: TurnRecord, metrics: Sequence[MetricVerdict]) -> Iterator[st
     for metric in metrics:
         if metric.outcome in ("failed", "error"):
             yield metric.reason
+
+
+def _faults(turn: TurnRecord) -> Iterator[Fault]:
+    if turn.error is not None:
+        yield fault_of(turn.error, None)
+        return
+    for evaluation in turn.evaluations:
+        if evaluation.status == "failed" and evaluation.error is not None:
+            yield fault_of(evaluation.error, evaluation.evaluator_name)
 
 
 def _notes(turn: TurnRecord) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.evaluation import IfGiven, Polarity
+from holodeck_action.results.faults import Fault
 from holodeck_action.results.judge_card import CardSummary
 from holodeck_action.results.record import ModelCalls, ModelUsage
 from holodeck_action.results.summaries import EvaluationSummary
@@ -41,7 +42,8 @@ class ToolCallView:
 class TurnView:
     """One turn of a shown case.
 
-    `problems` holds one text per failed or unevaluated metric, tool assertion or error.
+    `problems` holds one text per failed or unevaluated metric, tool assertion or error, `faults` what could not be done
+    and who has to act.
     """
 
     index: int
@@ -52,6 +54,7 @@ class TurnView:
     ground_truth: str | None
     tool_calls: tuple[ToolCallView, ...]
     problems: tuple[str, ...]
+    faults: tuple[Fault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,7 +220,7 @@ def test_tool_assertions(tmp_path: Path) -> None:
     assert none == ()
     # Trouble while checking is a failed assertion, never the end of the run.
     assert [item.matched for item in broken] == [False]
-    assert (broken[0].reason or "").startswith("could not be checked: ")
+    assert (broken[0].reason or "").startswith("tool calls could not be checked: ")
 
 
 def test_length(tmp_path: Path) -> None:

@@ -195,6 +195,6 @@ def broken_after_green(hub: FakeGitHub, project: Project, start: Start) -> None:
     assert (ended.code, ended.outputs["verdict"]) == (2, "invalid")
     body = only_comment(repository, number)
     assert "✅" not in body
-    assert "NO VERDICT" in body
+    assert "No verdict" in body
     (check,) = repository.check_runs(broken)
     assert (check["status"], check["conclusion"]) == ("completed", "failure")

@@ -20,7 +20,7 @@ from holodeck_action.github.event import given_target
 from holodeck_action.github.publisher import Connection, Findings, Publisher
 from holodeck_action.github.retry import LONGEST_WAITS_S
 from holodeck_action.github.surfaces import surfaces_from
-from holodeck_action.reports.pull_request import Place as Where
+from holodeck_action.reports.places import Place as Where
 from holodeck_action.text.redaction import Redactor
 from tests.action.step import Ended
 from tests.cli.project import Project

@@ -423,7 +423,7 @@ def test_earlier_runs_in_an_artifact_are_shown_or_passed_over(
             file.write_bytes(runs * 20_000)
     assert stage.run(event="pull_request").code == 1
     [comment] = ours(stage.repository)
-    assert ("Last 2 runs: pass rate `█▁`" in comment["body"]) == (kind == "a run")
+    assert ("last 2 runs: pass rate `█▁`" in comment["body"]) == (kind == "a run")
 
 
 def test_a_device_is_not_read(stage: Stage) -> None:

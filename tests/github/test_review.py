@@ -101,7 +101,8 @@ def test_failing_cases_on_lines_of_the_diff_get_one_review(hub: FakeGitHub, repo
     assert [(path, line) for path, line, _ in _inline(repo)] == [("shop/agent.yaml", 30), ("shop/agent.yaml", 10)]
     body = _inline(repo)[0][2]
     assert re.match(
-        r"<!-- holodeck-action:case:shop:[0-9a-f]{16} -->\n❌ `FAILED case-2 · bleu 0.1 < 0.5`\n\n```", body
+        r"<!-- holodeck-action:case:shop:[0-9a-f]{16} -->\n❌ `FAILED case-2 · bleu 0.10, needs 0.50: compared`\n\n```",
+        body,
     )
     assert "run it alone: holodeck-action run shop/agent.yaml --case=case-2" in body
     assert body.endswith("\n```")
@@ -157,7 +158,7 @@ def test_what_fails_differently_is_edited(hub: FakeGitHub, repo: Any) -> None:
     assert isinstance(ended, Published)
     assert ended.detail == "1 inline comment updated"
     assert len(repo.reviews(7)) == 1
-    assert sorted("0.4 < 0.5" in body for _, _, body in _inline(repo)) == [False, True]
+    assert sorted("0.40, needs 0.50" in body for _, _, body in _inline(repo)) == [False, True]
 
 
 def test_what_holds_now_says_so_and_is_not_rewritten(hub: FakeGitHub, repo: Any) -> None:
@@ -187,7 +188,7 @@ def test_what_fails_again_takes_its_comment_back(hub: FakeGitHub, repo: Any) -> 
     assert isinstance(ended, Published)
     assert ended.detail == "1 inline comment updated, review updated"
     ((_, _, body),) = _inline(repo)
-    assert "0.2 < 0.5" in body
+    assert "0.20, needs 0.50" in body
     assert not is_passing_text(body)
 
 
@@ -222,7 +223,7 @@ def test_a_comment_whose_line_left_the_diff_is_still_the_same(hub: FakeGitHub, r
     assert isinstance(ended, Published)
     ((_, line, body),) = _inline(repo)
     assert line is None
-    assert "0.2 < 0.5" in body
+    assert "0.20, needs 0.50" in body
 
 
 def test_ids_keep_reviews_of_several_steps_apart(hub: FakeGitHub, repo: Any) -> None:

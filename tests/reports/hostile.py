@@ -27,6 +27,13 @@ FRAGMENTS = (
     "-1", "]]>", "<![CDATA[", "%0A::error::x", "'", '"', "\u200d",
 )  # fmt: skip
 
+CORPUS = tuple(
+    form.replace("…", fragment)
+    for fragment in FRAGMENTS
+    for form in ("…", "word…word", "a … b", "\n…\n", "| … |", "……", "`…")
+)
+"""Every fragment in every surrounding."""
+
 SURROGATES = ("\ud800", "\udfff")
 """Records never hold these; what shows text refuses them all the same."""
 

@@ -25,6 +25,14 @@ STRUCTURE = {
     *("ordered_list_open", "ordered_list_close", "list_item_open", "list_item_close"),
 }
 INLINE = {"text", "code_inline", "softbreak", "strong_open", "strong_close", "em_open", "em_close"}
+PROSE = {"html_inline", "blockquote_open", "blockquote_close"}
+"""Besides, where untrusted words stand as prose."""
+
+_OUR_TAGS = {"<b>", "</b>", "<br>", "<sub>", "</sub>"}
+_ACTS = re.compile(
+    r"@|(?<!&)#\d|\bgh-\d|://|\bwww\.|:[\w+-]+:|\$(?!\d)|\b[0-9a-f]{7,64}\b|[<>`|]|\w\.[a-z]{2}", re.IGNORECASE
+)
+"""What GitHub makes more than text of, after rendering, or a mail program does."""
 
 # linkify finds addresses in the parsed text, as GitHub does after rendering.
 _PARSERS = (MarkdownIt("gfm-like", {"linkify": True}), MarkdownIt("commonmark").enable(["table", "strikethrough"]))
@@ -43,17 +51,18 @@ def leaves(tokens: list[Token]) -> Iterator[Token]:
 
 
 def check_structure(
-    text: str, sentinel: str, *, ours: Callable[[str], object], link: re.Pattern[str] | None = None
+    text: str, sentinel: str, *, ours: Callable[[str], object], link: re.Pattern[str] | None = None, prose: bool = False
 ) -> None:
-    """Check that a text's structure is ours alone, and that `sentinel` stands only in code.
+    """Check that a text's structure is ours alone, and that `sentinel` stands only in code, or in words of prose.
 
     Args:
         text: Markdown.
         sentinel: is in every hostile text, and in none of ours.
         ours: tells whether a line of HTML is one that we make.
         link: the addresses that we link to; None where there are no links.
+        prose: whether untrusted words stand as prose, too, in which nothing acts.
     """
-    allowed = STRUCTURE | INLINE | ({"link_close"} if link else set())
+    allowed = STRUCTURE | INLINE | ({"link_close"} if link else set()) | (PROSE if prose else set())
     for tokens in parses(text):
         depth = 0
         for token in leaves(tokens):
@@ -66,6 +75,10 @@ def check_structure(
                     assert ours(line), line[:300]
                     depth += line.startswith("<details") - line.startswith("</details")
                     assert depth in (0, 1)
+            elif token.type == "html_inline":
+                assert token.content in _OUR_TAGS, token.content
+            elif prose and token.type == "text":
+                assert not _ACTS.search(token.content), token.content
             elif token.type not in ("code_inline", "fence", "inline"):
                 assert sentinel not in token.content, (token.type, token.content[:200])
         assert depth == 0

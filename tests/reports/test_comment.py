@@ -16,17 +16,12 @@ from urllib.parse import unquote
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from markdown_it.token import Token
 
 from holodeck_action.reports.changes import State, state_of
+from holodeck_action.reports.check_summary import TITLE_LIMIT, Mark, render_check
 from holodeck_action.reports.custom import CustomTemplate
-from holodeck_action.reports.pull_request import (
-    TITLE_LIMIT,
-    Place,
-    render_check,
-    render_comment,
-    render_problem,
-)
+from holodeck_action.reports.places import Place
+from holodeck_action.reports.pull_request import render_comment, render_problem
 from holodeck_action.reports.size_limit import CHECK, COMMENT, SizeLimit
 from holodeck_action.results.decision import Terms, decide
 from holodeck_action.results.evaluation import ErrorInfo
@@ -60,9 +55,8 @@ AT = Place(SERVER, "octo/shop", A, RUN)
 SENTINEL = "qzxq"
 LINK = re.compile(rf"{SERVER}/octo/shop/(actions/runs/77|commit/({A}|{B})|blob/{A}/[\w.~/%-]+#L[1-9]\d*)", re.ASCII)
 SUMMARY = re.compile(
-    r"<summary>\d+ (passing|not run|quarantined, without a say in the verdict|more that failed or are in error|"
-    r"metrics? skipped where not applicable|"
-    r"(of \d+ )?in detail: input, answer, expected answer and tool calls)</summary>"
+    r"<summary>(\d+ (passed|(of \d+ )?more failing|quarantined, without a say in the verdict)|"
+    r"Gates \(\d+ of \d+ hold\) and metrics( \(no change beyond noise\))?)</summary>"
 )
 
 
@@ -253,7 +247,7 @@ SCENES: dict[str, Callable[[], str]] = {
 
 def check_inert(text: str) -> None:
     """Check that below the hidden lines the structure is ours alone, and every link one that we made."""
-    check_structure(text, SENTINEL, ours=is_ours, link=LINK)
+    check_structure(text, SENTINEL, ours=is_ours, link=LINK, prose=True)
 
 
 def is_ours(line: str) -> bool:
@@ -293,10 +287,11 @@ def test_every_golden_file_is_of_a_scene() -> None:
 
 
 def test_no_paragraph_has_a_line_break() -> None:
-    """GitHub shows line breaks of a comment."""
+    """GitHub shows line breaks of a comment; the one behind the kind of an alert belongs to it."""
     for scene in SCENES.values():
-        for token in leaves(parses(scene())[1]):
-            assert token.type != "softbreak"
+        text = scene()
+        breaks = [token for token in leaves(parses(text)[1]) if token.type == "softbreak"]
+        assert len(breaks) == text.count("> [!")
 
 
 def test_the_same_run_rendered_twice_is_the_same_text() -> None:
@@ -304,37 +299,37 @@ def test_the_same_run_rendered_twice_is_the_same_text() -> None:
     first = comment(in_folder(support()), previous=previous)
     again = comment(in_folder(support()), previous=State.read(first))
     assert again == first
-    assert "Compared with `b2b2b2b` (failed)" in first
-    assert "Compared with" not in comment(in_folder(support()))
+    assert "compared with `b2b2b2b`: 1 newly failing, 1 fixed" in first
+    assert "compared with" not in comment(in_folder(support()))
 
 
 def test_a_problem_replaces_a_verdict_and_keeps_what_to_compare_with() -> None:
     good = comment(in_folder(support()), sha=B, run="76/1")
     problem = render_problem(("no",), MARKER, AT, state_of((), 2, A, "77/1", ("no",)), State.read(good))
-    assert "PASSED" not in problem
+    assert "passed" not in problem
     later = comment(in_folder(support()), previous=State.read(problem), sha="c3" * 20, run="78/1")
-    assert "Compared with `b2b2b2b`" in later
+    assert "compared with `b2b2b2b`" in later
 
 
 @pytest.mark.parametrize(
-    ("code", "shown"),
+    ("code", "alert", "shown"),
     [
-        (2, "### ❌ NO VERDICT: the configuration cannot be used, nothing was evaluated"),
-        (3, "### ⚠️ NO VERDICT: the evaluation could not run"),
-        (4, "### ⏹️ NO VERDICT: the run was stopped"),
+        (2, "CAUTION", "the configuration cannot be used, nothing was evaluated"),
+        (3, "WARNING", "the evaluation could not run"),
+        (4, "WARNING", "the run was stopped"),
     ],
 )
-def test_without_a_verdict(code: int, shown: str) -> None:
-    text = render_problem(("why",), MARKER, AT, state_of((), code, A, "77/1", ("why",)))
-    assert text.split("\n")[2] == shown
+def test_without_a_verdict(code: int, alert: str, shown: str) -> None:
+    text = render_problem(("a.yaml:3:5: why",), MARKER, AT, state_of((), code, A, "77/1", ("why",)))
+    assert text.split("\n")[2:6] == [f"> [!{alert}]", f"> **No verdict: {shown}.**", "", "- `a.yaml:3:5` why"]
     title, summary = render_check((), ("why",), AT, None, silent, exit_code=code)
-    assert f"### {shown.split()[1]} {title}" == shown
-    assert summary.startswith(shown)
+    assert title == f"NO VERDICT: {shown}"
+    assert summary.startswith(f"> [!{alert}]\n> **No verdict: {shown}.**\n\n- why\n")
 
 
 @given(storable_texts)
 @settings(max_examples=30, deadline=None)
-def test_every_text_of_a_record_is_shown_as_code_only(text: str) -> None:
+def test_no_text_of_a_record_acts(text: str) -> None:
     text = text + SENTINEL
     made = record(
         hostile_case(text, id="a"),
@@ -354,13 +349,13 @@ def test_every_text_of_a_record_is_shown_as_code_only(text: str) -> None:
         assert within(body, COMMENT)
         check_inert(body)
         assert read_log(body.encode()).commands == ()
-    title, summary = render_check((report,), (), AT, None, silent, 5)
+    title, summary = render_check((report,), (), AT, None, silent, (Mark(text, 3, "failure"),), 5)
     check_inert(summary)
     assert len(title) <= TITLE_LIMIT
     assert title.splitlines() == [title]
     for tokens in parses(shown):
         # No row is torn.
-        assert [len(row) for row in rows(tokens)] == [5] * 4 + [7] * 3 + [4] * 4 + [3] * 2
+        assert {len(row) for row in rows(tokens)} <= {2, 3, 4, 7}
     check_inert(render_problem((text, text), MARKER, AT, state_of((), 2, A, "77/1", (text,))))
 
 
@@ -411,22 +406,20 @@ def test_links_lead_to_the_line(folder: str, file: str, path: str) -> None:
     found = [href for href in hrefs(text) if "/blob/" in href]
     assert len(found) == 2
     assert {unquote(href) for href in found} == {f"{SERVER}/octo/shop/blob/{A}/{path}#L7"}
-    for tokens in parses(text):
-        cells = [row for row in rows(tokens) if any(is_code(token, "case-0") for cell in row for token in cell)]
-        assert [len(row) for row in cells] == [4]
-
-
-def is_code(token: Token, content: str) -> bool:
-    return token.type == "code_inline" and token.content == content
+    shown = [token.content for token in leaves(parses(text)[1]) if token.type == "code_inline"]
+    assert f"{path}:7".replace("|", "¦") in shown
 
 
 @pytest.mark.parametrize("sha", [None, "main", "a" * 39, "a" * 40 + ")"])
 def test_without_a_commit_there_is_no_link_to_a_line(sha: str | None) -> None:
     report = in_folder(support())
-    _, summary = render_check((report,), (), replace(AT, sha=sha), None, silent)
-    assert set(hrefs(summary)) == {RUN}
-    assert "`agents/support/agent.yaml:12`" in summary
-    assert hrefs(render_check((report,), (), Place(SERVER, "octo/shop", sha, None), None, silent)[1]) == []
+    marks = (Mark("agents/support/agent.yaml", 12, "failure"),)
+    _, summary = render_check((report,), (), replace(AT, sha=sha), None, silent, marks)
+    assert "- `agents/support/agent.yaml`: line 12\n" in summary
+    assert hrefs(summary) == []
+    text = comment(report, sha=str(sha))
+    assert set(hrefs(text)) == {RUN}
+    assert "`agents/support/agent.yaml:12`" in text
 
 
 def test_two_thousand_hostile_cases() -> None:
@@ -435,13 +428,17 @@ def test_two_thousand_hostile_cases() -> None:
     assert within(text, COMMENT)
     check_inert(text)
     assert text.startswith(f"{MARKER}\n<!-- holodeck-action:state:")
-    assert "### ❌ FAILED · `support` · 2000 of 2000 cases failed" in text
-    assert f"_The report was cut here: for the rest see [the run]({RUN})_" in text
-    title, summary = render_check((report,), (), AT, None, silent, 1000)
+    assert "> **2,000 cases failed** · 0 of 2000 passed, all must" in text
+    assert re.search(r"<summary>[12]00 of 1999 more failing</summary>", text)
+    marks = tuple(Mark(f"agents/{number % 50}.yaml", 1 + number, "failure") for number in range(1000))
+    title, summary = render_check((report,), (), AT, None, silent, marks, 1000)
     assert within(summary, CHECK)
     check_inert(summary)
-    assert title == "FAILED: 2000 of 2000 cases failed; min_pass_rate is 0.0000, ≥ 1 required"
-    assert summary.startswith("1,000 more annotations are not shown")
+    assert title == "FAILED: 0 of 2000 passed, all must"
+    assert summary.startswith(
+        "- ❌ support: 0 of 2000 passed, all must\n\nAnnotations below: 1,000 failures in 50 files.\n"
+    )
+    assert "1,000 more annotations are not shown" in summary
 
 
 @pytest.mark.parametrize("count", [2, 10, 100])
@@ -450,54 +447,43 @@ def test_many_suites_share_the_budget(count: int) -> None:
     text = comment(*reports, previous=state_of(reports, 1, B, "76/1"))
     assert within(text, COMMENT)
     check_inert(text)
-    assert f"### ❌ FAILED: 0 of {count} suites passed" in text
+    assert f"> **{count} of {count} suites failed**: " in text
     assert State.read(text) is not None
 
 
-def test_the_budget_is_kept_when_the_closing_sentences_alone_do_not_fit() -> None:
+def test_the_budget_is_kept_when_the_links_take_half_of_it() -> None:
     reports = [in_folder(hostile_record(20, 5000), f"agents/{number}") for number in range(30)]
-    text = comment(*reports, at=replace(AT, run_url=f"{RUN}{'7' * 30_000}"))
+    text = comment(*reports, at=replace(AT, run_url=f"{RUN}{'7' * 33_000}"))
     assert within(text, COMMENT)
     assert State.read(text) is not None
-    assert "The report was cut here" in text.splitlines()[-1]
+    assert "30 of 30 suites failed" in text
+    assert text.endswith("[the run](" + f"{RUN}{'7' * 33_000}" + ")</sub>\n")
 
 
 def test_what_is_left_out_first() -> None:
-    def parts(answered: int, passed: int, answer: str = "the answer " * 100) -> tuple[bool, int, bool]:
+    def parts(answered: int, passed: int, answer: str = "the answer " * 100) -> tuple[bool, int, int]:
         made = record(*failing(answered, answer), *passing(passed))
         text = comment(in_folder(made))
         check_inert(text)
-        assert all(f"`failing {number}`" in text for number in range(answered))
-        return "`passing 0`" in text, text.count("Answer:"), "The report was cut here" in text
+        return "passing 0 |" in text, text.count("| **got** |"), text.count("| ❌ | [failing")
 
-    assert parts(12, 5) == (True, 10, False)
-    assert parts(12, 2000) == (False, 3, False)
-    assert parts(12, 5, "日本語" * 1000) == (True, 10, False)
-    assert parts(150, 2000) == (False, 3, False)
-    assert parts(295, 2000) == (False, 0, False)
-    texts = {"input": "q" * 900, "response": "no" * 600, "ground_truth": "yes" * 300}
-    long = [case_of(*(turn(evaluation(0.1), index=index, **texts) for index in range(3)))]
-    text = comment(in_folder(record(*long * 30)))
-    assert text.count("Answer:") == 9
-    assert "<summary>3 of 30 in detail" in text
-
-
-def test_a_long_list_of_failing_cases_is_folded() -> None:
-    text = comment(in_folder(record(*failing(30, "no"))))
-    assert "<summary>5 more that failed or are in error</summary>" in text
-    assert text.index("`failing 24`") < text.index("<summary>5 more") < text.index("`failing 25`")
+    assert parts(12, 5) == (True, 1, 11)
+    assert parts(12, 2000) == (False, 1, 11)
+    assert parts(12, 5, "日本語" * 1000) == (True, 1, 11)
+    assert parts(150, 2000) == (False, 1, 149)
+    assert parts(1000, 2000) == (False, 1, 200)
 
 
 def test_a_run_that_ended_worse_than_its_suites_is_not_shown_as_passed() -> None:
     good = in_folder(support(at_line(12, case_of(GOOD))))
     assert good.exit_code == 0
-    for code, verdict in ((3, "⚠️ INCOMPLETE"), (4, "⏹️ STOPPED"), (77, "⚠️ NO VERDICT")):
+    for code, verdict in ((3, "INCOMPLETE"), (4, "STOPPED"), (77, "NO VERDICT")):
         text = comment(good, exit_code=code)
-        assert text.split("\n")[2] == f"### {verdict}: 1 of 1 suites passed"
-        assert "**The run did not end as its suites did" in text
+        assert text.split("\n")[2] == "> [!WARNING]"
+        assert "the run ended otherwise than its suites" in text.split("\n")[3]
         title, summary = render_check((good,), (), AT, None, silent, exit_code=code)
-        assert title.startswith(verdict.split(maxsplit=1)[1])
-        assert f"### {verdict}" in summary
+        assert title.startswith(verdict)
+        assert summary.startswith(f"⚠️ **{verdict}: the run did not end as its suites did")
     assert render_check((good,), (), AT, None, silent)[0] == "PASSED: 1 of 1 case passed"
 
 
@@ -513,7 +499,7 @@ def test_a_title_of_hostile_names_is_one_short_line() -> None:
     title = render_check((report,), (), AT, None, silent)[0]
     assert len(title) <= TITLE_LIMIT
     assert title.splitlines() == [title]
-    assert title.startswith("INCOMPLETE: 1 of 1 case failed; metrics.0 ")
+    assert title.startswith("INCOMPLETE: 0 `````")
 
 
 TEMPLATE = CustomTemplate(
@@ -528,7 +514,7 @@ def test_a_template_of_the_users_own_stands_below_the_hidden_lines() -> None:
     assert first == MARKER
     assert is_state(hidden)
     assert rest == "# `support`\n- `Worn shoes`\n\n"
-    assert render_check((report,), (), AT, TEMPLATE, silent)[1] == "# `support`\n- `Worn shoes`\n\n"
+    assert render_check((report,), (), AT, TEMPLATE, silent)[1] == "# `support`\n- `Worn shoes`\n"
     long = comment(in_folder(record(*failing(5000, "no"))), template=TEMPLATE)
     assert within(long, COMMENT)
     assert long.rstrip().endswith(f"_The report was cut here: for the rest see [the run]({RUN})_")

@@ -77,7 +77,7 @@ def test_every_text_of_a_history_is_shown_as_text(text: str) -> None:
 
 def test_a_comment_has_one_line_of_it_and_what_is_not_the_pull_requests_doing() -> None:
     shown = comment(with_history("case"))
-    assert "Last 12 runs: pass rate `███████████▁` 10.0%" in shown
+    assert "last 12 runs: pass rate `███████████▁` 10.0%" in shown
     assert "- Drift: `case moved at commit ccccccc with the same suite" in shown
     assert "- Advice: `case slow passed its last 10 runs: release it from quarantine`" in shown
     assert "12 runs" not in comment(report_of(varied()))
@@ -96,6 +96,6 @@ def test_a_failing_case_that_is_known_to_be_flaky_says_so() -> None:
     found = history_of(line(day, flaky=("case-1",) if day % 2 else ()) for day in range(8))
     report = replace(report_of(varied()), history=found)
     said = " · flaky in 4 of the last 8 runs"
-    assert f"| ❌ | `fails`{said} | " in comment(report)
+    assert f"❌ <b>fails</b> · `agent.yaml:3`{said}<br>" in comment(report)
     assert comment(report).count(said) == 1
     assert re.search(rf"^Failed · `agent.yaml:3`{said}$", markdown(report), re.MULTILINE)

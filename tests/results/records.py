@@ -27,7 +27,7 @@ MARK = SourceMark("agent.yaml", 3, 5)
 
 def evaluation(score: Any, threshold: float | None = 0.5, **changes: Any) -> Evaluation:
     """An evaluation of the metric `bleu`."""
-    criteria_fields = {"asserts", "polarity", "fail_on_error", "pass_values", "kind", "metric"}
+    criteria_fields = {"asserts", "polarity", "fail_on_error", "pass_values", "kind", "metric", "title"}
     criteria = Criteria("standard", "bleu", threshold, True, source=MARK)
     criteria = replace(criteria, **{name: changes.pop(name) for name in criteria_fields & changes.keys()})
     made = Evaluation(

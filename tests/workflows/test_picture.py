@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from lxml import html
 
-from scripts.render_comment_picture import MOST_BYTES, page
+from scripts.comment_situations import comments
+from scripts.render_comment_picture import MOST_BYTES, WIDTH, browser, page, photograph
 from tests.workflows.files import ROOT
 
 COMMENT = """<!-- holodeck-action:report:x -->
@@ -91,10 +92,25 @@ def test_the_picture_is_as_high_as_the_comment(comment: Path) -> None:
     assert output.stat().st_size <= MOST_BYTES
 
 
-def test_the_picture_of_the_documentation_is_small_enough() -> None:
-    picture = ROOT / "docs" / "images" / "comment.png"
-    assert picture.stat().st_size <= MOST_BYTES
-    assert _size(picture)[0] in (900, 1350, 1800)
+def test_the_pictures_of_the_documentation_are_of_the_situations_and_small_enough() -> None:
+    pictures = {picture.stem.removeprefix("comment-"): picture for picture in (ROOT / "docs" / "images").glob("*.png")}
+    assert pictures.keys() == comments().keys()
+    for picture in pictures.values():
+        assert picture.stat().st_size <= MOST_BYTES
+        assert _size(picture)[0] in (900, 1350, 1800)
+
+
+def test_every_failing_case_is_named_in_its_comment() -> None:
+    for name, (text, title) in comments().items():
+        assert title in text, name
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
+def test_the_first_failing_case_begins_at_the_top(tmp_path: Path) -> None:
+    text, title = comments()["forty-of-two-hundred"]
+    taken = photograph(page(text, title), tmp_path / "comment.png", browser(os.environ), WIDTH)
+    assert taken.first is not None
+    assert taken.first <= 200
 
 
 def _size(picture: Path) -> tuple[int, int]:

@@ -1,0 +1,70 @@
+"""Where a text is published, and the links that lead from it.
+
+Links lead only to the repository and the run that the caller names; the path in one is checked and percent-encoded.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from holodeck_action.reports.phrases import repository_path
+from holodeck_action.suite.errors import SourceMark
+from holodeck_action.text.code_spans import inline_code
+
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a text is published: trusted facts that its links are made of.
+
+    Attributes:
+        server: such as `https://github.com`, without a slash at the end.
+        repository: `owner/name`.
+        sha: the commit it is about; None where it is not known, which leaves links to lines out.
+        run_url: the workflow's run; None outside of one.
+    """
+
+    server: str
+    repository: str
+    sha: str | None
+    run_url: str | None
+
+    @property
+    def run(self) -> str:
+        """The run as a link, or in words."""
+        return f"[the run]({self.run_url})" if self.run_url else "the run"
+
+    def commit(self, sha: str | None) -> str | None:
+        """Return a commit as a link; None for what is no commit."""
+        if sha is None or not _COMMIT.fullmatch(sha):
+            return None
+        return f"[`{sha[:7]}`]({self.server}/{self.repository}/commit/{sha})"
+
+    def line(self, path: str, line: int, shown: str) -> str:
+        """Return a link to a line of a file of the repository, or what would be shown where there can be none.
+
+        Args:
+            path: of the file in the repository.
+            line: its number, from 1.
+            shown: trusted Markdown that is to be the link.
+        """
+        if self.sha is None or not _COMMIT.fullmatch(self.sha):
+            return shown
+        return f"[{shown}]({self.server}/{self.repository}/blob/{self.sha}/{quote(path, safe='/')}#L{line})"
+
+    def source(self, folder: str | None, mark: SourceMark, otherwise: str, shown: str | None = None) -> str:
+        """Return a position in a suite as a link to its line.
+
+        Args:
+            folder: the suite's in its repository; it may be invented, as a fork's record is.
+            mark: the position.
+            otherwise: what to show of one that is not in the repository; untrusted.
+            shown: trusted Markdown that is to be the link; None for path and line.
+        """
+        path = repository_path(folder, mark)
+        if path is None:
+            return shown or inline_code(otherwise, 100)
+        return self.line(path, mark.line, shown or inline_code(f"{path}:{mark.line}", 100))
