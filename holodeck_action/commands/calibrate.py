@@ -14,7 +14,7 @@ from holodeck_action.calibration.matching import match_record
 from holodeck_action.commands.caller import Caller
 from holodeck_action.prepare.labelled import Answered, judge_labelled, prepare_labelled
 from holodeck_action.prepare.loading import load_one, writable_folder
-from holodeck_action.prepare.open_suites import budget_of
+from holodeck_action.prepare.model_calls import budget_of
 from holodeck_action.prepare.request import Allowed, request_from
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.cards import card_json

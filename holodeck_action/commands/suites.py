@@ -18,7 +18,8 @@ from holodeck_action.prepare.commit_trees import CommitTrees
 from holodeck_action.prepare.histories import Histories
 from holodeck_action.prepare.loading import Surroundings, writable_folder
 from holodeck_action.prepare.merge_base_suites import suites_at_merge_base
-from holodeck_action.prepare.open_suites import BaseToRun, Opened, budget_of, close_all, open_all
+from holodeck_action.prepare.model_calls import budget_of
+from holodeck_action.prepare.open_suites import BaseToRun, Opened, close_all, open_all
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.prepare.request import Request
 from holodeck_action.prepare.settings import Flags

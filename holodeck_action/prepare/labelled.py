@@ -14,7 +14,8 @@ from holodeck_action.calibration.card import NO_THRESHOLD
 from holodeck_action.calibration.labelled_answers import LabelError, LabelledAnswer, Labels, about_metric, only_metric
 from holodeck_action.calibration.matching import Compared, Matched
 from holodeck_action.prepare.loading import Loaded, Surroundings, shown_folder, suite_place, with_lines
-from holodeck_action.prepare.open_suites import Opened, model_environment, open_all
+from holodeck_action.prepare.model_calls import model_environment
+from holodeck_action.prepare.open_suites import Opened, open_all
 from holodeck_action.prepare.preflight import Prepared, judge_problems, settings_problem
 from holodeck_action.prepare.settings import Flags, SettingsError, merge
 from holodeck_action.results.evaluation import Evaluation

@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.prepare.base_suites import BaseSuite
 from holodeck_action.prepare.baselines import MissingBase
 from holodeck_action.prepare.loading import with_lines
+from holodeck_action.prepare.model_calls import (
+    budget_of,
+    judges_of,
+    judging_environment,
+    own_agent_of,
+    reuse_of,
+    wire_of,
+)
 from holodeck_action.prepare.preflight import Prepared, untold_gates
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.results.consumption import reused_of
@@ -118,17 +125,6 @@ class Opened:
 
         grading = self.item.grading
         return with_cards(record, grading.suite, grading.cards, judging_environment(self.item), self.redactor)
-
-
-def budget_of(max_cost_usd: float | None, max_tokens: int | None, shards: int = 1) -> Budget | None:
-    """Return a budget with nothing spent, the part of each of so many shards; None where there is no limit."""
-    if max_cost_usd is None and max_tokens is None:
-        return None
-    max_cost_usd = None if max_cost_usd is None else max_cost_usd / shards
-    max_tokens = None if max_tokens is None else max_tokens // shards
-    from holodeck_action.llm.budget import Budget
-
-    return Budget(max_cost_usd=max_cost_usd, max_tokens=max_tokens)
 
 
 def open_all(
@@ -244,10 +240,10 @@ def _open(
     judged = bool(judged_metrics(item.own_cases))
     if judged or isinstance(item.target, ModelTarget):
         shared_wire = None if head is None else head.wire
-        wire = _wire(item, redactor, budgets) if shared_wire is None else shared_wire.beside()
+        wire = wire_of(item, redactor, budgets) if shared_wire is None else shared_wire.beside()
     if judged and wire is not None:
-        judges = _judges(item, wire)
-        reuse = _reuse(item, redactor, judges)
+        judges = judges_of(item, wire)
+        reuse = reuse_of(item, redactor, judges)
         if (reuse is None or not reuse.looks) and head is None:
             # With kept verdicts there may be nothing to judge.
             judges.begin()
@@ -255,7 +251,7 @@ def _open(
     agent: Agent | None = None
     if isinstance(item.target, ModelTarget):
         assert wire is not None
-        agent = own = _own_agent(item, redactor, wire, files, imported)
+        agent = own = own_agent_of(item, redactor, wire, files, imported)
     elif item.stored is None:
         agent = build_agent(
             item.suite,
@@ -330,94 +326,6 @@ def _files(item: Prepared) -> CaseFiles | None:
         online=settings.calls.mode != "replay",
         environ=item.environ,
     )
-
-
-def _wire(item: Prepared, redactor: Redactor, budgets: Sequence[Budget]) -> Wire:
-    from holodeck_action.llm.usage import list_price
-    from holodeck_action.llm.wire import Wire, WireSettings
-
-    calls = item.settings.calls
-    settings = WireSettings(
-        calls.mode,
-        calls.folder,
-        calls.cache,
-        calls.ttl_s,
-        max_in_flight=item.settings.concurrency,
-        rate_limit_wait_s=item.settings.rate_limit_wait_s,
-    )
-    return Wire(settings, redactor=redactor, price=list_price, budgets=budgets)
-
-
-def model_environment(item: Prepared) -> Mapping[str, str]:
-    """Return where keys and addresses are that model references leave out; what is only replayed needs no key."""
-    from holodeck_action.targets.own import environment_of
-
-    return environment_of(item.environ, replayed=item.settings.calls.mode == "replay")
-
-
-def judging_environment(item: Prepared) -> Mapping[str, str]:
-    """Return the same for judges."""
-    return model_environment(replace(item, environ=item.grading.environ))
-
-
-def _own_agent(
-    item: Prepared, redactor: Redactor, wire: Wire, files: CaseFiles | None, imported: ImportedFiles
-) -> OwnAgent:
-    from holodeck_action.targets.own import build_own
-
-    return build_own(
-        item.suite,
-        model_environment(item),
-        wire,
-        redactor,
-        turn_s=item.settings.turn_timeout_s,
-        max_bytes=item.settings.max_response_bytes,
-        files=files,
-        imported=imported,
-        interpreter=item.interpreter,
-    )
-
-
-def _judges(item: Prepared, wire: Wire) -> Judges:
-    """Find the judges.
-
-    Raises:
-        TargetError: a budget in US dollars is to hold for a judge whose price is not known.
-    """
-    # What `completed` needs, too: when a run is stopped, DeepEval's import may be under way, and would be waited for.
-    import holodeck_action.scoring.configurations  # noqa: F401
-    from holodeck_action.scoring.judges import Judges, plans_of
-    from holodeck_action.targets.own import check_price
-
-    environ = judging_environment(item)
-    if wire.limits_cost:
-        for config in judged_metrics(item.own_cases).values():
-            for plan in plans_of(item.grading.suite, config, environ):
-                check_price(plan)
-    return Judges(item.grading.suite, environ, wire)
-
-
-def _reuse(item: Prepared, redactor: Redactor, judges: Judges) -> Reuse | None:
-    """Prepare what keeps verdicts, beside the calls that the wire keeps; None where it keeps none.
-
-    A recording asks every judge, and keeps the verdicts for its replay, which then needs no library of judges.
-    """
-    calls = item.settings.calls
-    folder = calls.cache if calls.mode == "live" else calls.folder
-    if folder is None:
-        return None
-    from holodeck_action.scoring.reuse import Reuse
-    from holodeck_action.scoring.verdict_cache import VerdictCache
-
-    cache = VerdictCache(
-        folder / "verdicts",
-        redactor,
-        calls.ttl_s if calls.mode == "live" else None,
-        lambda: datetime.now(UTC),
-        reads=calls.mode != "record",
-        writes=calls.mode != "replay",
-    )
-    return Reuse(item.grading.suite, judging_environment(item), cache, redactor, judges.prepare)
 
 
 async def close_all(suites: Sequence[Opened]) -> None:
