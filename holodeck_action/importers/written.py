@@ -47,7 +47,7 @@ class WrittenCase:
 
     Attributes:
         name: unique in the suite.
-        comments: lines that stand above it.
+        comments: lines that stand above it, the first of which says where it was.
         turns: at least one.
         metrics: entries of `evaluations`.
     """
@@ -56,6 +56,16 @@ class WrittenCase:
     comments: Sequence[str]
     turns: Sequence[WrittenTurn]
     metrics: Sequence[Mapping[str, Any]]
+
+
+UNASKED = "(not imported)"
+"""Stands for the input of a case that cannot be asked."""
+
+
+def without_unasked(cases: Sequence[WrittenCase]) -> tuple[Sequence[WrittenCase], Sequence[str]]:
+    """Return the cases that can be asked, and what the comments of the others say."""
+    asked = [case for case in cases if all(turn.fields["input"] != UNASKED for turn in case.turns)]
+    return asked, [f"{case.name}: {comment}" for case in cases if case not in asked for comment in case.comments[1:]]
 
 
 @dataclass(frozen=True, slots=True)

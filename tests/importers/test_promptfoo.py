@@ -73,28 +73,37 @@ def test_what_has_no_equal_is_told_and_cannot_pass(configured: Project) -> None:
     told = [row for row in rows if row["asserts"]]
     assert sorted(row["source"] for row in told) == sorted(assertions_in(root))
     lost = [row for row in told if row["outcome"] == "missing"]
-    # The two of a mean that is not computed.
-    assert len(lost) == len(told) - 2
+    # Two of a mean that is not computed, and two of cases that cannot be asked.
+    assert len(lost) == len(told) - 4
     assert all(row["note"] for row in lost)
     assert {row["source"] for row in rows if not row["asserts"] and row["outcome"] == "missing"} == {
         "threshold",
         "no assertion",
         "tests",
+        "providers",
+        "prompt",
     }
     agent = (configured.folder / "new/agent.yaml").read_text(encoding="utf-8")
     assert "# Not imported: moderation (missing.yaml:8): no moderation service is called; use toxicity" in agent
     assert configured.run("validate", "new").code == 0
     # Nothing decides what was not imported, so no case passes.
-    found = verdicts(configured, "new", code=1, OPENAI_API_KEY=KEY, OPENAI_BASE_URL="http://127.0.0.1:9")
-    assert set(found.values()) == {"failed"}
-    assert len(found) == 10
-    shutil.rmtree(configured.folder / "new")
-    # With comments only, what is left decides.
-    rows = imported(configured, "missing", "--allow-missing")
-    assert len([row for row in rows if row["asserts"] and row["outcome"] == "missing"]) == len(lost)
-    found = verdicts(configured, "new", code=3, OPENAI_API_KEY=KEY, OPENAI_BASE_URL="http://127.0.0.1:9")
+    with FakeModels(keys=[KEY]) as models:
+        models.answer(lambda request: Answer("I would rather not say."))
+        environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": models.openai_url}
+        found = verdicts(configured, "new", code=1, **environ)
+        assert set(found.values()) == {"failed"}
+        assert len(found) == 12
+        shutil.rmtree(configured.folder / "new")
+        # With comments only, what is left decides.
+        rows = imported(configured, "missing", "--allow-missing")
+        assert len([row for row in rows if row["asserts"] and row["outcome"] == "missing"]) == len(lost)
+        found = verdicts(configured, "new", code=3, **environ)
     del found["a mean with a judge"]
     assert set(found.values()) == {"informational"}
+    # What cannot be asked is a comment only.
+    agent = (configured.folder / "new/agent.yaml").read_text(encoding="utf-8")
+    assert "# another provider: Not imported: providers (missing.yaml:48): none of these is known" in agent
+    assert len(found) == 7
 
 
 def test_no_existing_file_is_changed(configured: Project) -> None:

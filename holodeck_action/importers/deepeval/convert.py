@@ -25,7 +25,16 @@ from holodeck_action.importers.deepeval.reading import (
 )
 from holodeck_action.importers.grader_file import Check, GraderFile
 from holodeck_action.importers.source import Place, Source, UnfitError
-from holodeck_action.importers.written import AGENT, TRANSCRIPT, Imported, WrittenCase, WrittenSuite, WrittenTurn
+from holodeck_action.importers.written import (
+    AGENT,
+    TRANSCRIPT,
+    UNASKED,
+    Imported,
+    WrittenCase,
+    WrittenSuite,
+    WrittenTurn,
+    without_unasked,
+)
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
 
@@ -155,7 +164,16 @@ class _Builder:
 
     def suite(self) -> WrittenSuite:
         """Return the suite."""
-        recorded = any(turn.reply is not None for case in self.cases for turn in case.turns)
+        written = [
+            WrittenCase(case.name, [str(case.place), *case.comments], case.turns, case.metrics) for case in self.cases
+        ]
+        notes: Sequence[str] = ()
+        kept: Sequence[WrittenCase] = written
+        if self._allow_missing:
+            kept, notes = without_unasked(written)
+        if not kept:
+            raise ConfigurationError([f"{self._source.shown}: no case can be asked ({notes[0]})"])
+        recorded = any(turn.reply is not None for case in kept for turn in case.turns)
         agent = ""
         policy: dict[str, Any] = {"target": f"recorded:{TRANSCRIPT}"}
         if not recorded:
@@ -165,19 +183,17 @@ class _Builder:
                 '    """Answer the last message; each one is `{"role": ..., "content": ...}`."""\n'
                 f"    raise NotImplementedError({f'{self._source.name} has no answers: call your agent here'!a})\n"
             )
-        additions = {case.name: case.policy for case in self.cases if case.policy}
-        if additions:
-            policy["cases"] = additions
-        written = [
-            WrittenCase(case.name, [str(case.place), *case.comments], case.turns, case.metrics) for case in self.cases
-        ]
         top = {
             "name": self._source.path.stem,
             "model": _MODEL,
             "instructions": {"inline": "Not used: the target has its own."},
         }
+        names = {case.name for case in kept}
+        additions = {case.name: case.policy for case in self.cases if case.policy and case.name in names}
+        if additions:
+            policy["cases"] = additions
         graders = self._graders.text()
-        return WrittenSuite("", self._source.name, top, written, policy, graders=graders, agent=agent)
+        return WrittenSuite("", self._source.name, top, kept, policy, notes=notes, graders=graders, agent=agent)
 
     def _site(self, file: PythonFile, site: Site, used: set[int]) -> None:
         place = self._place(site.call)
@@ -225,7 +241,7 @@ class _Builder:
 
     def _case(self, name: str, place: Place, fields: Mapping[str, Any], problems: Mapping[str, str]) -> _Case:
         text = fields.get("input")
-        turn: dict[str, Any] = {"input": text if isinstance(text, str) and text.strip() else "(not imported)"}
+        turn: dict[str, Any] = {"input": text if isinstance(text, str) and text.strip() else UNASKED}
         if isinstance(fields.get("expected_output"), str) and fields["expected_output"].strip():
             turn["ground_truth"] = fields["expected_output"]
         context = fields.get("retrieval_context")
@@ -257,7 +273,7 @@ class _Builder:
         return case
 
     def _refused(self, place: Place, what: str, name: str) -> _Case:
-        return self._add(_Case(f"{name}: {what}", place, [WrittenTurn({"input": "(not imported)"})]))
+        return self._add(_Case(f"{name}: {what}", place, [WrittenTurn({"input": UNASKED})]))
 
     def _expect_tools(self, case: _Case) -> str:
         """Write the expected calls of a case; return why that cannot be done."""

@@ -19,7 +19,15 @@ from holodeck_action.importers.promptfoo.providers import FILE, Provider, provid
 from holodeck_action.importers.promptfoo.templates import render, script_text
 from holodeck_action.importers.promptfoo.tests import Test, TestReader, Written
 from holodeck_action.importers.source import Place, Source, UnfitError, place_of, plain
-from holodeck_action.importers.written import TRANSCRIPT, Imported, WrittenCase, WrittenSuite, WrittenTurn
+from holodeck_action.importers.written import (
+    TRANSCRIPT,
+    UNASKED,
+    Imported,
+    WrittenCase,
+    WrittenSuite,
+    WrittenTurn,
+    without_unasked,
+)
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
 
@@ -59,6 +67,7 @@ def convert(source: Source, out: Path, *, allow_missing: bool) -> Imported:
     suites: list[WrittenSuite] = []
     providers = providers_of(source, root)
     prompts = prompts_of(source, root)
+    tests = [_findable(test, providers, prompts) for test in tests]
     for number, provider in enumerate(providers, 1):
         rows.append(_provider_row(provider))
         asking = [prompt for prompt in prompts if provider.prompts is None or prompt.label in provider.prompts]
@@ -83,6 +92,28 @@ def _settings(source: Source, root: Mapping[str, Any]) -> Iterable[Row]:
             place = place_of(source.name, root, key)
             outcome = Outcome.SIMILAR if key in ("env", "derivedMetrics") else Outcome.MISSING
             yield Row(place.file, place.line, key, "set by hand", outcome, note, asserts=False)
+
+
+def _findable(test: Test, providers: Sequence[Provider], prompts: Sequence[Prompt]) -> Test:
+    """Return a case whose lists of providers and prompts name one of each; one that names none has a problem."""
+    known = {
+        "providers": {name for each in providers for name in each.ids},
+        "prompts": {each.label for each in prompts},
+    }
+    for key, names in known.items():
+        if not _is_for(test.data.get(key), names):
+            data = {name: value for name, value in test.data.items() if name != key}
+            problem = f"{key}: none of these is known; write the ids or labels of the configuration"
+            test = replace(test, data=data, problem=test.problem or problem)
+    return test
+
+
+def _is_for(chosen: Any, names: Iterable[str]) -> bool:
+    """Whether a list of names, which may have `*`, has one of these; without a list, every name is meant."""
+    if not isinstance(chosen, list):
+        return True
+    patterns = [re.escape(str(item)).replace(r"\*", ".*") for item in chosen]
+    return any(re.fullmatch(pattern, name) for pattern in patterns for name in names if name)
 
 
 def _provider_row(provider: Provider) -> Row:
@@ -150,10 +181,10 @@ class _Builder:
         provider = self._provider
         cases, replies = [], []
         for number, test in enumerate(tests, 1):
-            if not self._is_for(test.data.get("providers"), provider.ids):
+            if not _is_for(test.data.get("providers"), provider.ids):
                 continue
             for index, prompt in enumerate(prompts, 1):
-                if not self._is_for(test.data.get("prompts"), {prompt.label}):
+                if not _is_for(test.data.get("prompts"), {prompt.label}):
                     continue
                 suffix = f" [{prompt.label or f'prompt {index}'}]" if len(prompts) > 1 else ""
                 case = self._case(test, prompt, instructions, f"{_test_name(test, number)}{suffix}")
@@ -162,8 +193,9 @@ class _Builder:
                 replies.append(None if output is None else {"response": plain(output)})
         if not cases:
             raise ConfigurationError([f"{self._source.shown}: no test is for the provider {provider.name}"])
-        policy = self._policy(cases)
-        if all(reply is not None for reply in replies):
+        recorded = all(reply is not None for reply in replies)
+        policy = self._policy(cases, timed=not recorded)
+        if recorded:
             policy["target"] = f"recorded:{TRANSCRIPT}"
         else:
             replies = [None] * len(replies)
@@ -205,8 +237,14 @@ class _Builder:
             )
             for case, reply in zip(cases, replies, strict=True)
         ]
+        notes: Sequence[str] = ()
+        kept: Sequence[WrittenCase] = written
+        if self._allow_missing:
+            kept, notes = without_unasked(written)
+        if not kept:
+            raise ConfigurationError([f"{source.shown}: no case can be asked ({notes[0]})"])
         graders = self._graders.text()
-        return WrittenSuite(folder, source.name, top, written, policy, graders=graders, agent=agent)
+        return WrittenSuite(folder, source.name, top, kept, policy, notes=notes, graders=graders, agent=agent)
 
     def _no_instructions(self) -> str:
         if self._provider.model is None:
@@ -219,13 +257,6 @@ class _Builder:
     def _row(self, place: Place, source: str, becomes: str, outcome: Outcome, note: str, cases: int = 0) -> Row:
         return Row(place.file, place.line, source, becomes, outcome, note, cases, asserts=False, column=place.column)
 
-    def _is_for(self, chosen: Any, names: Iterable[str]) -> bool:
-        if not isinstance(chosen, list):
-            return True
-        return any(
-            re.fullmatch(re.escape(str(item)).replace(r"\*", ".*"), name) for item in chosen for name in names if name
-        )
-
     def _judge(self, cases: Sequence[_Case]) -> Mapping[str, Any] | None:
         for case in cases:
             if case.test.options.get("provider"):
@@ -236,7 +267,8 @@ class _Builder:
                 return judge
         return None
 
-    def _policy(self, cases: Sequence[_Case]) -> dict[str, Any]:
+    def _policy(self, cases: Sequence[_Case], *, timed: bool) -> dict[str, Any]:
+        """Return the policy file; `timed` says whether answers take time, which those of a transcript do not."""
         policy: dict[str, Any] = {}
         if self._provider.target is not None:
             policy["target"] = self._provider.target
@@ -248,7 +280,7 @@ class _Builder:
         if isinstance(options.get("maxConcurrency"), int) and options["maxConcurrency"] > 0:
             limits["concurrency"] = options["maxConcurrency"]
         found = {limit for case in cases for _, limit in case.latencies}
-        shared = len(found) == 1 and all(case.latencies for case in cases)
+        shared = timed and len(found) == 1 and all(case.latencies for case in cases)
         for case in cases:
             for written, limit in case.latencies:
                 if shared:
@@ -256,7 +288,7 @@ class _Builder:
                     became = Became(Outcome.METRIC, "limits.turn_timeout_s", note=note)
                     limits["turn_timeout_s"] = limit / 1000
                 else:
-                    note = "cases have different limits, or none; set limits.turn_timeout_s for all of them"
+                    note = "cases have different limits or none, or answers are recorded; set limits.turn_timeout_s"
                     became = Became(Outcome.MISSING, note=note)
                 self._take(case, written, became)
         if limits:
@@ -278,11 +310,14 @@ class _Builder:
                     raise UnfitError("its system message differs between cases; write a suite for each")
             for key in ("provider", "assertScoringFunction"):
                 if test.data.get(key):
-                    raise UnfitError(f"{key}: write a suite of its own for this case")
+                    raise UnfitError(f"it has a {key}; write a suite of its own for this case")
+            for key in ("storeOutputAs", "transformVars"):
+                if test.options.get(key):
+                    raise UnfitError(f"it has options.{key}, which only running the cases can fill in")
         except UnfitError as error:
             problem = problem or f"prompt: {error}"
         whole = question.whole if self._provider.model is None else question.input
-        case = _Case(made, test, whole, {"input": whole if whole.strip() else "(not imported)"})
+        case = _Case(made, test, whole, {"input": whole if whole.strip() and not problem else UNASKED})
         if test.variables and (self._provider.model is None and self._provider.target is not None):
             case.turn["turn_config"] = {"vars": dict(test.variables)}
         if problem or not whole.strip():
