@@ -20,6 +20,9 @@ from holodeck_action.workers.frames import MOST_SPAN_BYTES
 
 MOST_SPANS = 10_000
 """Spans of one turn that are kept."""
+_LONGEST_MESSAGES = 1_000_000
+"""Characters of a conversation in which results of tools are looked for."""
+_RESPONSE = "tool_call_response"
 _GROUP = "opentelemetry_instrumentor"
 _KEPT = ("gen_ai.", "llm.", "tool.", "retrieval.", "embedding.model_name", "openinference.span.kind", "session.id")
 _LONG = (
@@ -43,11 +46,31 @@ _EVENTS = ("gen_ai.tool.message", "gen_ai.choice", "exception")
 def kept_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes of a span that are read."""
     values = _VALUES if str(attributes.get("openinference.span.kind", "")).upper() in _WITH_VALUES else ()
-    return {
+    found = {
         name: value
         for name, value in attributes.items()
         if name in values or (name.startswith(_KEPT) and not name.startswith(_LONG))
     }
+    return {**found, **_results_of_tools(attributes)}
+
+
+def _results_of_tools(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what models were told of tools, of the conversation that is told with it."""
+    found: dict[str, Any] = {}
+    for name in attributes:
+        if name.startswith("llm.input_messages.") and name.endswith(".message.tool_call_id"):
+            content = f"{name[: -len('tool_call_id')]}content"
+            found.update({each: attributes[each] for each in (name, content) if each in attributes})
+    messages = attributes.get("gen_ai.input.messages")
+    if isinstance(messages, str) and len(messages) < _LONGEST_MESSAGES and _RESPONSE in messages:
+        try:
+            messages = json.loads(messages)
+        except (ValueError, RecursionError):
+            messages = None
+    if isinstance(messages, (list, tuple)):
+        told = [each for each in messages if _RESPONSE in str(each)]
+        found.update({"gen_ai.input.messages": told} if told else {})
+    return found
 
 
 def kept_event(name: str) -> bool:

@@ -20,6 +20,8 @@ from tests.cli.project import Project
 from tests.usercode.installing import bare_python
 
 PYTHON = """
+import json
+
 import traced
 
 def genai(messages, request):
@@ -41,6 +43,41 @@ async def mixed(messages, request):
 def raising(messages, request):
     traced.genai(request)
     raise RuntimeError("no place")
+
+CALL = {"id": "call-1", "name": "find_order", "arguments": {"id": "A-17"}}
+
+
+def asking(inner):
+    # Calls of a model, of which `inner` tells what was said.
+    def answer(messages, request):
+        for number, reason in enumerate(("tool_calls", "stop")):
+            with traced.work("chat", gen_ai__operation__name="chat", gen_ai__response__finish_reasons=[reason],
+                             gen_ai__usage__input_tokens=10, gen_ai__usage__output_tokens=5, **inner(number)):
+                pass
+        return traced.silent(request)
+    return answer
+
+
+def _parts(number):
+    told = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "call-1", "response": {"place": "Leeds"}}]}
+    asked = {"role": "assistant", "parts": [{"type": "tool_call", **CALL}]}
+    before = [{"role": "user", "parts": [{"type": "text", "content": "?"}]}]
+    return {"gen_ai__output__messages": json.dumps([asked])} if number == 0 else {
+        "gen_ai__input__messages": json.dumps([*before, asked, told])}
+
+
+def _flat(number):
+    call = "llm__output_messages__0__message__tool_calls__0__tool_call__"
+    told = "llm__input_messages__2__message__"
+    return {call + "id": "call-1", call + "function__name": "find_order",
+            call + "function__arguments": json.dumps(CALL["arguments"])} if number == 0 else {
+        "llm__input_messages__1__message__content": "?",
+        told + "tool_call_id": "call-1", told + "content": json.dumps({"place": "Leeds"})}
+
+
+parts, flat, reasons = asking(_parts), asking(_flat), asking(lambda number: {})
+unanswered = asking(lambda number: _parts(0) if number == 0 else {})
+
 
 def hostile(messages, request):
     with traced.work("x" * 100, gen_ai__operation__name="execute_tool", gen_ai__tool__call__arguments="{" * 5000,
@@ -146,6 +183,55 @@ def test_spans_of_a_service_go_to_the_turn_that_they_belong_to(
     for way in ("genai", "openinference"):
         record = _record(asked, f"{service}/{way}/{known_by}", spans={"port": port}, gates=gates)
         assert _canonical(record) == _canonical(said)
+
+
+def test_without_spans_of_tools_the_messages_of_models_tell_the_calls(asked: Project) -> None:
+    call = ToolInvocation("find_order", {"id": "A-17"}, {"place": "Leeds"}, bytes=18)
+    for way in ("parts", "flat"):
+        record = _record(asked, f"python:shop:{way}", 1)
+        assert [turn.tool_invocations for turn in record.turns] == [(call,), (call,)]
+    # A wish is no call: whether the program heeded it, nobody tells.
+    for way in ("reasons", "unanswered"):
+        record = _record(asked, f"python:shop:{way}", 3)
+        assert all(turn.tool_invocations is None for turn in record.turns)
+        assert all(turn.usage and turn.usage.prompt_tokens == 20 for turn in record.turns)
+
+
+INSTRUMENTORS = """
+import traced
+
+class Good:
+    is_instrumented_by_opentelemetry = False
+
+    def instrument(self, *, tracer_provider):
+        import shop
+        before, tracer = shop.silent, tracer_provider.get_tracer("shop-instrumentation")
+        def silent(messages, request):
+            with tracer.start_as_current_span("x", attributes={"gen_ai.operation.name": "execute_tool"}):
+                return before(messages, request)
+        shop.silent = silent
+
+class Bad(Good):
+    def instrument(self, *, tracer_provider):
+        raise RuntimeError("no such framework")
+"""
+
+
+def test_instrumentations_that_are_installed_are_started(asked: Project) -> None:
+    asked.write("instrumentors.py", INSTRUMENTORS)
+    entries = "[opentelemetry_instrumentor]\ngood = instrumentors:Good\nbad = instrumentors:Bad\n"
+    asked.write("shop_instrumentation-1.0.dist-info/entry_points.txt", entries)
+    asked.write("shop_instrumentation-1.0.dist-info/METADATA", "Name: shop-instrumentation\nVersion: 1.0\n")
+    asked.write(
+        "calling.py", "import shop\ndef answer(messages, request):\n    return shop.silent(messages, request)\n"
+    )
+    asked.policy(target="python:calling:answer", spans=True)
+    finished, record = asked.evaluate()
+    assert "spans: the instrumentation bad (RuntimeError: no such framework) could not be started" in finished.stderr
+    assert all([call.name for call in turn.tool_invocations or ()] == ["x"] for turn in record.turns)
+    finished, record = asked.evaluate(OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="good, bad")
+    assert "could not be started" not in finished.stderr
+    assert all(turn.tool_invocations is None for turn in record.turns)
 
 
 def test_a_reply_wins_field_by_field(asked: Project) -> None:

@@ -42,6 +42,7 @@ _CACHED = (
 )
 _REASONING = (
     "gen_ai.usage.reasoning.output_tokens",
+    "gen_ai.usage.reasoning_tokens",
     "gen_ai.usage.details.reasoning_tokens",
     "llm.token_count.completion_details.reasoning",
 )
@@ -77,6 +78,8 @@ _PROVIDERS = {
 _ANSWERED = ("gen_ai.response.", "gen_ai.output.messages", "llm.output_messages.", "llm.finish_reason")
 _HIDDEN = "__REDACTED__"
 _REQUESTED = re.compile(r"llm\.output_messages\.(\d+)\.message\.tool_calls\.(\d+)\.tool_call\.(id|function\.\w+)")
+_ANSWERED_CALL = re.compile(r"llm\.input_messages\.(\d+)\.message\.tool_call_id")
+_ASKING = re.compile(r"tool_?calls?|tool_?use|function_?call", re.IGNORECASE)
 _DOCUMENT = re.compile(r"retrieval\.documents\.(\d+)\.document\.(id|content|score)")
 
 
@@ -145,6 +148,31 @@ def requested_calls(span: Span) -> Iterator[tuple[str, str, Any]]:
         for part in _parts(message.get("parts")):
             if part.get("type") == "tool_call":
                 yield str(part.get("id") or ""), str(part.get("name") or ""), part.get("arguments")
+
+
+def asks_for_tools(span: Span) -> bool:
+    """Tell whether the answer of a model ends with a wish for tool calls, whatever is told of them."""
+    reasons = [span.attributes.get(name) for name in ("gen_ai.response.finish_reasons", "llm.finish_reason")]
+    return bool(_ASKING.search(f"{reasons}")) or next(requested_calls(span), None) is not None
+
+
+def results_of_calls(span: Span) -> Iterator[tuple[str, Any]]:
+    """Yield id and result of the tool calls that a model is told of."""
+    for name, value in span.attributes.items():
+        match = _ANSWERED_CALL.fullmatch(name)
+        if match is not None:
+            yield str(value), span.attributes.get(f"llm.input_messages.{match[1]}.message.content")
+    for message in _parts(span.attributes.get("gen_ai.input.messages")):
+        for part in _parts(message.get("parts")):
+            if part.get("type") == "tool_call_response":
+                yield str(part.get("id") or ""), part.get("response", part.get("result"))
+
+
+def call_of_messages(name: str, arguments: Any, result: Any) -> dict[str, Any]:
+    """Return the entry of a reply's `tool_invocations` for a call that only the messages of models tell."""
+    args = _parsed(arguments)
+    found = {"name": name or "tool", "args": dict(args) if isinstance(args, Mapping) else {"input": args}}
+    return found if result is None else {**found, "result": _parsed(result)}
 
 
 def tool_name(span: Span) -> str:

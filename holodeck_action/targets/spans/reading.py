@@ -11,11 +11,14 @@ from holodeck_action.targets.protocol import Reply
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.targets.spans.conventions import (
     Work,
+    asks_for_tools,
+    call_of_messages,
     documents,
     is_answered,
     is_of_agent,
     model_of,
     requested_calls,
+    results_of_calls,
     tool_call,
     tool_name,
     usage_of,
@@ -90,13 +93,19 @@ class _Turn:
         return [span for span in self.ordered if work_of(span) == work]
 
     def calls(self) -> list[dict[str, Any]] | None:
-        """Return the tool calls; None where models asked for some of which no span tells."""
-        requested = [call for span in self.of("model") for call in requested_calls(span)]
+        """Return the tool calls; None where models asked for some of which nothing else tells."""
+        models = self.of("model")
+        requested = [call for span in models for call in requested_calls(span)]
         tools = self.outermost("tool")
-        if not tools and requested:
+        if tools:
+            by_id = {call_id: arguments for call_id, _, arguments in requested if call_id}
+            return [tool_call(span, by_id) for span in tools]
+        asking = [span for span in models if asks_for_tools(span)]
+        results = {call_id: result for span in models for call_id, result in results_of_calls(span)}
+        made = {call_id: call for call_id, *call in requested if call_id in results}
+        if asking and (not made or not all(any(requested_calls(span)) for span in asking)):
             return None
-        by_id = {call_id: arguments for call_id, _, arguments in requested if call_id}
-        return [tool_call(span, by_id) for span in tools]
+        return [call_of_messages(name, arguments, results[call_id]) for call_id, (name, arguments) in made.items()]
 
     def used(self) -> list[dict[str, Any]]:
         """Return what each model took: the innermost spans that tell it, since those around them repeat the sum."""
