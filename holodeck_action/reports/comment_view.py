@@ -52,7 +52,11 @@ def _examples(causes: Sequence[Cause]) -> list[tuple[Cause, CaseView]]:
     # Of what did not run there is nothing to show.
     causes = [cause for cause in causes if cause.outcome != "skipped"]
     every = [(cause, case) for cause in causes for case in cause.cases]
-    return every if len(every) <= MOST_OPEN else [(cause, cause.cases[0]) for cause in causes[:MOST_OPEN]]
+    if len(every) <= MOST_OPEN:
+        return every
+    # What failed on the base, too, is no news where there is some.
+    news = [cause for cause in causes if cause.standing != "before"] or causes
+    return [(cause, cause.cases[0]) for cause in news[:MOST_OPEN]]
 
 
 def _example(report: Report, cause: Cause, case: CaseView) -> dict[str, Any]:
@@ -83,7 +87,9 @@ def _rows(case: CaseView, turn: TurnView, before: str | None) -> list[tuple[str,
     rows = [("asked", prose(turn.input, 300) + several)]
     wanted, name = (turn.ground_truth, "expected") if turn.ground_truth is not None else (before, "before")
     got = turn.response
-    if wanted is not None and got is not None:
+    if wanted is not None and got is not None and wanted.strip() == got.strip():
+        rows.append((f"{name} and got", prose(got, _ANSWER)))
+    elif wanted is not None and got is not None:
         left, right = compared(wanted, got, _ANSWER)
         rows += [(name, left), ("got", right)]
     elif wanted is not None:
