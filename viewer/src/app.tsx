@@ -56,9 +56,9 @@ export function App(props: { page: Page }): JSX.Element {
   const [state, dispatch] = useReducer(reduce, page, firstState);
   const [message, say] = useMessage();
   const progress = useProgress(page, (next) => {
-    const { row: open } = latest.current.state;
+    const { page: before, state: { row: open, view: shown } } = latest.current;
     setPage(next);
-    if (open !== null) dispatch({ do: "open", row: next.rowOf(page.index.id[open]!, page.index.suite[open]!), view: latest.current.state.view });
+    if (open !== null) dispatch({ do: "open", row: next.rowOf(before.index.id[open]!, before.index.suite[open]!), view: shown });
   });
   const reading = useReading(page);
   const search = useRef<HTMLInputElement>(null);
@@ -77,8 +77,8 @@ export function App(props: { page: Page }): JSX.Element {
     const from = at < 0 && by < 0 ? rows.length : at;
     dispatch({ do: "open", row: rows[Math.max(0, Math.min(rows.length - 1, from + by))]! });
   };
-  const latest = useRef({ state, step });
-  latest.current = { state, step };
+  const latest = useRef({ page, state, step });
+  latest.current = { page, state, step };
 
   useEffect(() => {
     const press = (event: KeyboardEvent): void => {

@@ -25,7 +25,9 @@ export function useProgress(page: Page, onPage: (page: Page) => void): Progress 
         if (ended) return;
         setProgress(told);
         running = told.running;
-        if (seen !== null && version !== seen) onPage(await fetchPage());
+        // What is not finished may have grown since the page was made.
+        const changed = seen === null ? told.running || page.head.outcome === "pending" : version !== seen;
+        if (changed) onPage(await fetchPage());
         seen = version;
       } catch {
         // The server may be gone, or return.
