@@ -258,6 +258,27 @@ def report(caller: Caller, /, **given: Any) -> int:
 
 
 @cli.command()
+@click.argument("results", nargs=-1, type=PATH)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Listen on this port [default: a free one].")
+@click.option("--browser/--no-browser", default=True, help="Open a browser [default: yes].")
+@click.pass_obj
+def view(caller: Caller, /, results: tuple[GivenPath, ...], port: int, browser: bool) -> int:
+    """Serve the viewer's pages of RESULTS (results.json files, folders of them, histories) on this machine.
+
+    Without RESULTS: the runs in .holodeck/last, holodeck-results and the folders beside it. The newest is first; a run
+    that goes on is shown as far as it is. Nothing is sent anywhere. Ctrl-C ends with exit code 0.
+
+    \b
+    Examples:
+      holodeck-action view
+      holodeck-action view results --no-browser
+    """
+    from holodeck_action.commands.view import view_runs
+
+    return view_runs(results, port, browser, caller)
+
+
+@cli.command()
 @click.argument("results", type=PATH)
 @click.option("--format", type=click.Choice(["honeyhive"]), required=True, help="The data model.")
 @click.option("-o", "--output", "file", type=PATH, metavar="FILE", help="Write the document here.")

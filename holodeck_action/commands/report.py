@@ -69,9 +69,8 @@ def show_record(showing: Showing, caller: Caller) -> int:
         raise ConfigurationError([f"--case chooses cases of a page: it does not go with --format {showing.format}"])
     template = template_of(showing.template)
     results = results_or_last(showing.results, caller)
-    record = read_record(results)
-    terms = Terms(base=read_base(results, record))
-    concluded = conclude(record, terms, earlier=read_earlier(results))
+    viewed = read_viewed(results)
+    concluded = viewed.concluded
     report = concluded.report
     if showing.canonical:
         report = canonical_report(report)
@@ -80,7 +79,7 @@ def show_record(showing: Showing, caller: Caller) -> int:
         return ExitCode.PASSED
     if showing.format == "html":
         view = View(
-            [ViewedSuite(replace(concluded, report=report), terms.base)],
+            [replace(viewed, concluded=replace(concluded, report=report))],
             report.exit_code,
             results=str(results),
             links=links_of(caller.environ),
@@ -92,6 +91,17 @@ def show_record(showing: Showing, caller: Caller) -> int:
     text = readable(report, template, note) if showing.format == "markdown" else render(report, showing.format)
     write_text(text, showing.file, stdout)
     return ExitCode.PASSED
+
+
+def read_viewed(results: GivenPath) -> ViewedSuite:
+    """Read a record with what it is compared with, and judge it.
+
+    Raises:
+        RecordError: the file is no record, or its base is not beside it.
+    """
+    record = read_record(results)
+    base = read_base(results, record)
+    return ViewedSuite(conclude(record, Terms(base=base), earlier=read_earlier(results)), base)
 
 
 def _chosen(globs: Sequence[str], report: Report) -> Callable[[str, str], bool] | None:

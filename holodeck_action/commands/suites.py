@@ -283,7 +283,7 @@ def _start_journal(ready: Opened, output: Output) -> Journal | None:
     try:
         for notice in resumed.notices if resumed.keep_bytes else (*resumed.notices, *set_aside(path)):
             output.note(notice)
-        return Journal(path, ready.identity, resumed.keep_bytes, output.disk)
+        return Journal(path, ready.identity, resumed.keep_bytes, output.disk, len(ready.item.cases))
     except OSError as error:
         place = folder.below(error.filename)
         raise ConfigurationError(

@@ -73,13 +73,13 @@ def page_of(view: View, most_details: int = MOST_DETAILS) -> Iterator[bytes]:
             "why": "the page holds the cases that --case asks for",
             "command": f"holodeck-action report {view.results} --format html",
         }
-    script, style = (_asset(name) for name in ("viewer.js", "viewer.css"))
+    script, style = asset("viewer.js"), asset("viewer.css")
     attention = sum(len(suite.concluded.report.attention) for suite in view.suites)
     given = {
         "head": wrap(_bare(head, view.canonical)),
         "cases": wrap(_first_cases(index, min(attention, _SHOWN_CASES, len(rows)))),
         "attention": attention,
-        "policy": Markup(policy(script, style, connect="'self'" if view.live is not None else None)),  # noqa: S704
+        "policy": Markup(page_policy(live=view.live is not None)),  # noqa: S704
         "style": style,
         "script": script,
         "data": _data(view, rows, index, head, most_details),
@@ -88,14 +88,17 @@ def page_of(view: View, most_details: int = MOST_DETAILS) -> Iterator[bytes]:
         yield piece.encode("utf-8", "replace")
 
 
-def policy(script: str, style: str, *, connect: str | None) -> str:
-    """Return the content security policy of a page with this script and style sheet.
-
-    `connect` says where the script may ask; None for nowhere.
-    """
+def page_policy(*, live: bool) -> str:
+    """Return the content security policy of the viewer's page; the script of a live one may ask its own server."""
+    script, style = asset("viewer.js"), asset("viewer.css")
     parts = ["default-src 'none'", f"script-src '{_hash(script)}'", f"style-src '{_hash(style)}'", "img-src data:"]
-    parts += [] if connect is None else [f"connect-src {connect}"]
+    parts += ["connect-src 'self'"] if live else []
     return "; ".join([*parts, "base-uri 'none'", "form-action 'none'"])
+
+
+def style_policy(style: str) -> str:
+    """Return the content security policy of a page with this style sheet and no script."""
+    return f"default-src 'none'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
 
 
 def _data(view: View, rows: Sequence[Row], index: Index, head: Head, most: int) -> Iterator[Any]:
@@ -162,7 +165,8 @@ def _json(value: Any) -> str:
 
 
 @cache
-def _asset(name: str) -> Any:
+def asset(name: str) -> Any:
+    """Return a style sheet or script of ours, as markup."""
     from markupsafe import Markup
 
     return Markup((template_folder() / name).read_text(encoding="utf-8"))  # noqa: S704 - ours

@@ -52,7 +52,9 @@ class Journal:
     tried again with the next trials. `error` says what is wrong while something is missing.
     """
 
-    def __init__(self, path: Path, identity: Mapping[str, Any], keep_bytes: int = 0, disk: Disk = DISK) -> None:
+    def __init__(
+        self, path: Path, identity: Mapping[str, Any], keep_bytes: int = 0, disk: Disk = DISK, cases: int | None = None
+    ) -> None:
         """Open the journal.
 
         Args:
@@ -60,6 +62,7 @@ class Journal:
             identity: what is run; a journal of something else is not resumed.
             keep_bytes: length of the part of an existing file that is kept; 0 starts anew.
             disk: what it is written with.
+            cases: how many are to be run, for those who follow the run; None where nobody knows.
 
         Raises:
             OSError: the file cannot be opened.
@@ -76,7 +79,8 @@ class Journal:
             self._head = self._file.readline()
             self._file.seek(keep_bytes)
         else:
-            self._head = sealed_line(json.dumps({"journal": dict(identity)}, sort_keys=True).encode()[:-1], b"")
+            head = {"journal": dict(identity), **({} if cases is None else {"planned": cases})}
+            self._head = sealed_line(json.dumps(head, sort_keys=True).encode()[:-1], b"")
             self._commit([self._head])
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write_groups, name="journal", daemon=True)
@@ -205,6 +209,42 @@ def set_aside(path: Path) -> tuple[str, ...]:
         return ()
     path.replace(path.with_name(PREVIOUS_FILE))
     return (f"the journal of an interrupted run was kept as {PREVIOUS_FILE}; --resume would have continued it",)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """How far a run is: what is run, how many cases it has (None: not known), and finished trials by case id."""
+
+    identity: Mapping[str, Any]
+    planned: int | None
+    trials: Mapping[str, Sequence[TrialRecord]]
+
+
+def follow(path: Path) -> Running | None:
+    """Read the journal of a run that goes on, whatever is run; None where it holds nothing yet, or is no journal.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    trials: dict[str, list[TrialRecord]] = {}
+    with open(path, "rb") as file:
+        header = file.readline()
+        try:
+            head = json.loads(header)
+            identity, planned = {**head["journal"]}, head.get("planned")
+        except (ValueError, KeyError, TypeError):
+            return None
+        for line in file:
+            # The last line may be half written.
+            if not line.endswith(b"\n") or not line.startswith(b'{"case"') or not is_sound(line, header):
+                continue
+            try:
+                entry = json.loads(line)
+                trial = adapter(TrialRecord).validate_python(entry["trial"], strict=False)
+                trials.setdefault(str(entry["case"]), []).append(trial)
+            except (ValueError, KeyError, TypeError, ValidationError):
+                continue
+    return Running(identity, planned if isinstance(planned, int) else None, trials)
 
 
 def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> Journaled:
