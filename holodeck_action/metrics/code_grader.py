@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
@@ -144,6 +145,12 @@ class CodeGraderEvaluator(BaseEvaluator):
         self._config = config
         self._pool = pool
         self._call_timeout = timeout
+        self._code: str | None = None
+
+    @property
+    def version(self) -> str:
+        """`VERSION`, and once it has scored a digest of the grader's file, where that is in the checkout."""
+        return f"{self.VERSION}, code {self._code}" if self._code else self.VERSION
 
     @property
     def name(self) -> str:
@@ -174,6 +181,10 @@ class CodeGraderEvaluator(BaseEvaluator):
         }
         try:
             outcome = await self._pool.call("grade", self._config.grader, {"context": context}, self._call_timeout)
+            if self._code is None:
+                source = await self._pool.call("source", self._config.grader, {}, self._call_timeout)
+                # User code may have forged it.
+                self._code = source.value if re.fullmatch("[0-9a-f]{12}", str(source.value)) else ""
         except UserCodeError as error:
             from holodeck_action.workers.grading import UNREPORTED_CALLS
 

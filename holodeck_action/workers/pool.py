@@ -22,7 +22,7 @@ MAX_RESULT_BYTES = 1_000_000
 """Most bytes a result may hold unless its caller says otherwise."""
 
 
-Operation = Literal["grade", "ask", "tool", "rows"]
+Operation = Literal["grade", "source", "ask", "tool", "rows"]
 
 
 class Lease:
@@ -170,9 +170,10 @@ class WorkerPool:
 
         Args:
             op: `grade` with `{context: fields of GraderContext}`, which gives `{kind: bare, score}` or `{kind: verdict,
-                score, passed, reason, details}`; `ask` with `{request}` of a turn, which gives what the callable
-                returned; `tool` with `{args}`, arguments by name, which gives `{value, bytes, cut}`; or `rows` with
-                `{args, rows}`, which writes what it yields as JSON Lines to the file `rows`, and gives their number.
+                score, passed, reason, details}`; `source` with nothing, which gives a digest of a grader's code; `ask`
+                with `{request}` of a turn, which gives what the callable returned; `tool` with `{args}`, arguments by
+                name, which gives `{value, bytes, cut}`; or `rows` with `{args, rows}`, which writes what it yields as
+                JSON Lines to the file `rows`, and gives their number.
             reference: `module.path:callable`; sync or async.
             payload: JSON values.
             timeout_s: seconds it may take; None for no limit.

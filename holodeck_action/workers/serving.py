@@ -3,8 +3,8 @@
 Framed JSON on a connection of its own, so that nothing user code prints can break the protocol. Every message in is
 `{id, op, reference, max_bytes, …}`, every message out `{id, value}` or `{id, error}`, with `files`, those of the
 checkout that have been imported, where there are new ones, and with `spans` (see `Recorder.end`) where they are wanted.
-Operations: `check`, `grade`, `ask` for graders and targets; `rows` for cases; `describe`, `prepare`, `tool` for
-functions of a model.
+Operations: `check`, `grade`, `source`, `ask` for graders and targets; `rows` for cases; `describe`, `prepare`, `tool`
+for functions of a model.
 A callable of a file comes with `file` and `function`; its reference is then only how messages name it.
 """
 
@@ -115,6 +115,10 @@ class Server:
             from holodeck_action.workers.grading import grade
 
             return grade(lambda context: self._settle(function(context)), request["context"], max_bytes)
+        if op == "source":
+            from holodeck_action.workers.grading import source_digest
+
+            return source_digest(request["reference"], function, self._places)
         if op == "ask":
             asked = request["request"]
             more = (asked,) if self._with_request[request["reference"]] else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -301,3 +302,26 @@ def sure(ctx):
 def test_the_job_decides_whether_deepeval_tells_of_its_use() -> None:
     assert job_environment({"GITHUB_TOKEN": "x"}) == {"DEEPEVAL_TELEMETRY_OPT_OUT": "1"}
     assert job_environment({"DEEPEVAL_TELEMETRY_OPT_OUT": "0"}) == {"DEEPEVAL_TELEMETRY_OPT_OUT": "0"}
+
+
+def test_scores_of_a_grader_whose_code_has_changed_are_not_compared(project: Project) -> None:
+    """Line ends are no change, nor is a module that only hands the grader on."""
+    code = "def grade(context):\n    return {}\n"
+    project.numbered(2)
+    project.suite([{"name": f"case {n}", "input": "?"} for n in range(2)], [{"type": "code", "grader": "shown:grade"}])
+    project.write("shown.py", "from checks import grade\n")
+    said = {}
+    for name, text in (
+        ("base", code.format("0.9")),
+        ("ends", code.replace("\n", "\r\n").format("0.9")),
+        ("other", code.format("0.8")),
+    ):
+        project.write("checks.py", text)
+        assert project.run("run", "-o", name).code == 0
+        said[name] = project.run("compare", "base", name).stdout
+    changed = re.search(
+        r"grade is not compared: its version is 1\.0\.0, code (\w{12}), and was 1\.0\.0, code (\w{12})", said["other"]
+    )
+    assert changed is not None, said["other"]
+    assert changed[1] != changed[2]
+    assert "its version is" not in said["ends"]
