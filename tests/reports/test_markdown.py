@@ -50,7 +50,7 @@ def test_every_text_of_a_record_is_shown_as_code_only(text: str) -> None:
     full = markdown(report_of(made, text))
     for tokens in parses(full):
         # Two gates and a head, the metrics and a head, one passing case and a head: no row is torn.
-        assert [len(row) for row in rows(tokens)] == [5] * 4 + [8] * 3 + [3] * 2
+        assert [len(row) for row in rows(tokens)] == [3] * 4 + [8] * 3 + [3] * 2
 
 
 @pytest.mark.parametrize("limit", [COMMENT, CHECK, JOB_SUMMARY])
@@ -66,7 +66,7 @@ def test_two_thousand_hostile_cases() -> None:
         shown = markdown(report, limit)
         assert within(shown, limit)
         assert shown.startswith("## ❌ Failed: `suite`")
-        assert "| ❌ | `min_pass_rate` | 0.0000 | ≥ 1 |" in shown
+        assert "| ❌ | `min_pass_rate` | 0 of " in shown
         for tokens in parses(shown):
             details = [token.content for token in tokens if token.type == "html_block"]
             assert sum("<details" in text for text in details) == sum("</details" in text for text in details)
@@ -162,7 +162,7 @@ def test_the_whole_report_of_every_outcome() -> None:
     check_inert(text, SENTINEL)
     for part in (
         "**2** passed, **2** failed, **1** in error, **1** not run, **1** informational, **1** quarantined",
-        "| ❌ | `max_errors` | 1 | ≤ 0 | `1 case in error, none allowed` |",
+        "| ❌ | `max_errors` | 1 case in error, none allowed |",
         "| `toxicity` | 0.2000 | ≤ 0.50 | -0.3000 |",
         "#### ❌ `two turns`",
         "Failed · `suites/one/agent.yaml:3`",
