@@ -11,9 +11,11 @@ import pytest
 
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.record import Record, ToolInvocation, Usage
+from tests.agents.framework_examples import FOLDER, variables
 from tests.agents.shop_model import ANSWERS, KEY, ORDER, shop_models
 from tests.cli.project import Project
 from tests.llm.models import FakeModels
+from tests.usercode.installing import uv
 
 SHOP = """
 import json
@@ -200,3 +202,52 @@ def test_an_agent_gives_the_same_record_behind_every_target(asked: Project, mode
         assert turn.model == "openai/gpt-4o-mini"
     (turn,) = opening.turns
     assert (turn.response, turn.tool_invocations) == (ANSWERS["you open"], ())
+
+
+AS_TOLD = """
+import json
+import shop
+
+def answer(messages, request):
+    reply = shop.converse(request)
+    # As these frameworks name their models; LangGraph keeps the text of a result.
+    reply["usage"]["model"] = "gpt-4o-mini"
+    for call in reply["tool_invocations"]:
+        call["result"] = {result}
+    return reply
+"""
+
+
+def _without_messages(record: Record) -> Record:
+    """Leave out what graphs alone tell of a conversation: the ids of calls are other ones in each run."""
+    cases = []
+    for case in record.cases:
+        trials = (
+            replace(trial, turns=tuple(replace(turn, messages=None) for turn in trial.turns)) for trial in case.trials
+        )
+        cases.append(replace(case, trials=tuple(trials)))
+    return replace(record, cases=tuple(cases))
+
+
+@pytest.mark.frameworks
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("example", "target", "result"),
+    [
+        ("langgraph", "langgraph:shop_agent:graph", 'json.dumps(call["result"])'),
+        ("openai_agents", "openai-agents:shop_agent:agent", 'call["result"]'),
+    ],
+)
+def test_an_adapter_gives_the_record_of_a_callable(
+    asked: Project, models: FakeModels, example: str, target: str, result: str
+) -> None:
+    code = (FOLDER / example / "shop_agent.py").read_text(encoding="utf-8")
+    found = "return ORDERS.get(id, {})"
+    assert found in code
+    asked.write("shop_agent.py", code.replace(found, 'return {"place": ORDERS[id]["place"]}'))
+    asked.write("as_told.py", AS_TOLD.format(result=result))
+    environ = {**variables(models), "PATH": f"{uv().parent}:{asked.environ()['PATH']}"}
+    requirements = ("--requirements", str(FOLDER / example / "requirements.txt"))
+    records = [_record(asked, models, each, *requirements, **environ) for each in (target, "python:as_told:answer")]
+    told, said = (_canonical(_without_messages(record)) for record in records)
+    assert told == said
