@@ -24,7 +24,7 @@ SENTINEL = "octocat"
 """Is in every hostile text, and in none of ours."""
 HERE = "https://github.com/octo/shop"
 LINK = re.compile(rf"{HERE}/(actions/runs/\d+|commit/{HEAD}|blob/{HEAD}/agent\.yaml#L[1-9]\d*)", re.ASCII)
-SUMMARY = re.compile(r"<summary>[\w ,:]+</summary>")
+SUMMARY = re.compile(r"<summary>[\w ,:()]+</summary>")
 MARKER = re.compile(r"<!-- holodeck-action:(report|review|case):[\w.%/:-]+ -->", re.ASCII)
 SURROGATES = re.compile(r"\\u(d[89ab]..)\\u(d[c-f]..)")
 
@@ -65,7 +65,7 @@ def check_markdown(text: str) -> None:
         known = line in ("<details>", "</details>") or MARKER.fullmatch(line) or SUMMARY.fullmatch(line)
         return known or State.read(f"{marker}\n{line}")
 
-    check_structure(text, SENTINEL, ours=ours, link=LINK)
+    check_structure(text, SENTINEL, ours=ours, link=LINK, prose=True)
 
 
 def check_plain(text: str) -> None:
@@ -90,6 +90,7 @@ def check_outputs(ended: Ended, cases: int = CASES) -> None:
         "cost-usd": "",
         "results-path": "holodeck-results/results.json",
         "report-path": "holodeck-results/report.md",
+        "html-path": "holodeck-results/report.html",
         "verdict-path": "holodeck-results/verdict.json",
     }
     for url in filter(None, urls.values()):

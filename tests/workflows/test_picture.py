@@ -93,7 +93,9 @@ def test_the_picture_is_as_high_as_the_comment(comment: Path) -> None:
 
 
 def test_the_pictures_of_the_documentation_are_of_the_situations_and_small_enough() -> None:
-    pictures = {picture.stem.removeprefix("comment-"): picture for picture in (ROOT / "docs" / "images").glob("*.png")}
+    pictures = {
+        picture.stem.removeprefix("comment-"): picture for picture in (ROOT / "docs" / "images").glob("comment-*.png")
+    }
     assert pictures.keys() == comments().keys()
     for picture in pictures.values():
         assert picture.stat().st_size <= MOST_BYTES
