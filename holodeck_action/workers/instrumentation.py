@@ -24,7 +24,16 @@ _LONGEST_MESSAGES = 1_000_000
 """Characters of a conversation in which results of tools are looked for."""
 _RESPONSE = "tool_call_response"
 _GROUP = "opentelemetry_instrumentor"
-_KEPT = ("gen_ai.", "llm.", "tool.", "retrieval.", "embedding.model_name", "openinference.span.kind", "session.id")
+_KEPT = (
+    "gen_ai.",
+    "llm.",
+    "tool.",
+    "retrieval.",
+    "reranker.output_documents.",
+    "embedding.model_name",
+    "openinference.span.kind",
+    "session.id",
+)
 _LONG = (
     "gen_ai.input.messages",
     "gen_ai.prompt",

@@ -79,10 +79,12 @@ def openinference(request):
                         PLACES["C-9"]
                 except KeyError:
                     pass
-                document = "retrieval__documents__0__document__"
-                with work("retrieve", openinference__span__kind="RETRIEVER", **{document + "id": "p-1",
-                          document + "content": "Orders leave at nine.", document + "score": 0.5}):
-                    pass
+                for kind, place_of, score in (("RETRIEVER", "retrieval__documents", 7.0),
+                                              ("RERANKER", "reranker__output_documents", 0.5)):
+                    document = place_of + "__0__document__"
+                    with work("retrieve", openinference__span__kind=kind, **{document + "id": "p-1",
+                              document + "content": "Orders leave at nine.", document + "score": score}):
+                        pass
     return "In " + place
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from holodeck_action.targets.spans.span import Span
 from holodeck_action.text.json_values import parse_json
 
-Work = Literal["model", "tool", "retrieval", "other"]
+Work = Literal["model", "tool", "retrieval", "reranking", "other"]
 
 _OPERATIONS: dict[str, Work] = {
     "chat": "model",
@@ -31,6 +31,7 @@ _KINDS: dict[str, Work] = {
     "EMBEDDING": "model",
     "TOOL": "tool",
     "RETRIEVER": "retrieval",
+    "RERANKER": "reranking",
 }
 _PROMPT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
 _COMPLETION = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion")
@@ -80,7 +81,7 @@ _HIDDEN = "__REDACTED__"
 _REQUESTED = re.compile(r"llm\.output_messages\.(\d+)\.message\.tool_calls\.(\d+)\.tool_call\.(id|function\.\w+)")
 _ANSWERED_CALL = re.compile(r"llm\.input_messages\.(\d+)\.message\.tool_call_id")
 _ASKING = re.compile(r"tool_?calls?|tool_?use|function_?call", re.IGNORECASE)
-_DOCUMENT = re.compile(r"retrieval\.documents\.(\d+)\.document\.(id|content|score)")
+_DOCUMENT = re.compile(r"(?:retrieval\.documents|reranker\.output_documents)\.(\d+)\.document\.(id|content|score)")
 
 
 def work_of(span: Span) -> Work:
@@ -211,7 +212,7 @@ def tool_call(span: Span, requested: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def documents(span: Span) -> list[dict[str, Any]] | None:
-    """Return the entries of a reply's `retrieved_chunks` that a span of a retrieval gives; None where it hides them."""
+    """Return `retrieved_chunks` of a reply, which a retrieval or reranking gives; None where it hides them."""
     listed = _parsed(span.attributes.get("gen_ai.retrieval.documents"))
     if isinstance(listed, list):
         return [_chunk(entry) for entry in listed if isinstance(entry, Mapping)]

@@ -59,7 +59,8 @@ def reply_parts(spans: Sequence[Span]) -> dict[str, Any]:
     calls = turn.calls()
     if calls is not None:
         found["tool_invocations"] = calls
-    listed = [documents(span) for span in turn.outermost("retrieval")]
+    # What a reranker leaves is what the model gets to see.
+    listed = [documents(span) for span in turn.outermost("reranking") or turn.outermost("retrieval")]
     if listed and None not in listed:
         found["retrieved_chunks"] = [chunk for each in listed for chunk in each or ()]
     used = turn.used()
