@@ -344,6 +344,7 @@ class _Step:
                 note=note,
                 marks=annotate_problems(ended.located, environ),
                 unplaced=unplaced(folders, environ),
+                pages=ended.done is not None and any(suite.viewed is not None for suite in ended.done.suites),
             )
             published = publisher.finish(findings)
             log.write("".join(f"{line}\n" for line in lines(published.channels)))

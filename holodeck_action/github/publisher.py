@@ -43,6 +43,7 @@ class Findings:
         note: takes sentences about the template.
         marks: annotations of the problems.
         unplaced: why lines of some suites cannot be annotated, one sentence each.
+        pages: whether the viewer's page was written beside the results.
     """
 
     exit_code: int
@@ -52,6 +53,7 @@ class Findings:
     note: Callable[[str], None]
     marks: tuple[Annotation, ...] = ()
     unplaced: tuple[str, ...] = ()
+    pages: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +203,13 @@ class Publisher:
             if findings.problems:
                 return render_problem(findings.problems, first_line, self._where(), now, before)
             return render_comment(
-                findings.reports, first_line, self._where(), now, before, findings.template, findings.note
+                findings.reports,
+                first_line,
+                replace(self._where(), pages=findings.pages),
+                now,
+                before,
+                findings.template,
+                findings.note,
             )
 
         wanted = Wanted(

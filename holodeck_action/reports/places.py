@@ -16,6 +16,18 @@ from holodeck_action.text.code_spans import inline_code
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
+def line_address(repository: str, commit: str, path: str, line: int) -> str:
+    """Return the address of a line of a file as it is at a commit.
+
+    Args:
+        repository: its address, without a slash at the end.
+        commit: its hash; what is none gives an address in the repository that leads nowhere.
+        path: of the file in the repository.
+        line: its number, from 1.
+    """
+    return f"{repository}/blob/{quote(commit, safe='')}/{quote(path, safe='/')}#L{line}"
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a text is published: trusted facts that its links are made of.
@@ -25,17 +37,24 @@ class Place:
         repository: `owner/name`.
         sha: the commit it is about; None where it is not known, which leaves links to lines out.
         run_url: the workflow's run; None outside of one.
+        pages: whether the run wrote the viewer's page, which its artifacts hold where the workflow uploads them.
     """
 
     server: str
     repository: str
     sha: str | None
     run_url: str | None
+    pages: bool = False
 
     @property
     def run(self) -> str:
         """The run as a link, or in words."""
         return f"[the run]({self.run_url})" if self.run_url else "the run"
+
+    @property
+    def more(self) -> str:
+        """The run, and where all of its cases can be read, as links."""
+        return f"{self.run} · [all cases]({self.run_url}#artifacts)" if self.run_url and self.pages else self.run
 
     def commit(self, sha: str | None) -> str | None:
         """Return a commit as a link; None for what is no commit."""
@@ -53,7 +72,7 @@ class Place:
         """
         if self.sha is None or not _COMMIT.fullmatch(self.sha):
             return shown
-        return f"[{shown}]({self.server}/{self.repository}/blob/{self.sha}/{quote(path, safe='/')}#L{line})"
+        return f"[{shown}]({line_address(f'{self.server}/{self.repository}', self.sha, path, line)})"
 
     def source(self, folder: str | None, mark: SourceMark, otherwise: str, shown: str | None = None) -> str:
         """Return a position in a suite as a link to its line.

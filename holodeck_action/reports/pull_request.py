@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holodeck_action.reports.changes import Change, State, compare, keys
 from holodeck_action.reports.comment_view import view_of
@@ -73,7 +73,7 @@ def problem_text(problems: Sequence[str], exit_code: int, at: Place) -> str:
 def _facts(at: Place) -> list[str]:
     """Return the lines of small print below several suites, or none."""
     facts = [f"commit {commit}"] if (commit := at.commit(at.sha)) else []
-    facts += [at.run] if at.run_url else []
+    facts += [at.more] if at.run_url else []
     return ["", f"<sub>{' · '.join(facts)}</sub>"] if facts else []
 
 
@@ -95,7 +95,7 @@ def rest_of(at: Place) -> str:
 
 
 def _at(at: Place, now: State) -> Place:
-    return Place(at.server, at.repository, now.sha, at.run_url)
+    return replace(at, sha=now.sha)
 
 
 def _whole(head: str, body: Callable[[int], str], rest: str) -> str:
@@ -148,7 +148,7 @@ class _Text:
             "change": change,
             "commit": self.at.commit(self.at.sha) if alone else None,
             "base_commit": self.at.commit(base),
-            "run": self.at.run if alone and self.at.run_url else None,
+            "run": self.at.more if alone and self.at.run_url else None,
             "linked": lambda source, shown=None: self._linked(report, source, shown),
             **view_of(report),
         }

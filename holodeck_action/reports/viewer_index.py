@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from holodeck_action.reports.comparison import step_text
 from holodeck_action.reports.phrases import case_trials_text, place, repository_path, run_alone
+from holodeck_action.reports.places import line_address
 from holodeck_action.reports.viewer_cases import cost_of, detail_of, latency_of, rounded, tokens_of
 from holodeck_action.reports.viewer_data import Change, Detail, Index
 from holodeck_action.results.comparison import CaseChange, CaseChangeKind
@@ -50,7 +50,7 @@ class Links:
         path = repository_path(folder, source)
         if path is None or commit is None or self.repository is None:
             return None
-        return f"{self.repository}/blob/{quote(commit, safe='')}/{quote(path, safe='/')}#L{source.line}"
+        return line_address(self.repository, commit, path, source.line)
 
 
 NO_LINKS = Links()

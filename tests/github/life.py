@@ -91,6 +91,7 @@ def opened(repository: Repository, workflow: Workflow, project: Project) -> None
     assert "❌" in body
     assert f"https://github.com/octo/shop/blob/{HEAD}/agent.yaml#L" in body
     assert HEAD[:7] in body
+    assert "#artifacts)" in body
     check = latest_check(repository, HEAD)
     assert check["conclusion"] == "failure"
     assert [(mark["path"], mark["annotation_level"]) for mark in check["annotations"]] == [("agent.yaml", "failure")]

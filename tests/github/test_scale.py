@@ -23,7 +23,7 @@ LENGTH = 20_000
 SENTINEL = "octocat"
 """Is in every hostile text, and in none of ours."""
 HERE = "https://github.com/octo/shop"
-LINK = re.compile(rf"{HERE}/(actions/runs/\d+|commit/{HEAD}|blob/{HEAD}/agent\.yaml#L[1-9]\d*)", re.ASCII)
+LINK = re.compile(rf"{HERE}/(actions/runs/\d+(#artifacts)?|commit/{HEAD}|blob/{HEAD}/agent\.yaml#L[1-9]\d*)", re.ASCII)
 SUMMARY = re.compile(r"<summary>[\w ,:()]+</summary>")
 MARKER = re.compile(r"<!-- holodeck-action:(report|review|case):[\w.%/:-]+ -->", re.ASCII)
 SURROGATES = re.compile(r"\\u(d[89ab]..)\\u(d[c-f]..)")

@@ -536,3 +536,11 @@ def test_problems_of_any_length(problems: list[str], times: int) -> None:
     assert within(text, COMMENT)
     check_inert(text)
     assert within(render_check((), many, AT, None, silent)[1], CHECK)
+
+
+def test_the_page_of_all_cases_is_among_the_artifacts_of_a_run_that_wrote_it() -> None:
+    link = f" · [all cases]({RUN}#artifacts)"
+    for reports in ((report_of(varied()),), (report_of(varied()), report_of(varied()))):
+        assert link not in comment(*reports)
+        assert comment(*reports, at=replace(AT, pages=True)).count(f"[the run]({RUN}){link}") == 1
+        assert link not in comment(*reports, at=replace(AT, run_url=None, pages=True))
