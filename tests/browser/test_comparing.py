@@ -32,9 +32,9 @@ def test_changes_come_first_and_both_answers_stand_side_by_side(reader: Reader, 
     scores = page.locator('[aria-label="Scores of both answers"] tbody tr').first.inner_text().split()
     assert scores[:4] == ["bleu", "0.95", "0.2", "−0.75"]
     page.keyboard.press("b")
-    assert page.locator(".sides h5").all_inner_texts()[:2] == ["Expected", "Answer"]
+    until(page, lambda page: page.locator(".sides h5").all_inner_texts()[:2], ["Expected", "Answer"])
     page.click("text=Beside the base")
-    assert page.locator(".sides h5").all_inner_texts()[:2] == ["Base", "This run"]
+    until(page, lambda page: page.locator(".sides h5").all_inner_texts()[:2], ["Base", "This run"])
 
 
 def test_changes_can_be_filtered(reader: Reader, compared: Path) -> None:

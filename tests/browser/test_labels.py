@@ -10,6 +10,7 @@ import pytest
 
 from tests.browser.conftest import Reader
 from tests.browser.shop import page_of, run_of_shop
+from tests.browser.test_reading import until
 from tests.cli.project import Project
 
 pytestmark = pytest.mark.browser
@@ -20,16 +21,18 @@ def test_labels_are_saved_and_calibrate_takes_them(reader: Reader, tmp_path: Pat
     page.wait_for_selector(".turn")
     assert page.locator(".ask").count() == 0
     page.keyboard.press("l")
+    page.wait_for_selector(".ask")
     page.keyboard.press("w")
-    assert page.get_attribute('[aria-label="Wrong: the answer"]', "aria-pressed") == "true"
+    page.wait_for_selector('[aria-label="Wrong: the answer"][aria-pressed=true]')
     page.click('[aria-label="Right: tone"]')
     page.keyboard.press("j")
     page.wait_for_selector("text=Turn 2 of 2")
     page.keyboard.press("r")
+    page.wait_for_selector('[aria-label="Right: the answer"][aria-pressed=true]')
     page.keyboard.press("w")
     page.locator(".turn").nth(1).locator('.ask [aria-label="Wrong: the answer"]').click()
     page.locator(".turn").nth(1).locator('.ask [aria-label="Wrong: the answer"]').click()
-    assert page.locator(".option .tag:text('labelled')").count() == 2
+    until(page, lambda page: page.locator(".option .tag:text('labelled')").count(), 2)
     with page.expect_download() as download:
         page.click("text=labels.csv (4)")
     saved = download.value.path().read_bytes()

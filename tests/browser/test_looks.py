@@ -9,6 +9,7 @@ import pytest
 
 from tests.browser.conftest import PHONE, Reader
 from tests.browser.shop import compared_page, page_of, run_of_shop
+from tests.browser.test_reading import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -65,12 +66,12 @@ def test_colours_follow_the_system_until_one_chooses(reader: Reader, shop: Path)
     ground = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(ground)
     page.click('[aria-label="Colours: auto"]')
-    assert page.evaluate(ground) != dark
+    until(page, lambda page: page.evaluate(ground) != dark, True)
     page.reload()
     page.wait_for_selector(".option")
-    assert page.get_attribute("html", "data-theme") == "light"
+    until(page, lambda page: page.get_attribute("html", "data-theme"), "light")
     page.click('[aria-label="Colours: light"]')
-    assert page.evaluate(ground) == dark
+    until(page, lambda page: page.evaluate(ground), dark)
 
 
 def test_a_phone_shows_one_thing_at_a_time(reader: Reader, shop: Path) -> None:
@@ -78,10 +79,10 @@ def test_a_phone_shows_one_thing_at_a_time(reader: Reader, shop: Path) -> None:
     assert page.is_visible(".list")
     assert not page.is_visible(".right")
     page.tap(".option")
-    assert page.is_visible(".case h2")
-    assert not page.is_visible(".list")
+    page.wait_for_selector(".case h2")
+    page.wait_for_selector(".list", state="hidden")
     page.tap('[aria-label="Back to the list"]')
-    assert page.is_visible(".list")
+    page.wait_for_selector(".list")
     page.tap("nav .summary")
     page.wait_for_selector(".overview .gates")
     for hash in ("", "#case=case-0", "#metrics"):
@@ -102,7 +103,7 @@ def test_paper_has_the_summary_and_every_case_with_a_problem_in_full(reader: Rea
     assert page.is_visible("#paper >> text=Refunds take 14 days. >> nth=-1")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     page.emulate_media(media="screen")
-    assert page.locator("#paper *").count() == 0
+    page.wait_for_selector("#paper *", state="detached")
     assert page.is_visible(".list")
 
 

@@ -107,7 +107,7 @@ def test_the_search_finds_words_of_answers_tools_and_reasons(reader: Reader, sho
     ):
         page.fill("input[type=search]", query)
         until(page, shown, found)
-    assert page.is_visible("text=No case fits.")
+    page.wait_for_selector("text=No case fits.")
 
 
 def test_keys_move_through_cases_and_views(reader: Reader, shop: Path) -> None:
@@ -128,16 +128,16 @@ def test_keys_move_through_cases_and_views(reader: Reader, shop: Path) -> None:
     page.keyboard.press("t")
     page.wait_for_selector('[aria-label="Trial"] button:nth-child(2)[aria-pressed=true]')
     page.keyboard.press("Escape")
-    assert page.locator(".case").count() == 0
+    page.wait_for_selector(".case", state="detached")
     page.keyboard.press("3")
-    assert page.is_visible("h2 >> text=Metrics")
+    page.wait_for_selector("h2 >> text=Metrics")
     page.keyboard.press("1")
     page.keyboard.press("?")
-    assert page.is_visible("dialog >> text=next case")
+    page.wait_for_selector("dialog >> text=next case")
     page.keyboard.press("j")
     assert page.locator(".case").count() == 0
     page.keyboard.press("Escape")
-    assert page.locator("dialog").count() == 0
+    page.wait_for_selector("dialog", state="detached")
     page.fill("input[type=search]", "")
     page.click("input[type=search]")
     page.keyboard.type("jk?")
@@ -146,13 +146,14 @@ def test_keys_move_through_cases_and_views(reader: Reader, shop: Path) -> None:
     page.fill("input[type=search]", "")
     page.locator(".list").focus()
     page.keyboard.press("End")
-    assert page.get_attribute(".list", "aria-activedescendant") == page.get_attribute('[aria-selected="true"]', "id")
+    opened = page.get_attribute('[aria-selected="true"]', "id")
+    until(page, lambda page: page.get_attribute(".list", "aria-activedescendant"), opened)
     until(page, heading, "voucher")
     page.keyboard.press("Home")
     page.keyboard.press("ArrowDown")
     until(page, heading, "two turns")
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.className") == "right"
+    until(page, lambda page: page.evaluate("document.activeElement.className"), "right")
 
 
 def test_a_link_opens_a_case_and_follows_what_is_open(reader: Reader, shop: Path) -> None:
@@ -172,13 +173,15 @@ def test_a_link_opens_a_case_and_follows_what_is_open(reader: Reader, shop: Path
 
 def test_a_case_shows_answer_tools_chunks_and_votes(reader: Reader, shop: Path) -> None:
     page = reader.open(shop, hash="#case=case-0")
+    page.wait_for_selector(".sides")
     assert page.locator(".sides del").all_inner_texts() == ["14"]
     page.click("text=Inline")
+    page.wait_for_selector("pre.diff")
     assert page.inner_text("pre.diff").startswith("You get the money back within 1430 days")
     assert page.locator("pre.diff del").count() > 0
     assert page.locator("pre.diff ins").count() > 0
     page.keyboard.press("d")
-    assert page.locator(".sides").count() == 1
+    page.wait_for_selector(".sides")
     assert page.is_visible("text=expected refund(days=30)")
     page.click("summary:has-text('find_order')")
     assert json.loads(page.inner_text('[aria-label="Arguments of call 1"]')) == {"id": "A-17"}
@@ -199,6 +202,7 @@ def test_a_case_shows_answer_tools_chunks_and_votes(reader: Reader, shop: Path) 
 
 def test_a_conversation_is_read_turn_by_turn(reader: Reader, shop: Path) -> None:
     page = reader.open(shop, hash="#case=case-1")
+    page.wait_for_selector(".turn h3")
     assert page.locator(".turn h3").all_inner_texts() == ["Turn 1 of 2", "Turn 2 of 2"]
     assert page.locator(".turn").nth(0).locator('[aria-label="Answer"]').inner_text() == "Good day!"
     assert "Which kettle?" in page.locator(".turn").nth(1).inner_text()
@@ -208,7 +212,7 @@ def test_a_conversation_is_read_turn_by_turn(reader: Reader, shop: Path) -> None
 
 def test_errors_trials_and_long_answers(reader: Reader, shop: Path) -> None:
     page = reader.open(shop, hash="#case=case-4")
-    assert page.is_visible("text=the service answered 503 >> nth=0")
+    page.wait_for_selector(".problems >> text=the service answered 503 >> nth=0")
     page.evaluate("location.hash = 'case=case-2'")
     page.wait_for_selector("text=2 of 3 trials passed")
     marks = page.locator('[aria-label="Trial"] svg').all()
@@ -217,7 +221,7 @@ def test_errors_trials_and_long_answers(reader: Reader, shop: Path) -> None:
     page.wait_for_selector("text=more characters")
     assert len(page.inner_text('[aria-label="Answer"]')) < len(LONG) / 2
     page.click("text=more characters")
-    assert page.inner_text('[aria-label="Answer"]').strip() == LONG.strip()
+    until(page, lambda page: page.inner_text('[aria-label="Answer"]').strip(), LONG.strip())
 
 
 def test_the_command_and_the_link_are_copied(reader: Reader, shop: Path) -> None:
@@ -240,10 +244,10 @@ def test_columns_of_drawings_show_their_cases(reader: Reader, shop: Path) -> Non
     column.focus()
     page.keyboard.press("Enter")
     until(page, titles, ["known to fail"])
-    assert page.is_visible("text=bleu 0.1 to 0.15")
+    page.wait_for_selector("text=bleu 0.1 to 0.15")
     page.keyboard.press("3")
     page.locator(".card", has=page.locator("h3", has_text="Latency")).locator(".column").last.click()
-    assert shown(page) >= 1
+    until(page, lambda page: 1 <= shown(page) < CASES, True)
     page.click('[aria-label="Remove the range"]')
     until(page, shown, CASES)
 

@@ -136,7 +136,7 @@ export function App(props: { page: Page }): JSX.Element {
   const pane = view === "metrics" || view === "trend" ? "wide" : row !== null || view === "summary" ? "right" : "left";
   return (
     <SharedContext.Provider value={shared}>
-      <div class="app" data-pane={pane}>
+      <div class="app" data-pane={pane} data-view={view}>
         <TopBar state={state} progress={progress} />
         {pane === "wide" ? (
           <main class="whole" tabIndex={-1}>{view === "metrics" ? <MetricsView /> : <TrendView />}</main>
@@ -174,7 +174,12 @@ function useAddress(page: Page, state: State, dispatch: Shared["dispatch"]): voi
     const id = state.row === null ? null : index.id[state.row]!;
     const several = id !== null && index.id.indexOf(id) !== index.id.lastIndexOf(id);
     const hash = writePlace({ view: state.view, case: id, suite: several ? index.suite[state.row!]! : null });
-    if (hash !== (location.hash || "#")) history.replaceState(null, "", hash === "#" ? location.pathname + location.search : hash);
+    if (hash === (location.hash || "#")) return;
+    try {
+      history.replaceState(null, "", hash === "#" ? location.pathname + location.search : hash);
+    } catch {
+      // Browsers refuse many changes in a short time; a later one tells the address again.
+    }
   }, [page, state.view, state.row]);
   useEffect(() => {
     const follow = (): void => {

@@ -97,10 +97,11 @@ export function Histogram(props: {
 /** Values of runs, oldest first; unknown ones leave a gap. */
 export function Trend(props: {
   name: string; values: (number | null)[]; names: string[]; format: (value: number) => string; floor: number | null;
+  threshold: number | null;
 }): JSX.Element {
   const known = props.values.filter((value): value is number => value !== null);
-  const low = Math.min(props.floor ?? Infinity, ...known);
-  const high = Math.max(...known);
+  const low = Math.min(props.floor ?? Infinity, props.threshold ?? Infinity, ...known);
+  const high = Math.max(props.threshold ?? -Infinity, ...known);
   const room = (high - low) * 0.08 || Math.abs(high) * 0.08 || 1;
   const y = (value: number): number => HEIGHT - 6 - ((value - low) / (high - low + room)) * (HEIGHT - 16);
   const x = (at: number): number => (props.values.length === 1 ? WIDTH / 2 : 6 + (at / (props.values.length - 1)) * (WIDTH - 12));
@@ -124,6 +125,12 @@ export function Trend(props: {
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img"
         aria-label={`${props.name}: ${plural(known.length, "run")}, from ${props.format(known[0]!)} to ${props.format(last)}`}>
         <line class="axis" x1="0" x2={WIDTH} y1={HEIGHT - 2} y2={HEIGHT - 2} />
+        {props.threshold !== null && (
+          <g class="line" aria-hidden="true">
+            <line x1="0" x2={WIDTH} y1={y(props.threshold)} y2={y(props.threshold)} />
+            <text x={WIDTH} y={y(props.threshold) - 3} text-anchor="end">threshold {props.format(props.threshold)}</text>
+          </g>
+        )}
         <path class="curve" d={parts.join("")} />
         {props.values.map((value, at) => value !== null && (
           <circle cx={x(at)} cy={y(value)} r={props.values.length > 60 ? 1.5 : 3}>

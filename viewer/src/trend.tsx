@@ -22,9 +22,9 @@ export function TrendView(): JSX.Element {
 function SuiteTrend(props: { name: string; runs: PastRun[]; metrics: Metric[]; columns: number[] }): JSX.Element {
   const { runs, metrics, columns } = props;
   const names = runs.map((run) => `${moment(run.when)}${run.sha ? ` (${visible(run.sha.slice(0, 9))})` : ""}`);
-  const chart = (name: string, values: (number | null)[], format: (value: number) => string, floor: number | null): JSX.Element | null =>
+  const chart = (name: string, values: (number | null)[], format: (value: number) => string, floor: number | null, threshold: number | null = null): JSX.Element | null =>
     values.some((value) => value !== null) ? (
-      <section class="card"><Trend name={name} values={values} names={names} format={format} floor={floor} /></section>
+      <section class="card"><Trend name={name} values={values} names={names} format={format} floor={floor} threshold={threshold} /></section>
     ) : null;
   return (
     <>
@@ -34,7 +34,7 @@ function SuiteTrend(props: { name: string; runs: PastRun[]; metrics: Metric[]; c
         {chart("Pass rate", runs.map((run) => run.pass_rate), percent, null)}
         {chart("Cost", runs.map((run) => run.cost_usd), usd, 0)}
         {chart("Latency", runs.map((run) => run.latency_ms), duration, 0)}
-        {columns.map((column) => chart(visible(metrics[column]!.name), runs.map((run) => run.metrics[column] ?? null), (value) => number(value), null))}
+        {columns.map((column) => chart(visible(metrics[column]!.name), runs.map((run) => run.metrics[column] ?? null), (value) => number(value), null, metrics[column]!.threshold))}
       </div>
       <details class="item">
         <summary><span class="name">The runs as a table</span></summary>
