@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 TIMES = int(os.environ.get("CHAOS_TIMES", "1"))
 """So many times the faults of an ordinary run of the tests."""
 THIRDS, RACES = 18, 2
-FILES = {"junit.xml", "report.md", "results.json", "verdict.json"}
+FILES = {"junit.xml", "report.html", "report.md", "results.json", "verdict.json"}
 RUN = ["run", "-o", "out"]
 CODES = {True: 1, False: 0}
 

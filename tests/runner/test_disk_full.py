@@ -11,7 +11,7 @@ import pytest
 from tests.cli.project import COMMAND, Project
 
 FULL = Path("/dev/full")
-FILES = ["junit.xml", "report.md", "results.json", "verdict.json"]
+FILES = ["junit.xml", "report.html", "report.md", "results.json", "verdict.json"]
 pytestmark = pytest.mark.skipif(not FULL.exists(), reason="the system has no device that is always full")
 
 
