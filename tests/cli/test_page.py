@@ -77,3 +77,18 @@ def test_the_page_of_some_cases(project: Project) -> None:
     ):
         refused = project.run("report", "out/results.json", *arguments)
         assert (refused.code, refused.stdout, refused.stderr) == (2, "", sentence)
+
+
+def test_links_are_https_and_to_a_repository(project: Project) -> None:
+    project.numbered(1)
+    project.run("run", "-o", "out")
+    here = {"GITHUB_REPOSITORY": "octo/shop", "GITHUB_RUN_ID": "7", "GITHUB_SERVER_URL": "https://git.example/"}
+    for changed, address in (
+        ({}, "https://git.example/octo/shop/actions/runs/7"),
+        ({"GITHUB_SERVER_URL": "http://git.example"}, None),
+        ({"GITHUB_SERVER_URL": "javascript:alert(1)//"}, None),
+        ({"GITHUB_REPOSITORY": "octo/shop/../../evil"}, None),
+        ({"GITHUB_RUN_ID": "7#x"}, None),
+    ):
+        shown = project.run("report", "out/results.json", "--format", "html", **{**here, **changed})
+        assert Page(shown.stdout).head["run"]["run_url"] == address, changed
