@@ -322,8 +322,16 @@ def python_file(ctx: GraderContext, value: dict[str, Any]) -> Found:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = getattr(module, value["function"])(ctx.agent_response, called_with(ctx, value))
+    found = getattr(module, value["function"])(answer(ctx, value), called_with(ctx, value))
     return read_result(asyncio.run(found) if inspect.iscoroutine(found) else found, value.get("least"))
+
+
+def answer(ctx: GraderContext, value: dict[str, Any]) -> Any:
+    """Return the answer as code gets it: as data where answers follow a schema (`json`), else as text."""
+    try:
+        return json.loads(ctx.agent_response) if value.get("json") else ctx.agent_response
+    except ValueError:
+        return ctx.agent_response
 
 
 def called_with(ctx: GraderContext, value: dict[str, Any]) -> dict[str, Any]:
@@ -351,7 +359,7 @@ run().then((result) => end({result}, 0)).catch((error) => end({error: String(err
 
 def javascript(ctx: GraderContext, value: dict[str, Any]) -> Found:
     """Run the JavaScript of an assertion in Node.js, which must be installed."""
-    return read_result(in_node(value, ctx.agent_response, called_with(ctx, value)))
+    return read_result(in_node(value, answer(ctx, value), called_with(ctx, value)))
 
 
 def in_node(value: dict[str, Any], output: Any, context: dict[str, Any]) -> Any:

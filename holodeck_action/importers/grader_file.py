@@ -121,7 +121,8 @@ def _function(entry: _Entry) -> str:
         found = f"weighted([{parts}], {check.threshold!r})"
     elif check.code:
         least = "" if check.threshold is None else f", {check.threshold!r}"
-        found = f"read_result({name}_code(ctx.agent_response, called_with(ctx, {value})){least})"
+        given = "answer(ctx, {'json': True})" if check.value.get("json") else "ctx.agent_response"
+        found = f"read_result({name}_code({given}, called_with(ctx, {value})){least})"
     else:
         options = "".join(f", {option}={given!a}" for option, given in check.options.items())
         found = f"{check.function}(ctx, {value}{options})"

@@ -70,6 +70,26 @@ def test_goldens_parameters_and_lists_make_cases(project: Project) -> None:
     }
 
 
+def test_lists_by_name_and_expected_failures(project: Project) -> None:
+    rows = imported(project, "refuses.py", code=1)
+    assert [(line, source) for line, source, _, outcome in rows if outcome == "missing"] == [
+        (23, "retrieval_context"),
+        (30, "PatternMatchMetric"),
+        (36, "FaithfulnessMetric"),
+    ]
+    contexts = {case["name"]: case.get("retrieval_context") for case in suite(project)["test_cases"]}
+    assert contexts["test_one_text"] == ["We open at nine."]
+    assert contexts["test_two_texts"] == ["We open at nine.", "We close at five."]
+    assert contexts["test_texts_added_later"] is None
+    assert verdicts(project, 1) == {
+        "test_one_text": "passed",
+        "test_two_texts": "passed",
+        "test_texts_added_later": "failed",
+        "test_wrong": "failed",
+        "test_not_yet": "failed",
+    }
+
+
 def test_tool_calls_are_graded_by_deepeval_itself(project: Project) -> None:
     rows = imported(project, "tools.py")
     assert {row[1:] for row in rows} == {("ToolCorrectnessMetric", "deepeval_tool_correctness", "metric")}

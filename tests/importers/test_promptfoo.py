@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from holodeck_action.importers.written import UNASKED
 from tests.agents.service import Handler, Received, Service
 from tests.cli.project import Project
 from tests.importers.accounts import account, assertions_in
@@ -81,7 +82,7 @@ def test_what_has_no_equal_is_told_and_cannot_pass(configured: Project) -> None:
         "no assertion",
         "tests",
         "providers",
-        "prompt",
+        "options.storeOutputAs",
     }
     agent = (configured.folder / "new/agent.yaml").read_text(encoding="utf-8")
     assert "# Not imported: moderation (missing.yaml:8): no moderation service is called; use toxicity" in agent
@@ -236,3 +237,22 @@ def test_judged_assertions_become_metrics_of_the_same_kind(configured: Project) 
         found = verdicts(configured, "new", code=3, **environ)
         assert {request.model for request in models.requests} == {"gpt-4o-mini", "gpt-4.1"}
     assert set(found.values()) == {"error"}
+    criteria = next(metric["criteria"] for metric in metrics if metric.get("name") == "factuality (line 14)")
+    assert criteria.endswith("and may say less or more: The shop opens at nine.")
+
+
+def test_answers_with_a_schema_reach_code_as_data(configured: Project) -> None:
+    rows = imported(configured, "schemas", code=1)
+    assert {(row["source"], row["line"], row["note"]) for row in rows if row["outcome"] == "missing"} == {
+        ("assertScoringFunction", 23, "code makes one score of all assertions; write a code grader that decides"),
+        ("llm-rubric", 30, "its rubricPrompt has the criteria; write them as those of a geval metric"),
+    }
+    with FakeModels(keys=[KEY]) as models:
+        models.answer(lambda request: Answer('{"mood": "good"}'))
+        environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": models.openai_url}
+        found = verdicts(configured, "new", code=1, **environ)
+        asked = {request.messages[-1].text for request in models.requests}
+    # The other prompt is not for this provider.
+    assert "Sort a dull film into good or bad." in asked
+    assert all(text.startswith("Sort ") or text == UNASKED for text in asked)
+    assert found == {"good": "passed", "bad": "failed", "scored": "failed", "graded": "failed"}

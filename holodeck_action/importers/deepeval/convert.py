@@ -297,12 +297,15 @@ class _Builder:
             self._missing(case, self._place(site.call), f"metrics of {called(site.call)}", str(error), asserts=True)
             return
         for value in found:
-            self._metric(file, value, case, expected)
+            if site.fails:
+                note = "the file expects that it fails; write what the answer must be"
+                self._missing(case, self._place(value.node), _metric_name(value), note, asserts=True)
+            else:
+                self._metric(file, value, case, expected)
 
     def _metric(self, file: PythonFile, value: Bound, case: _Case, expected: Any) -> None:
         place = self._place(value.node)
-        name = called(value.node) if isinstance(value.node, ast.Call) else ""
-        name = name if name.endswith(("Metric", "GEval")) else "metrics"
+        name = _metric_name(value)
         stem = f"line_{place.line}_{_snake(name).removesuffix('_metric')}"
         became = become(file, value, f"{place.exact}: {name}", stem, expected)
         if "expected_tools" in became.needs and (reason := self._expect_tools(case)):
@@ -404,6 +407,11 @@ def _said(file: PythonFile, turn: Bound) -> tuple[str, str]:
     if role is None or content is None:
         raise UnfitError("no turn")
     return str(file.literal(turn.at(role))), str(file.literal(turn.at(content)))
+
+
+def _metric_name(value: Bound) -> str:
+    name = called(value.node) if isinstance(value.node, ast.Call) else ""
+    return name if name.endswith(("Metric", "GEval")) else "metrics"
 
 
 def _metric_calls(file: PythonFile) -> list[ast.Call]:

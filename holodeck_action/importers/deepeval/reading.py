@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holodeck_action.importers.source import UnfitError
@@ -40,12 +40,21 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A call that evaluates cases by metrics; either can be None, where the call does not say."""
+    """A call that evaluates cases by metrics; either can be None, where the call does not say.
+
+    Attributes:
+        call: the call.
+        function: the function that it stands in; empty in none.
+        cases: what it evaluates.
+        metrics: by what.
+        fails: whether the file expects that it fails.
+    """
 
     call: ast.Call
     function: str
     cases: Bound | None
     metrics: Bound | None
+    fails: bool = False
 
 
 class PythonFile:
@@ -61,9 +70,10 @@ class PythonFile:
         """Yield the calls of `assert_test`, `evaluate` and `measure`, in the order of their lines."""
         found = []
         for scope in (self.tree, *self._functions):
+            failing = _expected_to_fail(scope)
             for node in _own(scope):
                 if isinstance(node, ast.Call) and (site := self._site(node, scope)) is not None:
-                    found.append(site)
+                    found.append(replace(site, fails=id(node) in failing))
         return iter(sorted(found, key=lambda site: site.call.lineno))
 
     def _site(self, call: ast.Call, scope: Scope) -> Site | None:
@@ -143,6 +153,19 @@ class PythonFile:
             ]
             if found or self._is_assigned(name, scope):
                 return [*found, *self._added(name, bound, depth)]
+        raise UnfitError(f"{name} gets its value when the code runs")
+
+    def _whole(self, name: str, bound: Bound, depth: int) -> Bound:
+        """Return the one expression that a name stands for, a list as a whole."""
+        if name in bound.names:
+            return bound.names[name]
+        for scope in dict.fromkeys((bound.scope, self.tree)):
+            found = list(self._assigned(name, scope, bound, depth))
+            if found:
+                if len(found) > 1 or list(self._added(name, bound, depth)):
+                    break
+                [(node, names)] = found
+                return Bound(node, scope, names)
         raise UnfitError(f"{name} gets its value when the code runs")
 
     def _is_assigned(self, name: str, scope: Scope) -> bool:
@@ -228,10 +251,7 @@ class PythonFile:
                 inner = argument(owner.node, node.attr, 0 if node.attr == "input" else None)
                 return None if inner is None else self.literal(owner.at(inner), depth + 1)
         if isinstance(node, ast.Name):
-            found = self.values(bound)
-            if len(found) != 1 or isinstance(found[0].node, ast.Name):
-                raise UnfitError(f"{node.id} gets its value when the code runs")
-            return self.literal(found[0], depth + 1)
+            return self.literal(self._whole(node.id, bound, depth), depth + 1)
         if isinstance(node, ast.List | ast.Tuple):
             return [self.literal(bound.at(item), depth + 1) for item in node.elts]
         if isinstance(node, ast.JoinedStr):
@@ -296,6 +316,21 @@ def _own(scope: Scope) -> list[ast.AST]:
         if not isinstance(node, _FUNCTIONS):
             left = [*ast.iter_child_nodes(node), *left]
     return found
+
+
+def _expected_to_fail(scope: Scope) -> set[int]:
+    """Return the ids of nodes below `pytest.raises`, or of a function marked `pytest.mark.xfail`."""
+    marks = scope.decorator_list if isinstance(scope, _FUNCTIONS) else []
+    names = [mark.func if isinstance(mark, ast.Call) else mark for mark in marks]
+    if any(isinstance(name, ast.Attribute) and name.attr == "xfail" for name in names):
+        return {id(node) for node in _own(scope)}
+    return {
+        id(inner)
+        for node in _own(scope)
+        if isinstance(node, ast.With | ast.AsyncWith)
+        if any(isinstance(item.context_expr, ast.Call) and called(item.context_expr) == "raises" for item in node.items)
+        for inner in ast.walk(node)
+    }
 
 
 def _targets(node: ast.AST) -> list[str]:

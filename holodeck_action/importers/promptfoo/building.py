@@ -191,27 +191,22 @@ class SuiteBuilder:
             number += 1
             made = f"{one_line(name, _NAME)} ({number})"
         self._taken.add(made)
-        problem = test.problem
+        problem = test.problem or test.unfit
         question = Asked(None, "", "")
         try:
             if not problem:
                 question = asked(prompt, test.variables, test.options)
                 if self._provider.model is not None and question.instructions != instructions:
                     raise UnfitError("its system message differs between cases; write a suite for each")
-            for key in ("provider", "assertScoringFunction"):
-                if test.data.get(key):
-                    raise UnfitError(f"it has a {key}; write a suite of its own for this case")
-            for key in ("storeOutputAs", "transformVars"):
-                if test.options.get(key):
-                    raise UnfitError(f"it has options.{key}, which only running the cases can fill in")
         except UnfitError as error:
-            problem = problem or f"prompt: {error}"
+            problem = f"prompt: {error}"
         whole = question.whole if self._provider.model is None else question.input
         case = _Case(made, test, whole, {"input": whole if whole.strip() and not problem else UNASKED})
         if test.variables and (self._provider.model is None and self._provider.target is not None):
             case.turn["turn_config"] = {"vars": dict(test.variables)}
         if problem or not whole.strip():
-            self._refuse(case, prompt.place if not test.problem else test.place, problem or "its prompt is empty")
+            place = prompt.place if problem.startswith("prompt: ") or not problem else test.place
+            self._refuse(case, place, problem or "prompt: it is empty")
         self._assert(case)
         return case
 
@@ -265,13 +260,13 @@ class SuiteBuilder:
 
     def _one(self, case: _Case, written: Written) -> None:
         reported = _weight(written) == 0
-        became = become(self._source, case.test, written, case.prompt, only_check=False)
+        became = self._become(case, written, only_check=False)
         if (
             became.outcome is Outcome.METRIC
             and became.metric is not None
             and (reported or not self._fits(case, became))
         ):
-            became = become(self._source, case.test, written, case.prompt, only_check=True)
+            became = self._become(case, written, only_check=True)
         if became.latency_ms is not None and not reported:
             case.latencies.append((written, became.latency_ms))
             return
@@ -281,6 +276,14 @@ class SuiteBuilder:
         if reported:
             became = _only_reported(became)
         self._take(case, written, became)
+
+    def _become(self, case: _Case, written: Written, *, only_check: bool) -> Became:
+        became = become(self._source, case.test, written, case.prompt, only_check=only_check)
+        is_code = str(written.data.get("type")).removeprefix("not-") in ("javascript", "python")
+        if is_code and became.check is not None and self._provider.response_format:
+            # An answer that follows a schema reaches code as data.
+            return replace(became, check=replace(became.check, value={**became.check.value, "json": True}))
+        return became
 
     def _fits(self, case: _Case, became: Became) -> bool:
         return all(case.turn.get(key, value) == value for key, value in became.turn.items())
@@ -357,7 +360,7 @@ class SuiteBuilder:
                 least = float(least) if isinstance(least, int | float) else 0.0
                 parts.append((_weight(item), self._mean(case, item.place, kind, least, self._members(item))))
                 continue
-            became = become(self._source, case.test, item, case.prompt, only_check=True)
+            became = self._become(case, item, only_check=True)
             if became.check is None or became.outcome is Outcome.MISSING:
                 raise UnfitError(f"a weighted mean with {kind} (line {item.place.line}): {became.note}")
             parts.append((_weight(item), _from_folder(became.check, self._folder)))

@@ -11,7 +11,7 @@ from holodeck_action.importers.accounting import Outcome, Row
 from holodeck_action.importers.promptfoo.assertions import TYPES
 from holodeck_action.importers.promptfoo.building import SuiteBuilder, is_for, slug
 from holodeck_action.importers.promptfoo.prompts import Prompt, asked, prompts_of
-from holodeck_action.importers.promptfoo.providers import Provider, providers_of
+from holodeck_action.importers.promptfoo.providers import Provider, providers_of, with_settings
 from holodeck_action.importers.promptfoo.tests import Test, TestReader
 from holodeck_action.importers.source import Source, UnfitError, place_of
 from holodeck_action.importers.written import (
@@ -59,6 +59,8 @@ def convert(source: Source, out: Path, *, allow_missing: bool) -> Imported:
         asking = [prompt for prompt in prompts if provider.prompts is None or prompt.label in provider.prompts]
         if not asking:
             raise ConfigurationError([f"{source.shown}: no prompt is for the provider {provider.name}"])
+        provider, told = with_settings(provider, asking)
+        rows += told
         groups = _by_instructions(asking, tests, provider)
         for index, (instructions, chosen) in enumerate(groups, 1):
             parts = [slug(provider.name) or f"provider-{number}"] if len(providers) > 1 else []

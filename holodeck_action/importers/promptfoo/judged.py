@@ -26,9 +26,9 @@ _CRITERIA = {
     **dict.fromkeys(
         ("factuality", "model-graded-factuality"),
         (
-            "The actual output does not contradict the expected output in any fact. It may say less or more.",
+            "The actual output does not contradict this in any fact, and may say less or more: {}",
             0.5,
-            ["actual_output", "input", "expected_output"],
+            ["actual_output", "input"],
         ),
     ),
 }
@@ -87,15 +87,12 @@ def _rag(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
 
 def _geval(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
     template, default, params = _CRITERIA[asked.kind]
-    turn: dict[str, Any] = {}
     several = asked.value if isinstance(asked.value, list) and asked.kind == "g-eval" else []
     texts = [script_text(text) for text in several]
-    if "{}" in template:
-        criteria = "\n".join(texts) if texts else _text(asked, objects=True)
-        criteria = template.replace("{}", criteria)
-    else:
-        criteria = template
-        turn["ground_truth"] = _text(asked)
+    rubric = asked.test.options.get("rubricPrompt") or asked.written.data.get("rubricPrompt")
+    if asked.value is None and rubric:
+        raise UnfitError("its rubricPrompt has the criteria; write them as those of a geval metric")
+    criteria = template.replace("{}", "\n".join(texts) if texts else _text(asked, objects=True))
     line = asked.written.place.line
     made = {
         "type": "geval",
@@ -106,9 +103,9 @@ def _geval(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
         **_judge(asked),
     }
     note = "its criteria are graded together" if texts[1:] else ""
-    if asked.test.options.get("rubricPrompt") or asked.written.data.get("rubricPrompt"):
+    if rubric:
         note = f"{note}; rubricPrompt is not used".lstrip("; ")
-    return made, turn, "; ".join(part for part in (_QUESTION, note) if part)
+    return made, {}, "; ".join(part for part in (_QUESTION, note) if part)
 
 
 def _judge(asked: Question) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holodeck_action.importers.promptfoo.templates import render, rendered
@@ -24,12 +24,14 @@ class Prompt:
         label: its name; empty when it has none.
         template: its text, or the messages of a chat.
         problem: why it cannot be imported; empty when it can.
+        config: settings of the model that are written with it.
     """
 
     place: Place
     label: str
     template: Any
     problem: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,9 @@ def _each(source: Source, written: Sequence[Any], whole: Place) -> Iterator[Prom
             text = item.get("raw") or item.get("id") if isinstance(item, dict) else item
             if not isinstance(text, str):
                 raise UnfitError("a prompt is a text or names a file")
-            yield from _of_text(source, text, place, label)
+            config = plain(item.get("config")) if isinstance(item, dict) else None
+            config = config if isinstance(config, dict) else {}
+            yield from (replace(prompt, config=config) for prompt in _of_text(source, text, place, label))
         except UnfitError as error:
             yield Prompt(place, label, "", str(error))
 

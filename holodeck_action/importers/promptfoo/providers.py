@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from holodeck_action.importers.accounting import Outcome, Row
 from holodeck_action.importers.grader_file import library
+from holodeck_action.importers.promptfoo.prompts import Prompt
 from holodeck_action.importers.source import Place, Source, UnfitError, place_of, plain, without_none
 from holodeck_action.importers.written import AGENT, variable
 from holodeck_action.suite.document import MarkedList
@@ -136,6 +138,7 @@ def _provider(source: Source, written: Any, place: Place) -> Provider:
     inner = body.get(id_) if id_ in body else body
     label = str(inner.get("label") or "") if isinstance(inner, dict) else ""
     prompts = inner.get("prompts") if isinstance(inner, dict) else None
+    prompts = [prompts] if isinstance(prompts, str) else prompts
     name = label or id_ or "provider"
     shared = {
         "ids": frozenset(part for part in (id_, label) if part),
@@ -189,16 +192,34 @@ def _as_agent(call: str) -> dict[str, Any]:
 def _as_model(model: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     notes = []
     made: dict[str, Any] = {"model": model}
-    form = config.get("response_format")
-    if isinstance(form, dict) and form.get("type") == "json_schema":
-        schema = form.get("json_schema")
-        made["response_format"] = schema.get("schema") if isinstance(schema, dict) else form.get("schema")
+    made["response_format"] = _schema(config.get("response_format"))
     if config.get("tools") or config.get("functions"):
         raise UnfitError("its model may call tools; list them under tools of agent.yaml, with what they do")
     unused = sorted(set(config) - _UNUSED_SETTINGS - {"response_format"})
     if unused:
         notes.append(f"not used: {', '.join(unused)}")
     return {**made, "notes": tuple(notes)}
+
+
+def _schema(form: Any) -> Any:
+    if not isinstance(form, dict) or form.get("type") != "json_schema":
+        return None
+    schema = form.get("json_schema")
+    return schema.get("schema") if isinstance(schema, dict) else form.get("schema")
+
+
+def with_settings(provider: Provider, prompts: Sequence[Prompt]) -> tuple[Provider, Sequence[Row]]:
+    """Return a provider with the schema that its prompts bring along, and a row for each setting that is not used."""
+    schemas = [_schema(prompt.config.get("response_format")) for prompt in prompts]
+    shared = provider.model is not None and schemas[0] is not None and all(each == schemas[0] for each in schemas)
+    rows = []
+    for prompt in prompts:
+        unused = sorted(key for key in prompt.config if not (shared and key == "response_format"))
+        if unused:
+            note = f"not used: {', '.join(unused)}; a suite has the same settings for all prompts"
+            place = prompt.place
+            rows.append(Row(place.file, place.line, "config of a prompt", "", Outcome.MISSING, note, asserts=False))
+    return (replace(provider, response_format=schemas[0]) if shared else provider), rows
 
 
 def _as_service(url: str, config: Mapping[str, Any]) -> dict[str, Any]:

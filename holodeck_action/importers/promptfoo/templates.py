@@ -108,4 +108,5 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
     made = Nunjucks(undefined=Nothing, keep_trailing_newline=True, finalize=finalize, autoescape=False, optimized=False)
     made.filters["dump"] = lambda value: json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    made.filters["load"] = json.loads
     return made

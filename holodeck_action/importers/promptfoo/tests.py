@@ -56,6 +56,18 @@ class Test:
         found = self.data.get("threshold")
         return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 
+    @property
+    def unfit(self) -> str:
+        """The setting that keeps the case from being asked, and the way out; empty when there is none."""
+        if self.data.get("provider"):
+            return "provider: the case asks a provider of its own; write a suite of its own for it"
+        if self.data.get("assertScoringFunction"):
+            return "assertScoringFunction: code makes one score of all assertions; write a code grader that decides"
+        for key in ("storeOutputAs", "transformVars"):
+            if self.options.get(key):
+                return f"options.{key}: only running the cases can fill it in"
+        return ""
+
 
 class TestReader:
     """Reads the cases of one configuration; what cannot be read becomes rows of the account."""
