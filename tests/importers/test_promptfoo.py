@@ -247,6 +247,7 @@ def test_answers_with_a_schema_reach_code_as_data(configured: Project) -> None:
         ("assertScoringFunction", 23, "code makes one score of all assertions; write a code grader that decides"),
         ("llm-rubric", 30, "its rubricPrompt has the criteria; write them as those of a geval metric"),
     }
+    assert rows[0]["note"] == "not used: response_format"
     with FakeModels(keys=[KEY]) as models:
         models.answer(lambda request: Answer('{"mood": "good"}'))
         environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": models.openai_url}

@@ -195,7 +195,8 @@ def _as_model(model: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, 
     made["response_format"] = _schema(config.get("response_format"))
     if config.get("tools") or config.get("functions"):
         raise UnfitError("its model may call tools; list them under tools of agent.yaml, with what they do")
-    unused = sorted(set(config) - _UNUSED_SETTINGS - {"response_format"})
+    used = {"response_format"} if made["response_format"] else set()
+    unused = sorted(set(config) - _UNUSED_SETTINGS - used)
     if unused:
         notes.append(f"not used: {', '.join(unused)}")
     return {**made, "notes": tuple(notes)}
@@ -204,8 +205,9 @@ def _as_model(model: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, 
 def _schema(form: Any) -> Any:
     if not isinstance(form, dict) or form.get("type") != "json_schema":
         return None
-    schema = form.get("json_schema")
-    return schema.get("schema") if isinstance(schema, dict) else form.get("schema")
+    named = form.get("json_schema")
+    schema = named.get("schema") if isinstance(named, dict) else form.get("schema")
+    return schema if isinstance(schema, dict) else None
 
 
 def with_settings(provider: Provider, prompts: Sequence[Prompt]) -> tuple[Provider, Sequence[Row]]:
@@ -218,7 +220,8 @@ def with_settings(provider: Provider, prompts: Sequence[Prompt]) -> tuple[Provid
         if unused:
             note = f"not used: {', '.join(unused)}; a suite has the same settings for all prompts"
             place = prompt.place
-            rows.append(Row(place.file, place.line, "config of a prompt", "", Outcome.MISSING, note, asserts=False))
+            what, way = "config of a prompt", "set by hand"
+            rows.append(Row(place.file, place.line, what, way, Outcome.SIMILAR, note, asserts=False))
     return (replace(provider, response_format=schemas[0]) if shared else provider), rows
 
 
