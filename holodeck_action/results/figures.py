@@ -43,7 +43,9 @@ def counted(number: int, what: str) -> str:
 
 def _needed(value: float, places: int) -> int:
     """Return how many digits behind the point show a bound as it was written."""
-    return next((more for more in range(places, _MOST_DIGITS) if round(value, more) == value), _MOST_DIGITS)
+    # 0.225 − 0.0001 is not quite 0.2249.
+    near = 1e-12 * max(1.0, abs(value))
+    return next((more for more in range(places, _MOST_DIGITS) if abs(round(value, more) - value) < near), _MOST_DIGITS)
 
 
 def _shown(value: float, places: int) -> str:

@@ -19,7 +19,7 @@ from holodeck_action.metrics.tool_correctness import ToolCorrectnessEvaluator
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 from tests.cli.project import Project, evaluations
-from tests.evaluators.judged.test_isolation import HARMLESS, ROOT, Watch
+from tests.evaluators.judged.test_isolation import HARMLESS, PLUGINS, ROOT, Watch
 from tests.suite.folders import HEAD, complaints, load
 from tests.tools.calls import call, expect, fuzzy, pattern
 
@@ -217,7 +217,7 @@ def test_a_run_needs_neither_model_nor_key_nor_network(recorded: Project, tmp_pa
     done = [
         what for what in watch.seen("program") if what[0] != "write" or not what[1].startswith((inside, "/dev/null"))
     ]
-    assert done == [["process", sys.executable]]
+    assert done == [PLUGINS, ["process", sys.executable]]
     done = [what for what in watch.seen("libraries") if not what[1].startswith((*HARMLESS, str(temporary)))]
     assert {what[0] for what in done} == {"environment"}
 

@@ -454,7 +454,8 @@ def test_gates_on_toxicity_are_limits(runs: Runs) -> None:
             gate = gates[f"metrics.toxicity.{key}"]
             assert (gate["state"], gate["actual"]) == (state, pytest.approx(limit, abs=1e-5))
         report = (runs.project.out / "report.md").read_text(encoding="utf-8")
-        assert f"`metrics.toxicity.max_mean` | 0.2250 | ≤ {limits['max_mean']:.4g}" in report
+        shown = "0.23" if state == "failed" else "0.225"
+        assert f"mean toxicity {shown} over 10 cases, at most {limits['max_mean']:.4f} |" in report
 
 
 def test_low_toxicity_counts_as_high_quality_in_the_summary(runs: Runs) -> None:

@@ -169,6 +169,8 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Watch:
     return Watch(tmp_path_factory.mktemp("watch"))
 
 
+PLUGINS = ["environment", "b'PYDANTIC_DISABLE_PLUGINS'"]
+"""What the program sets at its own start, before anything of a suite is there."""
 HARMLESS = ("/dev/null", "/proc/self/oom_score_adj")
 """What the process of the libraries may write."""
 
@@ -187,7 +189,7 @@ def test_a_judged_run_touches_its_endpoint_and_its_folders_alone(
     assert [what[1] for what in seen if what[0] == "write" and not what[1].startswith(mine)] == []
     # Python's own module `platform` asks for the name of the processor, for a header of the client.
     processes = [what for what in seen if what[0] in ("process", "environment") and what != ["process", "uname"]]
-    assert processes == [["process", sys.executable]]
+    assert processes == [PLUGINS, ["process", sys.executable]]
     # DeepEval sets variables of its own process, and looks whether it could write temporary files.
     done = [what for what in watch.seen("libraries") if not what[1].startswith((*HARMLESS, str(temporary)))]
     assert {what[0] for what in done} == {"environment"}
