@@ -20,6 +20,7 @@ from holodeck_action.commands.suites import evaluate
 from holodeck_action.github.action_inputs import anchored, output_dir_of, read_action_inputs
 from holodeck_action.github.annotations import annotate_problems, unplaced
 from holodeck_action.github.channels import Channel, lines, table
+from holodeck_action.github.job import links_of
 from holodeck_action.github.publisher import Findings, Publication, Publisher, open_publisher
 from holodeck_action.github.runner import (
     ChannelError,
@@ -113,9 +114,15 @@ def _written(folder: GivenPath | None, name: str) -> str | None:
     return os.path.relpath(path, path.start) if path is not None and path.path.is_file() else None
 
 
-def summary(ended: Ended, template: CustomTemplate | None, channels: Sequence[Channel], room: int) -> str:
-    """Return the job summary of at most `room` bytes: every suite's report, or why there is none, and the channels."""
-    where = table(channels)
+def summary(
+    ended: Ended, template: CustomTemplate | None, channels: Sequence[Channel], room: int, run: str | None
+) -> str:
+    """Return the job summary of at most `room` bytes: every suite's report, or why there is none, and the channels.
+
+    `run` is the address of the run whose artifacts may hold the viewer's page; None where none was written.
+    """
+    pages = f"\n[All cases]({run}#artifacts): `{PAGE_FILE}`, where the output folder is uploaded\n" if run else ""
+    where = pages + table(channels)
     room -= len(where.encode())
     if ended.done is None:
         problems = fence("\n".join(ended.problems) or ended.plan, _PROBLEMS_SHOWN)
@@ -361,7 +368,10 @@ class _Step:
             )
         ]
         if isinstance(asked, Ended) or asked.summary:
-            writers.append(lambda: append_summary(file, summary(ended, template, channels, summary_room(file))))
+            # What is only published stands in another run's artifact.
+            suites = () if ended.done is None or publishes else ended.done.suites
+            run = links_of(environ).run if any(_written(suite.folder, PAGE_FILE) for suite in suites) else None
+            writers.append(lambda: append_summary(file, summary(ended, template, channels, summary_room(file), run)))
         for write in writers:
             try:
                 write()

@@ -346,6 +346,7 @@ def test_the_page_is_named_and_links_to_the_run(step: Step) -> None:
     written = step.project.folder / "holodeck-results" / "report.html"
     found = Page(written.read_text(encoding="utf-8"))
     assert found.head["run"]["run_url"] == "https://github.com/octo/shop/actions/runs/77"
+    assert "[All cases](https://github.com/octo/shop/actions/runs/77#artifacts): `report.html`" in ended.summary
     step.output_file.unlink()
     ended = step.run({"html": "false"})
     assert ended.outputs["html-path"] == ""
