@@ -149,7 +149,7 @@ class CodeGraderEvaluator(BaseEvaluator):
 
     @property
     def version(self) -> str:
-        """`VERSION`, and once it has scored a digest of the grader's file, where that is in the checkout."""
+        """`VERSION`, and once it has been called a digest of the grader's file, where that is in the checkout."""
         return f"{self.VERSION}, code {self._code}" if self._code else self.VERSION
 
     @property
@@ -180,11 +180,12 @@ class CodeGraderEvaluator(BaseEvaluator):
             "turn_config": dict(kwargs.get("turn_config", {})),
         }
         try:
-            outcome = await self._pool.call("grade", self._config.grader, {"context": context}, self._call_timeout)
             if self._code is None:
+                # First: a call that fails names the same version at any concurrency.
                 source = await self._pool.call("source", self._config.grader, {}, self._call_timeout)
                 # User code may have forged it.
                 self._code = source.value if re.fullmatch("[0-9a-f]{12}", str(source.value)) else ""
+            outcome = await self._pool.call("grade", self._config.grader, {"context": context}, self._call_timeout)
         except UserCodeError as error:
             from holodeck_action.workers.grading import UNREPORTED_CALLS
 
