@@ -64,8 +64,8 @@ class Ended:
 
     @property
     def report(self) -> str:
-        """The job summary without what it says of the channels."""
-        return self.summary.partition("\n### Published\n")[0].strip()
+        """The job summary without what it says of this run and the channels."""
+        return self.summary.partition("\n### Published\n")[0].partition("\n[All cases](")[0].strip()
 
     @property
     def meant(self) -> list[Command]:
