@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 TEXT = (
@@ -14,8 +15,51 @@ TEXT = (
 
 def write_suite(folder: Path, cases: int, metrics: tuple[str, ...] = ("equality",)) -> Path:
     """Write agent.yaml, its policy and its transcript; every fifth answer is wrong."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [
+    lines = _head(metrics)
+    for number in range(cases):
+        lines += [
+            f"  - name: case {number}",
+            f"    input: What is the rule for order {number}?",
+            f"    ground_truth: '{TEXT}, says rule {number}.'",
+        ]
+    answers = (
+        "It cannot be returned." if number % 5 == 4 else f"{TEXT}, says rule {number}." for number in range(cases)
+    )
+    rows = [{"case": f"case {number}", "response": answer} for number, answer in enumerate(answers)]
+    return _written(folder, lines, rows)
+
+
+def write_pairs(folder: Path, pairs: Sequence[tuple[str, str]], metrics: tuple[str, ...]) -> Path:
+    """Write a suite of one case for each pair of an answer and its reference."""
+    lines = _head(metrics)
+    for number, (_, reference) in enumerate(pairs):
+        lines += [
+            f"  - name: case {number}",
+            f"    input: What is the rule for order {number}?",
+            f"    ground_truth: {json.dumps(reference)}",
+        ]
+    rows = [{"case": f"case {number}", "response": answer} for number, (answer, _) in enumerate(pairs)]
+    return _written(folder, lines, rows)
+
+
+def write_conversations(folder: Path, cases: int, turns: int) -> Path:
+    """Write a suite of conversations about figures, as ConvFinQA has them: so many turns, spread over the cases."""
+    lines, rows = _head(("equality", "numeric")), []
+    for case in range(cases):
+        lines += [f"  - name: report {case}", "    turns:"]
+        for turn in range(turns // cases + (case < turns % cases)):
+            figure = round(1000 / (case + turn + 7), 2)
+            lines += [
+                f"      - input: What was the change of item {turn} in the year {1990 + case % 30}?",
+                f"        ground_truth: '{figure}'",
+            ]
+            answer = str(figure + 1 if (case + turn) % 5 == 4 else figure)
+            rows.append({"case": f"report {case}", "turn": turn, "response": answer})
+    return _written(folder, lines, rows)
+
+
+def _head(metrics: tuple[str, ...]) -> list[str]:
+    return [
         "name: bench",
         "model: {provider: openai, name: gpt-4o}",
         "instructions: {inline: Answer.}",
@@ -24,16 +68,11 @@ def write_suite(folder: Path, cases: int, metrics: tuple[str, ...] = ("equality"
         *(f"    - {{type: standard, metric: {metric}, threshold: 0.5}}" for metric in metrics),
         "test_cases:",
     ]
-    for number in range(cases):
-        lines += [
-            f"  - name: case {number}",
-            f"    input: What is the rule for order {number}?",
-            f"    ground_truth: '{TEXT}, says rule {number}.'",
-        ]
+
+
+def _written(folder: Path, lines: Sequence[str], rows: Sequence[object]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "agent.yaml").write_text("\n".join(lines) + "\n")
     (folder / "holodeck-action.yaml").write_text("target: recorded:answers.jsonl\n")
-    with (folder / "answers.jsonl").open("w") as file:
-        for number in range(cases):
-            answer = "It cannot be returned." if number % 5 == 4 else f"{TEXT}, says rule {number}."
-            file.write(json.dumps({"case": f"case {number}", "response": answer}) + "\n")
+    (folder / "answers.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return folder
