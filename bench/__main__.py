@@ -1,12 +1,13 @@
 """All benchmarks, one after the other: `make bench`."""
 
-from bench import case_tables, comparisons, judges, metrics, recorded, runs, startup, wire
+from bench import case_tables, comparisons, goals, judges, metrics, recorded, runs, startup, wire
 
 startup.main()
 recorded.main()
 case_tables.main()
 runs.main()
 wire.main()
-metrics.main()
+metrics.main([], standalone_mode=False)
 judges.main()
 comparisons.main()
+goals.main([], standalone_mode=False)

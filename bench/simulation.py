@@ -9,20 +9,21 @@ docs/statistics.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 from random import Random
 
 import click
 
+from bench.pages import DOCS, renew, table
 from holodeck_action.results.comparison import SIGNIFICANT
 from holodeck_action.results.differences import Values, difference, with_states
 from holodeck_action.results.paired_statistics import cases_to_see, interval, p_value, score_interval, student_interval
 from holodeck_action.results.statistics import MANY_ENOUGH
 
-PAGE = Path(__file__).parents[1] / "docs" / "statistics.md"
+PAGE = DOCS / "statistics.md"
+COMMAND = "make statistics"
 MARGIN = 0.1
 SIZES = (20, 50, 100)
 CHANGES = (0.0, -0.1, -0.2)
@@ -193,17 +194,6 @@ INTERVALS = ("differences", "cases", "ours", "Student's", "bootstrap", "p ≤ 0.
 TABLES = {"sizes": (SIZES_HEADS, size_rows), "gates": (GATES, gate_rows), "intervals": (INTERVALS, interval_rows)}
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def marks(name: str) -> tuple[str, str]:
-    """What stands before and after a table of the page."""
-    return f"<!-- {name}: made by `make statistics` -->\n", f"<!-- end of {name} -->"
-
-
 @click.command()
 @click.option("--write", is_flag=True, help="Renew the tables of docs/statistics.md.")
 def main(write: bool) -> None:
@@ -213,13 +203,7 @@ def main(write: bool) -> None:
         if not write:
             click.echo(text)
             continue
-        page = PAGE.read_text(encoding="utf-8")
-        begin, end = marks(name)
-        before, _, rest = page.partition(begin)
-        _, found, after = rest.partition(end)
-        if not found:
-            raise click.ClickException(f"{PAGE} has no place for the table {name}")
-        PAGE.write_text(f"{before}{begin}{text}{end}{after}", encoding="utf-8")
+        renew(PAGE, name, COMMAND, text)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.simulation import PAGE, SIZES_HEADS, Trials, gate_row, interval_row, marks, size_rows, table
+from bench.pages import made_table, table
+from bench.simulation import COMMAND, PAGE, SIZES_HEADS, Trials, gate_row, interval_row, size_rows
 from holodeck_action.reports.comparison import rate_text
 from holodeck_action.results.comparing import compare
 from holodeck_action.results.comparison import Difference
@@ -17,15 +18,14 @@ TEXT = PAGE.read_text(encoding="utf-8")
 PROSE = " ".join(TEXT.split())
 
 
-def made_table(name: str) -> str:
-    begin, end = marks(name)
-    return TEXT.partition(begin)[2].partition(end)[0]
+def shown(name: str) -> str:
+    return made_table(PAGE, name, COMMAND)
 
 
 def rows(name: str) -> dict[tuple[str, ...], list[float]]:
     """Percentages of a table by the words of its row."""
     found = {}
-    for line in made_table(name).splitlines()[2:]:
+    for line in shown(name).splitlines()[2:]:
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         found[tuple(cell for cell in cells if "%" not in cell)] = [float(cell[:-2]) for cell in cells if "%" in cell]
     return found
@@ -65,13 +65,13 @@ def test_the_inconclusive_example_is_what_the_program_says() -> None:
 
 
 def test_the_table_of_sizes_is_computed() -> None:
-    assert made_table("sizes") == table(SIZES_HEADS, size_rows())
+    assert shown("sizes") == table(SIZES_HEADS, size_rows())
 
 
 @pytest.mark.slow
 def test_rows_of_the_tables_come_out_again() -> None:
-    assert table((), [gate_row(20, Trials(1), -0.1)]).splitlines()[-1] in made_table("gates")
-    assert table((), [interval_row("scores of which one in ten falls", 20)]).splitlines()[-1] in made_table("intervals")
+    assert table((), [gate_row(20, Trials(1), -0.1)]).splitlines()[-1] in shown("gates")
+    assert table((), [interval_row("scores of which one in ten falls", 20)]).splitlines()[-1] in shown("intervals")
 
 
 def test_the_gate_on_the_comparison_keeps_what_it_promises() -> None:

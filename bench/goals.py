@@ -1,0 +1,310 @@
+"""What the program is to reach, each beside its floor in the same run: `python -m bench.goals [--only NAME …]`.
+
+A goal is held or not on a quiet machine. Judged cases are answered by the suite's own model and graded by G-Eval: two
+calls a case, one after the other. Texts have about 60 words.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from bench.judges import JUDGED, judge_server, judged_suite, plain_truths
+from bench.live import Bench, served
+from bench.pages import table
+from bench.pairs import paraphrase_pairs
+from bench.processes import PROGRAM, Cost, measure
+from bench.recorded import CASES as DIALOGS
+from bench.recorded import TEXT_METRICS, TURNS
+from bench.suites import write_conversations, write_pairs, write_suite
+from holodeck_action.metrics.text.meteor import meteor
+from holodeck_action.metrics.text.overlap import bleu, rouge, token_f1
+
+MANY = 100_000
+LATENCY_S = 0.2
+SHORT_S = 0.05
+"""Seconds until a judged call and a plain one are answered."""
+AT_ONCE = 20
+_CALLS = 2
+_GRADED = JUDGED[:1]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One goal: what, the figure and its bound in one unit, and the floor in words."""
+
+    name: str
+    figure: float
+    bound: float
+    unit: str
+    floor: str
+    at_least: bool = False
+
+    @property
+    def held(self) -> bool:
+        """Whether it is reached."""
+        return self.figure >= self.bound if self.at_least else self.figure <= self.bound
+
+    def row(self) -> tuple[str, ...]:
+        """Return its line of the table."""
+        sign = "≥" if self.at_least else "≤"
+        return (
+            self.name,
+            _number(self.figure, self.unit),
+            f"{sign} {_number(self.bound, self.unit)}",
+            self.floor,
+            "yes" if self.held else "**no**",
+        )
+
+
+HEADS = ("goal", "measured", "bound", "floor in the same run", "held")
+
+
+def _number(value: float, unit: str) -> str:
+    return f"{value:.0f} {unit}" if value >= 100 else f"{value:.2f} {unit}"
+
+
+def _environ() -> dict[str, str]:
+    """Return an environment in which modules are compiled once, as those of an installed program are."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def _runs(folder: Path, times: int, *arguments: str) -> list[Cost]:
+    """Run the program so often, after a first time that compiles where there are several.
+
+    Raises:
+        SystemExit: it ended with an error.
+    """
+    costs = [measure((*PROGRAM, *arguments), folder, _environ()) for _ in range(times + (times > 1))]
+    if any(cost.code not in (0, 1) for cost in costs):
+        raise SystemExit(f"{arguments[0]} in {folder.name} ended with exit codes {[cost.code for cost in costs]}")
+    return costs[times > 1 :]
+
+
+def _in_another(function: Callable[..., _T], *arguments: Any) -> _T:
+    """Call a function in a process of its own: one that is started here begins with the memory of this one."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def _texts(count: int) -> Iterator[tuple[str, str]]:
+    for seed in range(math.ceil(count / 1_000)):
+        yield from paraphrase_pairs(min(1_000, count - 1_000 * seed), words=(50, 70), seed=60 + seed)
+
+
+def write_many(folder: Path, count: int, metrics: Sequence[str]) -> None:
+    """Write a suite of so many questions in a file of their own, answered by paraphrases of the expected answers."""
+    folder.mkdir()
+    suite = {
+        "name": "bench",
+        "model": {"provider": "openai", "name": "gpt-4o"},
+        "instructions": {"inline": "Answer."},
+        "evaluations": {"metrics": [{"type": "standard", "metric": name, "threshold": 0.5} for name in metrics]},
+        "test_cases_file": "cases.jsonl",
+    }
+    # JSON is YAML, too.
+    (folder / "agent.yaml").write_text(json.dumps(suite))
+    (folder / "holodeck-action.yaml").write_text("target: recorded:answers.jsonl\n")
+    with (folder / "cases.jsonl").open("w") as asked, (folder / "answers.jsonl").open("w") as answered:
+        for number, (response, reference) in enumerate(_texts(count)):
+            name, question = f"case {number}", f"What is the rule for order {number}?"
+            asked.write(json.dumps({"name": name, "input": question, "ground_truth": reference}) + "\n")
+            answered.write(json.dumps({"case": name, "response": response}) + "\n")
+
+
+def bare_seconds(count: int) -> tuple[float, float]:
+    """CPU seconds of BLEU and ROUGE by sacrebleu and rouge-score, and of our four metrics alone, over so many texts."""
+    import sacrebleu
+    from rouge_score.rouge_scorer import RougeScorer
+
+    scorer = RougeScorer(["rouge1", "rouge2", "rougeL"])
+    pairs = list(_texts(count))
+    started = time.process_time()
+    for response, reference in pairs:
+        sacrebleu.sentence_bleu(response, [reference])
+        scorer.score(reference, response)
+    libraries = time.process_time() - started
+    started = time.process_time()
+    for response, reference in pairs:
+        for metric in (bleu, rouge, meteor, token_f1):
+            metric(response, reference)
+    return libraries, time.process_time() - started
+
+
+def start(root: Path) -> Iterator[Goal]:
+    """One recorded case."""
+    folder = write_suite(root / "one", 1)
+    wall = statistics.median(cost.wall_s for cost in _runs(folder, 5, "run", "-o", "out"))
+    floors = {
+        code: statistics.median(measure((sys.executable, "-c", code), folder, _environ()).wall_s for _ in range(5))
+        for code in ("pass", "import click, pydantic, yaml")
+    }
+    yield Goal("1 recorded case", wall, 0.35, "s", ", ".join(f"`{code}` {s:.2f} s" for code, s in floors.items()))
+
+
+def texts(root: Path) -> Iterator[Goal]:
+    """1,000 recorded cases with four text metrics."""
+    folder = write_pairs(root / "texts", list(_texts(1_000)), TEXT_METRICS)
+    libraries, own = _in_another(bare_seconds, 1_000)
+    cpu = min(cost.cpu_s for cost in _runs(folder, 3, "run", "-o", "out"))
+    floor = f"sacrebleu and rouge-score alone {libraries:.2f} s of CPU; our four metrics alone {own:.2f} s"
+    yield Goal("1,000 recorded cases, BLEU, ROUGE, METEOR, F1: CPU / the libraries'", cpu / libraries, 0.8, "×", floor)
+
+
+def dialogs(root: Path) -> Iterator[Goal]:
+    """Conversations of the size of ConvFinQA's."""
+    folder = write_conversations(root / "dialogs", DIALOGS, TURNS)
+    wall = statistics.median(cost.wall_s for cost in _runs(folder, 3, "run", "-o", "out"))
+    bare = statistics.median(measure((sys.executable, "-c", "pass"), folder).wall_s for _ in range(5))
+    yield Goal(f"{DIALOGS} recorded dialogs, {TURNS} turns, numeric", wall, 0.7, "s", f"`pass` {bare:.2f} s")
+
+
+def plain_suite(address: str, cases: int) -> dict[str, Any]:
+    """Return a suite whose model is asked once a case, and answers by an echo."""
+    asked = [f"What is the rule for order {number}?" for number in range(cases)]
+    return {
+        "name": "bench",
+        "model": {"provider": "openai", "name": "gpt-4o", "endpoint": address, "api_key": "${BENCH_KEY}"},
+        "instructions": {"inline": "Answer."},
+        "evaluations": {"metrics": [{"type": "standard", "metric": "equality"}]},
+        "test_cases": [{"input": text, "ground_truth": f"echo: {text}"} for text in asked],
+    }
+
+
+def plain_run(bench: Bench, cases: int, latency_s: float, at_once: int) -> Cost:
+    """Run a suite of one call a case."""
+    with served("tests.llm.models", "--latency", str(latency_s)) as server:
+        return bench.run(plain_suite(server.addresses["openai"], cases), at_once=at_once)
+
+
+def live(root: Path) -> Iterator[Goal]:
+    """1,000 cases of one call."""
+    bench = Bench(root)
+    one = min((plain_run(bench, 1, 0.0, AT_ONCE) for _ in range(3)), key=lambda cost: cost.wall_s)
+    cost = plain_run(bench, 1_000, SHORT_S, AT_ONCE)
+    ideal = 1_000 * SHORT_S / AT_ONCE
+    floor = f"ideal {ideal:.2f} s; 1 case without latency {one.wall_s:.2f} s"
+    yield Goal(
+        f"1,000 live cases, {1_000 * SHORT_S:.0f} ms, {AT_ONCE} at once", cost.wall_s, 1.3 * ideal + 0.8, "s", floor
+    )
+    call_ms = 1_000 * (cost.own_cpu_s - one.own_cpu_s) / 999
+    yield Goal("CPU a live call, main process, its case included", call_ms, 2.0, "ms", f"start {one.own_cpu_s:.2f} s")
+
+
+def judged_run(bench: Bench, cases: int, latency_s: float, at_once: int, *more: str) -> Cost:
+    """Run a judged suite.
+
+    Raises:
+        SystemExit: it asked too often or too seldom.
+    """
+    truths = plain_truths(cases)
+    with judge_server("plain", cases, latency_s) as server:
+        cost = bench.run(judged_suite(server, truths, _GRADED), *more, at_once=at_once, fine=(0, 1))
+    calls = server.seen["requests"]
+    if calls != (0 if "--replay" in more else cases * _CALLS):
+        raise SystemExit(f"{calls} calls in a run of {cases} judged cases")
+    return cost
+
+
+def _ideal(cases: int, at_once: int) -> float:
+    """Seconds that answers alone take: calls in rows, and the two of a case one after the other."""
+    return max(_CALLS, cases * _CALLS / at_once) * LATENCY_S
+
+
+def judged(root: Path) -> Iterator[Goal]:
+    """100 judged cases, 20 and 100 at once, and again with a cache."""
+    bench = Bench(root)
+    judged_run(bench, 1, 0.0, 1)
+    for at_once, above in ((20, 1.2), (100, 1.5)):
+        wall = judged_run(bench, 100, LATENCY_S, at_once).wall_s
+        ideal = _ideal(100, at_once)
+        yield Goal(f"100 judged cases, {at_once} at once", wall, ideal + above, "s", f"ideal {ideal:.2f} s")
+    first = judged_run(bench, 100, LATENCY_S, AT_ONCE, "--cache", str(bench.kept))
+    with judge_server("plain", 100) as server:
+        suite = judged_suite(server, plain_truths(100), _GRADED)
+        again = [bench.run(suite, "--cache", str(bench.kept), at_once=AT_ONCE, fine=(0, 1)).wall_s for _ in range(3)]
+    if server.seen["requests"]:
+        raise SystemExit(f"{server.seen['requests']} calls in cached runs")
+    yield Goal("100 judged cases, cached", statistics.median(again), 1.2, "s", f"first run {first.wall_s:.2f} s")
+
+
+def replay(root: Path) -> Iterator[Goal]:
+    """1,000 judged cases, 100 at once, live and replayed."""
+    bench = Bench(root)
+    one = min((judged_run(bench, 1, 0.0, 1) for _ in range(3)), key=lambda cost: cost.wall_s)
+    cost = judged_run(bench, 1_000, LATENCY_S, 100)
+    ideal, calls = _ideal(1_000, 100), 1_000 * _CALLS
+    floor = f"ideal {ideal:.2f} s; 1 case without latency {one.wall_s:.2f} s"
+    yield Goal("1,000 judged cases, 100 at once", cost.wall_s, 1.5 * ideal + one.wall_s, "s", floor)
+    call_ms = 1_000 * (cost.own_cpu_s - one.own_cpu_s) / (calls - _CALLS)
+    children = 1_000 * (cost.cpu_s - cost.own_cpu_s - one.cpu_s + one.own_cpu_s) / calls
+    yield Goal("CPU a judged call, main process", call_ms, 2.0, "ms", f"{children:.2f} ms in the judges' process")
+    tape = str(root / "tape")
+    with judge_server("plain", 1_000) as server:
+        suite = judged_suite(server, plain_truths(1_000), _GRADED)
+        bench.run(suite, "--record", tape, at_once=100, fine=(0, 1))
+        again = min(bench.run(suite, "--replay", tape, at_once=100, fine=(0, 1)).wall_s for _ in range(3))
+    name = "1,000 judged cases, replayed: times as quick as live"
+    yield Goal(name, cost.wall_s / again, 10, "×", f"live {cost.wall_s:.2f} s, replay {again:.2f} s", at_least=True)
+
+
+def many(root: Path) -> Iterator[Goal]:
+    """100,000 recorded cases with five text metrics, then `decide` and reports of their record."""
+    folder = root / "many"
+    _in_another(write_many, folder, MANY, (*TEXT_METRICS, "equality"))
+    sample = 2_000
+    libraries, own = (MANY / sample * seconds for seconds in _in_another(bare_seconds, sample))
+    (cost,) = _runs(folder, 1, "run", "-o", "out")
+    record = next(path for path in (folder / "out").iterdir() if path.stem == "results")
+    size = sum(file.stat().st_size for file in ([record] if record.is_file() else record.rglob("*")))
+    what = f"{MANY:,} recorded cases, 5 text metrics"
+    yield Goal(f"{what}: peak", cost.peak_mib, 250, "MiB", f"record {size / 2**20:.0f} MiB")
+    floor = f"the libraries' {libraries:.0f} s and our metrics' {own:.0f} s, from {sample:,} texts"
+    yield Goal(f"{what}: CPU / sacrebleu and rouge-score alone", cost.cpu_s / libraries, 2, "×", floor)
+    yield Goal(f"{what}: CPU / our metrics alone", cost.cpu_s / own, 2, "×", floor)
+    (cost,) = _runs(folder, 1, "decide", f"out/{record.name}")
+    yield Goal(f"`decide` of {MANY:,} cases", cost.wall_s, 10, "s", f"run {cost.wall_s:.0f} s")
+    yield Goal(f"`decide` of {MANY:,} cases: peak", cost.peak_mib, 150, "MiB", f"record {size / 2**20:.0f} MiB")
+    for form in ("html", "markdown"):
+        (cost,) = _runs(folder, 1, "report", f"out/{record.name}", "--format", form, "-o", f"report.{form}")
+        written = (folder / f"report.{form}").stat().st_size / 2**20
+        yield Goal(f"`report --format {form}` of {MANY:,} cases", cost.wall_s, 20, "s", f"{written:.1f} MiB written")
+
+
+GROUPS: dict[str, Callable[[Path], Iterator[Goal]]] = {
+    function.__name__: function for function in (start, texts, dialogs, live, judged, replay, many)
+}
+
+
+@click.command()
+@click.option("--only", multiple=True, type=click.Choice([*GROUPS]), help="Measure these goals alone.")
+@click.option("--markdown", is_flag=True, help="Print the table of docs/performance.md.")
+def main(only: tuple[str, ...], markdown: bool) -> None:
+    """Measure what the program is to reach, beside the floors."""
+    found = []
+    for name in only or GROUPS:
+        with tempfile.TemporaryDirectory() as root:
+            for goal in GROUPS[name](Path(root)):
+                found.append(goal)
+                if not markdown:
+                    click.echo(f"{goal.row()[-1].strip('*'):<4} {'  '.join(goal.row()[:-1])}")
+    if markdown:
+        click.echo(table(HEADS, (goal.row() for goal in found)), nl=False)
+
+
+if __name__ == "__main__":
+    main()
