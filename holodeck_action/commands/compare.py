@@ -20,12 +20,12 @@ from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.comparing import NO_DIGESTS, Digests, compare
 from holodeck_action.results.comparison_report import ComparisonReport, report_comparison
 from holodeck_action.results.conclusion import conclude
-from holodeck_action.results.decision import judge_cases
 from holodeck_action.results.disk import DISK
 from holodeck_action.results.history import suite_of
 from holodeck_action.results.history_store import HistoryFolder, record_at
 from holodeck_action.results.record import BaseRun, Record
 from holodeck_action.results.result_files import RESULTS_FILE, parse_results, read_record
+from holodeck_action.results.survey import judge_cases
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import Baseline
 from holodeck_action.text.given_paths import GivenPath

@@ -12,10 +12,11 @@ from holodeck_action.prepare.loading import policy_of, writable_folder
 from holodeck_action.prepare.settings import Flags, baseline_problem, merge_baseline, merge_gates
 from holodeck_action.reports.console import show
 from holodeck_action.results.conclusion import conclude
-from holodeck_action.results.decision import Terms, minimized_in
+from holodeck_action.results.decision import Terms
 from holodeck_action.results.folder import Claims
 from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import VERDICT_FILE, read_base, read_earlier, read_results, write_verdict
+from holodeck_action.results.survey import Survey
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import Baseline, GatedCases, Gates, Policy, fails_on_loss, unable_to_fail
@@ -68,13 +69,16 @@ def decide_again(asked: Redecision, caller: Caller) -> int:
     record = stored.record
     gates = merge_gates(given.gates if given is not None else record.gates, asked.flags)
     terms = Terms(gates, _baseline(record, given, asked, results), read_base(results, record))
-    _check_names(record, gates, results)
-    _check_gates(record, terms, gates, results)
+    surveyed = Survey(record, stored.record_digest)
+    _check_names(surveyed, gates, results)
+    _check_gates(surveyed, terms, gates, results)
     with Claims() as claims:
         if folder is not None:
             writable_folder(folder)
             claims.hold(folder)
-        concluded = conclude(record, terms, results_digest=stored.digest, earlier=read_earlier(results))
+        concluded = conclude(
+            record, terms, results_digest=stored.digest, surveyed=surveyed, earlier=read_earlier(results)
+        )
         show(concluded.report, caller.stdout, terminal_of(caller.stdout, caller.environ))
         if folder is not None:
             try:
@@ -104,13 +108,13 @@ def _baseline(record: Record, given: Policy | None, asked: Redecision, results: 
     return None if before is None else settings
 
 
-def _check_gates(record: Record, terms: Terms, gates: Gates, results: GivenPath) -> None:
+def _check_gates(surveyed: Survey, terms: Terms, gates: Gates, results: GivenPath) -> None:
     """Refuse gates of which none can fail in the cases of the record."""
-    cases = record.cases
+    cases = len(surveyed.outcomes)
     found = GatedCases(
-        len(cases),
-        sum(case.asserting for case in cases),
-        sum(case.repeat > 1 for case in cases),
+        cases,
+        surveyed.asserting,
+        surveyed.repeated,
         compared=terms.base is not None and terms.baseline is not None and fails_on_loss(terms.baseline),
     )
     reason = unable_to_fail(gates, found) if cases else None
@@ -118,17 +122,10 @@ def _check_gates(record: Record, terms: Terms, gates: Gates, results: GivenPath)
         raise ConfigurationError([f"{results}: {reason}"])
 
 
-def _check_names(record: Record, gates: Gates, results: GivenPath) -> None:
+def _check_names(surveyed: Survey, gates: Gates, results: GivenPath) -> None:
     """Refuse gates on metrics that the record does not know: they could never be reached."""
-    known = {
-        evaluation.evaluator_name
-        for case in record.cases
-        for trial in case.trials
-        for turn in trial.turns
-        for evaluation in turn.evaluations
-    }
+    known, minimized = surveyed.names, surveyed.inputs.minimized
     asked = {*gates.metrics, *((gates.summary.weights if gates.summary else None) or {})}
-    minimized = minimized_in(record)
     wrong = [
         f"{results}: gates.metrics.{name}.{key}: {problem}"
         for name, bounds in sorted(gates.metrics.items())

@@ -15,14 +15,8 @@ from holodeck_action.results.folder import PREVIOUS_FOLDER
 from holodeck_action.results.history import HistoryLines, history_line
 from holodeck_action.results.history_layout import HISTORY_FILE
 from holodeck_action.results.history_store import HistoryEntry, HistoryFolder
-from holodeck_action.results.result_files import (
-    BASE_FOLDER,
-    RESULTS_FILE,
-    RecordError,
-    parse_results,
-    read_base,
-    read_content,
-)
+from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, parse_results, read_base, read_content
+from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.results.trends import History, history_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath

@@ -10,7 +10,8 @@ from holodeck_action.commands.options import LAST_RESULTS
 from holodeck_action.prepare.loading import writable_folder
 from holodeck_action.results.disk import write_atomically
 from holodeck_action.results.folder import Claims
-from holodeck_action.results.result_files import RESULTS_FILE, VERDICT_FILE, RecordError
+from holodeck_action.results.result_files import RESULTS_FILE, VERDICT_FILE
+from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line

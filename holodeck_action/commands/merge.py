@@ -21,10 +21,10 @@ from holodeck_action.results.result_files import (
     VERDICT_FILE,
     BaseResults,
     Beside,
-    RecordError,
     read_base_results,
     read_record,
 )
+from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.runner.journal import JOURNAL_FILE
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath

@@ -25,14 +25,8 @@ from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import PREVIOUS_FOLDER
-from holodeck_action.results.result_files import (
-    BASE_FOLDER,
-    RESULTS_FILE,
-    RecordError,
-    read_base,
-    read_earlier,
-    read_record,
-)
+from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, read_base, read_earlier, read_record
+from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.results.verdict import SuiteVerdict
 from holodeck_action.runner.journal import JOURNAL_FILE
 from holodeck_action.suite.configuration_errors import ConfigurationError

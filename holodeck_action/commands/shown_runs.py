@@ -24,7 +24,8 @@ from holodeck_action.results.history import HistoryLine
 from holodeck_action.results.history_layout import HISTORY_FILE
 from holodeck_action.results.history_store import HistoryFolder
 from holodeck_action.results.record import SCHEMA_VERSION, CaseRecord, Provenance, Record, RunInfo, SuiteIdentity
-from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, VERDICT_FILE, RecordError, parse_results
+from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, VERDICT_FILE, parse_results
+from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.runner.journal import JOURNAL_FILE, Running, follow
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import Gates

@@ -26,7 +26,8 @@ from holodeck_action.github.stored_results import (
     shown,
 )
 from holodeck_action.github.zip_files import MOST_PACKED, ZipError, results_files
-from holodeck_action.results.result_files import BaseResults, RecordError
+from holodeck_action.results.result_files import BaseResults
+from holodeck_action.results.stored_cases import RecordError
 
 DEFAULT_NAME = "holodeck-results"
 MOST_PAGES = 5

@@ -24,7 +24,8 @@ from holodeck_action.github.stored_results import (
 )
 from holodeck_action.results.history_layout import record_path, suite_key
 from holodeck_action.results.history_store import HistoryError, unpack
-from holodeck_action.results.result_files import BaseResults, RecordError
+from holodeck_action.results.result_files import BaseResults
+from holodeck_action.results.stored_cases import RecordError
 
 MOST_PACKED = 32 * 1024 * 1024
 """Bytes of one packed record, and of the history."""

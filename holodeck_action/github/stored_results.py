@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from holodeck_action.github.merge_base import Wanted
 from holodeck_action.github.objects import ApiError
 from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import BaseResults, RecordError, parse_results
+from holodeck_action.results.result_files import BaseResults, parse_results
+from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.text.plain import one_line
 
 OLD = timedelta(days=7)

@@ -17,7 +17,8 @@ from holodeck_action.github.stored_results import NoResultsError, SuitePlace
 from holodeck_action.prepare.loading import with_lines
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.results.record import BaseRun, Record, RecordedBaseline
-from holodeck_action.results.result_files import RESULTS_FILE, BaseResults, RecordError, parse_results
+from holodeck_action.results.result_files import RESULTS_FILE, BaseResults, parse_results
+from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.suite.base_sources import MERGE_BASE, parse_source
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, located, suite_problem

@@ -117,7 +117,7 @@ class Opened:
     def completed(self, record: Record) -> Record:
         """Return a record with what the calls of models came to, how metrics were judged, and what judge cards tell."""
         if self.wire is not None:
-            calls = replace(self.wire.model_calls, reused=reused_of(record))
+            calls = replace(self.wire.model_calls, reused=reused_of(record.cases))
             record = replace(record, run=replace(record.run, model_calls=calls))
         if self.judges is None:
             return record

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from holodeck_action.reports.honeyhive_patterns import ab_tests, derived_id, of_summary, temporal
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.conclusion import Conclusion
-from holodeck_action.results.decision import minimized_in
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.history import HistoryLine
 from holodeck_action.results.honeyhive import (
@@ -31,6 +30,7 @@ from holodeck_action.results.honeyhive import (
 )
 from holodeck_action.results.record import Record, TurnRecord
 from holodeck_action.results.summaries import EvaluationSummary, summary_score
+from holodeck_action.results.survey import minimized_in
 from holodeck_action.suite.policy import GateSummary
 
 _COMMON = tuple(field.name for field in fields(Evaluation))

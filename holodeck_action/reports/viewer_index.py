@@ -12,9 +12,9 @@ from holodeck_action.reports.viewer_cases import cost_of, detail_of, latency_of,
 from holodeck_action.reports.viewer_data import Change, Detail, Index
 from holodeck_action.results.comparison import CaseChange, CaseChangeKind
 from holodeck_action.results.conclusion import Conclusion
-from holodeck_action.results.decision import judge_cases
 from holodeck_action.results.record import CaseRecord, Record
 from holodeck_action.results.report_views import CaseView, Report
+from holodeck_action.results.survey import judge_cases
 from holodeck_action.results.verdict import CaseVerdict, Outcome
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.plain import one_line

@@ -102,17 +102,25 @@ class _Tally:
         )
 
 
-def panel_summaries(cases: Iterable[tuple[CaseRecord, CaseVerdict]]) -> tuple[PanelSummary, ...]:
-    """Return what panels came to, per metric in order of name, over the counted trials of the given cases.
+class PanelTally:
+    """What panels came to, added up case by case over the counted trials.
 
     Every answer that was evaluated is a unit of its own. A panel without enough verdicts counts, too. The metrics of a
     preset or a composite have panels of their own, which stand under its name and theirs: `generation: completeness`.
     """
-    tallies: dict[str, _Tally] = defaultdict(_Tally)
-    for case, verdict in cases:
+
+    def __init__(self) -> None:
+        self._tallies: dict[str, _Tally] = defaultdict(_Tally)
+
+    def add(self, case: CaseRecord, verdict: CaseVerdict) -> None:
+        """Add a case."""
         for name, panel, verdicts in _panels(case, verdict):
-            tallies[name].add(panel, verdicts)
-    return tuple(tallies[name].summary(name) for name in sorted(tallies))
+            self._tallies[name].add(panel, verdicts)
+
+    @property
+    def summaries(self) -> tuple[PanelSummary, ...]:
+        """One for each metric, in order of name."""
+        return tuple(self._tallies[name].summary(name) for name in sorted(self._tallies))
 
 
 _Verdicts = Sequence[Mapping[str, Any]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -41,21 +41,60 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 def canonical_json(record: Record) -> bytes:
     """Serialise a record without its volatile fields: sorted keys, no white space, UTF-8, one trailing newline."""
-    return b"".join(_chunks(record))
+    cases = b",".join(b"\n" + _canonical_case(case) for case in record.cases)
+    return _BEGINNING + cases + _canonical_end(record)
 
 
 def record_digest(record: Record) -> str:
     """Return the sha256 hex digest of the canonical form."""
-    digest = hashlib.sha256()
-    for chunk in _chunks(record):
-        digest.update(chunk)
-    return digest.hexdigest()
+    hashed = RecordHash()
+    for case in record.cases:
+        hashed.add(case)
+    return hashed.hexdigest(record)
+
+
+class RecordHash:
+    """The SHA-256 of the canonical form of a record, from its cases one by one."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256(_BEGINNING)
+        self._first = True
+
+    def add(self, case: CaseRecord) -> None:
+        """Add the next case."""
+        self._hash.update((b"\n" if self._first else b",\n") + _canonical_case(case))
+        self._first = False
+
+    def hexdigest(self, record: Record) -> str:
+        """Return the digest, once all cases of the record were added."""
+        whole = self._hash.copy()
+        whole.update(_canonical_end(record))
+        return whole.hexdigest()
 
 
 def chosen_cases(ids: Iterable[str]) -> Chosen:
     """Return what a record says of its cases, so that none can be lost unseen."""
-    found = list(ids)
-    return Chosen(len(found), hashlib.sha256("\n".join(found).encode("utf-8", "surrogatepass")).hexdigest())
+    hashed = IdsHash()
+    for each in ids:
+        hashed.add(each)
+    return hashed.chosen
+
+
+class IdsHash:
+    """The SHA-256 of the ids of cases, one a line, from ids one by one."""
+
+    def __init__(self) -> None:
+        self._hash, self._count = hashlib.sha256(), 0
+
+    def add(self, case_id: str) -> None:
+        """Add the next one."""
+        self._hash.update(("\n" * bool(self._count) + case_id).encode("utf-8", "surrogatepass"))
+        self._count += 1
+
+    @property
+    def chosen(self) -> Chosen:
+        """What a record says of its cases."""
+        return Chosen(self._count, self._hash.hexdigest())
 
 
 def head_of(record: Record) -> dict[str, Any]:
@@ -72,16 +111,16 @@ def head_of(record: Record) -> dict[str, Any]:
     return head
 
 
-def _chunks(record: Record) -> Iterator[bytes]:
-    each = adapter(CaseRecord)
-    yield b'{"cases":['
-    for position, case in enumerate(record.cases):
-        yield (b",\n" if position else b"\n") + _dumps(_canonical_case(each.dump_python(case, mode="json")))
-    yield b'],"head":' + _dumps(_without(head_of(record), VOLATILE_RECORD)) + b"}\n"
+_BEGINNING = b'{"cases":['
 
 
-def _canonical_case(case: dict[str, Any]) -> dict[str, Any]:
-    for trial in case["trials"]:
+def _canonical_end(record: Record) -> bytes:
+    return b'],"head":' + _dumps(_without(head_of(record), VOLATILE_RECORD)) + b"}\n"
+
+
+def _canonical_case(case: CaseRecord) -> bytes:
+    values = adapter(CaseRecord).dump_python(case, mode="json")
+    for trial in values["trials"]:
         _without(trial, VOLATILE_TRIAL)
         for turn in trial["turns"]:
             _without(turn, VOLATILE_TURN)
@@ -91,7 +130,7 @@ def _canonical_case(case: dict[str, Any]) -> dict[str, Any]:
                 _without(evaluation, VOLATILE_EVALUATION)
                 evaluation["score"] = _rounded(evaluation["score"])
                 evaluation["metadata"] = _rounded(evaluation["metadata"])
-    return case
+    return _dumps(values)
 
 
 def _rounded(value: Any) -> Any:
@@ -111,4 +150,7 @@ def _without(mapping: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _dumps(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return _ENCODER.encode(value).encode()
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

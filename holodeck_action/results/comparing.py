@@ -16,11 +16,11 @@ from holodeck_action.results.comparison import (
     MetricComparison,
     UnpairedCase,
 )
-from holodeck_action.results.consumption import Total, cost_of, first_tokens_of, latencies_of, tokens_of
+from holodeck_action.results.consumption import Total, consumed, timed
 from holodeck_action.results.differences import MetricValues, difference, metric_values, pass_values, with_states
 from holodeck_action.results.pairing import CasePair, judged_alike, same_cases
 from holodeck_action.results.record import BaseRun, CaseRecord, Record
-from holodeck_action.results.statistics import quantile
+from holodeck_action.results.statistics import equal_quantile
 from holodeck_action.results.verdict import CaseVerdict
 from holodeck_action.suite.policy import Baseline
 
@@ -86,8 +86,8 @@ def compare(
         regressed=changes.regressed,
         fixed=changes.fixed,
         unpaired=(*others, *(_not_evaluated(pair, reason) for pair, reason in missing)),
-        base_consumed=_consumed(base, [each.base for each in same]),
-        head_consumed=_consumed(head, [each.head for each in same]),
+        base_consumed=_consumed([each.base for each in same]),
+        head_consumed=_consumed([each.head for each in same]),
         notices=(
             *against.notices,
             *_notices(base, pairs, by_trial=by_trial),
@@ -133,18 +133,17 @@ def _not_evaluated(pair: CasePair, reason: str) -> UnpairedCase:
     return UnpairedCase(pair.same.head.id, pair.same.title, "not evaluated", reason)
 
 
-def _consumed(record: Record, cases: Sequence[CaseRecord]) -> Consumed:
+def _consumed(cases: Sequence[CaseRecord]) -> Consumed:
     """Return what the cases took that both runs have, so that added cases do not look like a rise."""
-    common = replace(record, cases=tuple(cases))
-    times = [(time, 1.0) for time in latencies_of(cases).answered]
-    begun = [(time, 1.0) for time in first_tokens_of(cases).answered]
-    tokens = _known(tokens_of(common))
+    times, took = timed(cases), consumed(cases)
+    answered, begun = times.answers.answered, times.first_tokens.answered
+    tokens = _known(took.tokens)
     return Consumed(
-        cost_usd=_known(cost_of(common)),
+        cost_usd=_known(took.cost_usd),
         tokens=None if tokens is None else round(tokens),
-        p50_latency_ms=quantile(times, 0.5),
-        p95_latency_ms=quantile(times, 0.95),
-        p95_first_token_ms=quantile(begun, 0.95),
+        p50_latency_ms=equal_quantile(answered, 0.5),
+        p95_latency_ms=equal_quantile(answered, 0.95),
+        p95_first_token_ms=equal_quantile(begun, 0.95),
     )
 
 

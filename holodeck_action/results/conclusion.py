@@ -10,6 +10,7 @@ from holodeck_action.results.history import HistoryLine, history_line, in_order,
 from holodeck_action.results.record import Record
 from holodeck_action.results.report_building import build_report
 from holodeck_action.results.report_views import Report
+from holodeck_action.results.survey import Survey
 from holodeck_action.results.trends import History, history_of
 from holodeck_action.results.verdict import Verdict
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -30,6 +31,7 @@ def conclude(
     *,
     folder: str = "",
     results_digest: str | None = None,
+    surveyed: Survey | None = None,
     earlier: Sequence[HistoryLine] = (),
 ) -> Conclusion:
     """Decide and report.
@@ -39,11 +41,13 @@ def conclude(
         terms: what it is judged by.
         folder: the suite's, as the reader would type it.
         results_digest: of the file that holds the record; None for none.
+        surveyed: what its cases came to, where that is known already.
         earlier: runs of a history, in any order.
     """
-    verdict = replace(decide(record, terms), results_digest=results_digest)
+    surveyed = Survey(record) if surveyed is None else surveyed
+    verdict = replace(decide(record, terms, surveyed), results_digest=results_digest)
     history = _history(record, verdict, terms.base, earlier)
-    return Conclusion(record, verdict, build_report(record, verdict, folder, history))
+    return Conclusion(record, verdict, build_report(record, verdict, folder, history, surveyed))
 
 
 def _history(record: Record, verdict: Verdict, base: Record | None, earlier: Sequence[HistoryLine]) -> History | None:

@@ -7,12 +7,12 @@ run that it repeats. What is not known is counted apart: it is never zero.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.record import CaseRecord, ModelUsage, Record, TurnRecord, Usage
+from holodeck_action.results.evaluation import Evaluation, IfGiven
+from holodeck_action.results.record import CaseRecord, ModelUsage, TurnRecord, Usage
 
 _JUDGED_KINDS = (
     *("geval", "rag", "generation", "query_transformation", "summarization", "lm_retrieval", "agent"),
@@ -36,39 +36,156 @@ class Total:
 class Latencies:
     """Milliseconds of the answered turns, how many turns have no answer, and how many answers do not tell theirs."""
 
-    answered: tuple[float, ...]
+    answered: Sequence[float]
     missing: int
     untold: int = 0
 
 
-def tokens_of(record: Record) -> Total:
-    """Return the tokens of all prompts and answers, quarantined cases included."""
-    return _total(
-        None
-        if usage.prompt_tokens is None or usage.completion_tokens is None
-        else usage.prompt_tokens + usage.completion_tokens
-        for usage in _usages(record)
-    )
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """What the models used, US dollars and tokens, over what is known; None where nothing is, which is not zero.
+
+    `models` holds what each model took of which replies give the name, in order of name.
+    """
+
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    agent_cost_usd: float | None
+    judge_cost_usd: float | None
+    cost_usd: float | None
+    models: IfGiven[tuple[ModelUsage, ...]] = ()
 
 
-def cost_of(record: Record) -> Total:
-    """Return the list price of all model calls in US dollars, quarantined cases included."""
-    return _total(usage.cost_usd for usage in _usages(record))
+class Amounts:
+    """A sum in the making: exact whatever the order, in eight bytes an amount; what is not known is counted apart."""
+
+    def __init__(self) -> None:
+        self._known = array("d")
+        self.unknown = 0
+
+    def add(self, amount: float | None) -> None:
+        """Take note of an amount; None for one that is not known."""
+        if amount is None:
+            self.unknown += 1
+        else:
+            self._known.append(amount)
+
+    @property
+    def total(self) -> Total:
+        """The sum of what is known, and how much is not."""
+        return Total(math.fsum(self._known), self.unknown)
+
+    @property
+    def known(self) -> float | None:
+        """The sum of what is known; None where nothing is."""
+        return math.fsum(self._known) if self._known else None
 
 
-def judging_cost_of(record: Record) -> Total:
-    """Return the list price of the judges' calls in US dollars, quarantined cases included."""
-    return _total(usage.cost_usd for turn in record.turns for usage in _judges(turn))
+class Consumption:
+    """What turns and their judges took, quarantined cases included; added up case by case."""
+
+    def __init__(self) -> None:
+        self._tokens, self._cost, self._judging = Amounts(), Amounts(), Amounts()
+        self._agents, self._evaluations = Amounts(), Amounts()
+        self._prompt: int | None = None
+        self._completion: int | None = None
+        self._models: dict[str, _ModelTotal] = {}
+
+    def add(self, turn: TurnRecord) -> None:
+        """Add a turn."""
+        if turn.skipped is None:
+            # Of a turn that failed, too, nobody knows what it took.
+            self._add(turn.usage or _UNKNOWN)
+        usage = turn.usage
+        if usage is not None:
+            if usage.cost_usd is not None:
+                self._agents.add(usage.cost_usd)
+            if usage.prompt_tokens is not None:
+                self._prompt = (self._prompt or 0) + usage.prompt_tokens
+            if usage.completion_tokens is not None:
+                self._completion = (self._completion or 0) + usage.completion_tokens
+            for part in usage.models or (_of_one(turn.model, usage),):
+                if part.model is not None:
+                    self._models.setdefault(part.model, _ModelTotal(part.model)).add(part)
+        for evaluation in turn.evaluations:
+            if evaluation.cost_usd is not None:
+                self._evaluations.add(evaluation.cost_usd)
+            judge = _judge(evaluation)
+            if judge is not None:
+                self._add(judge)
+                self._judging.add(judge.cost_usd)
+
+    def _add(self, usage: Usage) -> None:
+        prompt, completion = usage.prompt_tokens, usage.completion_tokens
+        self._tokens.add(None if prompt is None or completion is None else prompt + completion)
+        self._cost.add(usage.cost_usd)
+
+    @property
+    def tokens(self) -> Total:
+        """Tokens of all prompts and answers."""
+        return self._tokens.total
+
+    @property
+    def cost_usd(self) -> Total:
+        """List price of all model calls, US dollars."""
+        return self._cost.total
+
+    @property
+    def judging_cost_usd(self) -> Total:
+        """List price of the judges' calls, US dollars."""
+        return self._judging.total
+
+    @property
+    def spend(self) -> Spend:
+        """What the models used, over what is known."""
+        agent, judge = self._agents.known, self._evaluations.known
+        both = [amount for amount in (agent, judge) if amount is not None]
+        return Spend(
+            prompt_tokens=self._prompt,
+            completion_tokens=self._completion,
+            agent_cost_usd=agent,
+            judge_cost_usd=judge,
+            cost_usd=math.fsum(both) if both else None,
+            models=tuple(self._models[name].usage for name in sorted(self._models)),
+        )
 
 
-def models_of(record: Record) -> tuple[ModelUsage, ...]:
-    """Return what each model took whose name replies give, over what is known of it, in order of name."""
-    used: dict[str, list[ModelUsage]] = {}
-    for turn in record.turns:
-        for part in () if turn.usage is None else turn.usage.models or (_of_one(turn.model, turn.usage),):
-            if part.model is not None:
-                used.setdefault(part.model, []).append(part)
-    return tuple(_together(name, used[name]) for name in sorted(used))
+def reused_of(cases: Iterable[CaseRecord]) -> int:
+    """Return how many verdicts of judges are those of an earlier run."""
+    return sum(evaluation.cached for case in cases for turn in case.turns for evaluation in turn.evaluations)
+
+
+def consumed(cases: Iterable[CaseRecord]) -> Consumption:
+    """Return what cases took."""
+    found = Consumption()
+    for case in cases:
+        for turn in case.turns:
+            found.add(turn)
+    return found
+
+
+class _ModelTotal:
+    """What one model took of which replies give the name, over what is known."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._tokens: dict[str, int] = {}
+        self._cost = Amounts()
+
+    def add(self, part: ModelUsage) -> None:
+        for name in _TOKENS:
+            number = getattr(part, name)
+            if number is not None:
+                self._tokens[name] = self._tokens.get(name, 0) + number
+        self._cost.add(part.cost_usd)
+
+    @property
+    def usage(self) -> ModelUsage:
+        prompt, completion, cached, reasoning = map(self._tokens.get, _TOKENS)
+        return ModelUsage(self._model, prompt, completion, cached, reasoning, self._cost.known)
+
+
+_TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
 
 
 def _of_one(model: str | None, usage: Usage) -> ModelUsage:
@@ -76,65 +193,59 @@ def _of_one(model: str | None, usage: Usage) -> ModelUsage:
     return ModelUsage(model, *tokens, usage.cost_usd)
 
 
-def _together(model: str, parts: Sequence[ModelUsage]) -> ModelUsage:
-    def known(name: str) -> list[Any]:
-        return [value for part in parts if (value := getattr(part, name)) is not None]
+class Timings:
+    """How long answers took, added up turn by turn.
 
-    counts = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
-    tokens = {name: sum(found) for name in counts if (found := known(name))}
-    costs = known("cost_usd")
-    return ModelUsage(model, cost_usd=math.fsum(costs) if costs else None, **tokens)
-
-
-def latencies_of(cases: Iterable[CaseRecord]) -> Latencies:
-    """Return how long the agent worked on each turn.
-
-    That is the working time of the models, waiting left out, where it is known (the suite's own model), and else the
-    time from the question to the answer.
+    An answer's time is the working time of the models, waiting left out, where it is known (the suite's own model), and
+    else the time from the question to the answer.
     """
-    answered: list[float] = []
-    missing = 0
-    for turn in (turn for case in cases for turn in case.turns):
-        if turn.response is None or turn.timing is None:
-            missing += 1
+
+    def __init__(self) -> None:
+        self._answered, self._begun = array("d"), array("d")
+        self._missing = self._first_missing = self._untold = 0
+
+    def add(self, turn: TurnRecord) -> None:
+        """Add a turn."""
+        timing = turn.timing
+        if turn.response is None or timing is None:
+            self._missing += 1
+            return
+        self._answered.append(timing.duration_ms if timing.model_ms is None else timing.model_ms)
+        if timing.first_token_ms is None:
+            self._untold += 1
         else:
-            known = turn.timing.model_ms
-            answered.append(turn.timing.duration_ms if known is None else known)
-    return Latencies(tuple(answered), missing)
+            self._begun.append(timing.first_token_ms)
+
+    @property
+    def answers(self) -> Latencies:
+        """How long the agent worked on each turn."""
+        return Latencies(self._answered, self._missing)
+
+    @property
+    def first_tokens(self) -> Latencies:
+        """How long it took until the answer of each turn began."""
+        return Latencies(self._begun, self._missing, self._untold)
 
 
-def first_tokens_of(cases: Iterable[CaseRecord]) -> Latencies:
-    """Return how long it took until the answer of each turn began."""
-    turns = [turn for case in cases for turn in case.turns]
-    answered = [turn.timing.first_token_ms for turn in turns if turn.response is not None and turn.timing is not None]
-    known = tuple(first for first in answered if first is not None)
-    return Latencies(known, len(turns) - len(answered), len(answered) - len(known))
+def timed(cases: Iterable[CaseRecord]) -> Timings:
+    """Return how long the answers of cases took."""
+    found = Timings()
+    for case in cases:
+        for turn in case.turns:
+            found.add(turn)
+    return found
 
 
-def reused_of(record: Record) -> int:
-    """Return how many verdicts of judges are those of an earlier run."""
-    return sum(evaluation.cached for evaluation in record.evaluations)
-
-
-def _usages(record: Record) -> Iterator[Usage]:
-    for turn in record.turns:
-        if turn.skipped is None:
-            # Of a turn that failed, too, nobody knows what it took.
-            yield turn.usage or _UNKNOWN
-        yield from _judges(turn)
-
-
-def _judges(turn: TurnRecord) -> Iterator[Usage]:
-    for evaluation in turn.evaluations:
-        if _judged(evaluation) and evaluation.status in ("completed", "failed"):
-            usage = evaluation.metadata.get("usage")
-            if usage is None and evaluation.cost_usd is None and evaluation.status == "completed":
-                # Nobody was asked: an empty answer needs no judge, nor do computed metrics of a composite.
-                continue
-            tokens = usage if isinstance(usage, dict) else {}
-            yield Usage(
-                _count(tokens.get("prompt_tokens")), _count(tokens.get("completion_tokens")), evaluation.cost_usd
-            )
+def _judge(evaluation: Evaluation) -> Usage | None:
+    """Return what the judges of an evaluation took; None where nobody was asked."""
+    if evaluation.status not in ("completed", "failed") or not _judged(evaluation):
+        return None
+    usage = evaluation.metadata.get("usage")
+    if usage is None and evaluation.cost_usd is None and evaluation.status == "completed":
+        # An empty answer needs no judge, nor do computed metrics of a composite.
+        return None
+    tokens = usage if isinstance(usage, dict) else {}
+    return Usage(_count(tokens.get("prompt_tokens")), _count(tokens.get("completion_tokens")), evaluation.cost_usd)
 
 
 def _judged(evaluation: Evaluation) -> bool:
@@ -149,9 +260,3 @@ def _judged(evaluation: Evaluation) -> bool:
 
 def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _total(amounts: Iterable[float | None]) -> Total:
-    found = list(amounts)
-    known = [amount for amount in found if amount is not None]
-    return Total(math.fsum(known), len(found) - len(known))

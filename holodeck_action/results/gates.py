@@ -20,6 +20,7 @@ from holodeck_action.results.record import CustomSummary
 from holodeck_action.results.statistics import (
     MANY_ENOUGH,
     effective_sample_size,
+    equal_quantile,
     exactly,
     mean_lower_bound,
     mean_upper_bound,
@@ -31,7 +32,8 @@ from holodeck_action.results.summaries import summary_score
 from holodeck_action.results.verdict import GateState, GateVerdict, MetricSummary
 from holodeck_action.suite.policy import BOUNDS_OF_METRICS, GateMetric, Gates
 
-_LOST_SHOWN = 3
+LOST_SHOWN = 3
+"""Evaluations that passing cases lack and a gate names."""
 _P95 = 0.95
 _NOTHING = Total(0.0, 0)
 _NO_TURN = Latencies((), 0)
@@ -39,7 +41,7 @@ _TENTH = 0.10
 TOLERANCE = 1e-12
 """Slack for sums of floats, so that a mean of 0.9 reaches a gate of 0.9."""
 
-Scores = tuple[tuple[float, float], ...]
+Scores = Sequence[tuple[float, float]]
 """The score of each case with its weight."""
 
 
@@ -47,22 +49,24 @@ Scores = tuple[tuple[float, float], ...]
 class GateInputs:
     """What gates look at, quarantined and informational cases left out.
 
-    `passed`, `failed` and `missing` are the case weights by outcome (missing: in error or not run). `lost` says, one by
-    one, which evaluations of passing cases did not happen. `scores` holds the score of each case with its weight, by
-    metric. Of what was spent (`tokens`, `cost_usd`) nothing is left out; `unrun` counts all cases that were not run.
-    Without `asserting` no case can pass or fail: there is no pass rate, and gates on it do not apply.
+    `passed`, `failed` and `missing` are the case weights by outcome (missing: in error or not run). `lost` is the
+    number of evaluations of passing cases that did not happen, `lost_first` names the first of them. `scores` holds the
+    score of each case with its weight, by metric. Of what was spent (`tokens`, `cost_usd`) nothing is left out; `unrun`
+    counts all cases that were not run. Without `asserting` no case can pass or fail: there is no pass rate, and gates
+    on it do not apply.
     """
 
-    passed: tuple[float, ...]
-    failed: tuple[float, ...]
-    missing: tuple[float, ...]
+    passed: Sequence[float]
+    failed: Sequence[float]
+    missing: Sequence[float]
     errors: int
     flaky: int
     planned: int
     completed: int
     metrics: Mapping[str, MetricSummary]
     minimized: frozenset[str]
-    lost: tuple[str, ...] = ()
+    lost: int = 0
+    lost_first: tuple[str, ...] = ()
     scores: Mapping[str, Scores] = field(default_factory=dict)
     tokens: Total = _NOTHING
     cost_usd: Total = _NOTHING
@@ -80,12 +84,12 @@ class GateInputs:
     @property
     def decided(self) -> bool:
         """Whether a case is decided, or none can be."""
-        return bool(self.passed + self.failed) or not self.asserting
+        return bool(self.passed or self.failed) or not self.asserting
 
     @property
     def pass_rate(self) -> float | None:
         """Weighted share of passed among decided cases, below 1 when one failed; None when no case is decided."""
-        if not self.passed + self.failed:
+        if not self.passed and not self.failed:
             return None
         passed = total_weight(self.passed)
         rate = float(passed / (passed + total_weight(self.failed)))
@@ -112,7 +116,7 @@ def _judge(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
             f"{inputs.completed} of {inputs.planned} evaluations happened"
             + _share(inputs.completeness, gates.min_completeness, holds=complete)
             + _unjudged(inputs)
-            + _lost(inputs.lost),
+            + _lost(inputs),
         )
     if gates.max_errors is not None:
         yield _at_most("max_errors", inputs.errors, gates.max_errors, f"{counted(inputs.errors, 'case')} in error")
@@ -134,12 +138,12 @@ def _judge(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
         yield _summary(gates, inputs, tolerated=complete)
 
 
-def _lost(lost: tuple[str, ...]) -> str:
+def _lost(inputs: GateInputs) -> str:
     """Name the first evaluations that passing cases lack: nothing else in a report does."""
-    if not lost:
+    if not inputs.lost:
         return ""
-    more = f"; and {len(lost) - _LOST_SHOWN} more" if len(lost) > _LOST_SHOWN else ""
-    return f"; missing in passing cases: {'; '.join(lost[:_LOST_SHOWN])}{more}"
+    more = f"; and {inputs.lost - LOST_SHOWN} more" if inputs.lost > LOST_SHOWN else ""
+    return f"; missing in passing cases: {'; '.join(inputs.lost_first)}{more}"
 
 
 def _complete(required: float | None, inputs: GateInputs) -> bool:
@@ -187,8 +191,8 @@ def _lower_bound(required: float, inputs: GateInputs, *, tolerated: bool) -> Gat
     rate = inputs.pass_rate
     if rate is None:
         return GateVerdict(name, "undetermined", None, required, "no case could be judged")
-    everything = inputs.passed + inputs.failed + inputs.missing
-    bound = wilson_lower_bound(rate, effective_sample_size(inputs.passed + inputs.failed))
+    everything = [*inputs.passed, *inputs.failed, *inputs.missing]
+    bound = wilson_lower_bound(rate, effective_sample_size([*inputs.passed, *inputs.failed]))
     best = wilson_lower_bound(
         (sum(inputs.passed) + sum(inputs.missing)) / sum(everything), effective_sample_size(everything)
     )
@@ -232,14 +236,12 @@ def _latency(name: str, limit: float, found: Latencies, unrun: int, *, tolerated
     # What an answer does not tell is no missing evaluation, which `min_completeness` could tolerate.
     answered, missing = found.answered, found.untold + (0 if tolerated else found.missing)
     untold = f"; {counted(found.untold, 'answer')} did not tell" if found.untold else ""
-    actual = quantile([(took, 1.0) for took in answered], _P95)
+    actual = equal_quantile(answered, _P95)
     if actual is None:
         what = "a first token" if name == FIRST_TOKEN else "an answer"
         return GateVerdict(name, "undetermined", None, limit, f"no turn tells the time to {what}{untold}")
     # Turns without an answer could be as fast or as slow as can be.
-    fast, slow = (
-        quantile([*((took, 1.0) for took in answered), *([(end, 1.0)] * missing)], _P95) for end in (0.0, math.inf)
-    )
+    fast, slow = (equal_quantile([*answered, *([end] * missing)], _P95) for end in (0.0, math.inf))
     assert fast is not None
     assert slow is not None
     shown, allowed = decisive(actual, limit, minimize=True, holds=reaches(limit, actual), places=0)

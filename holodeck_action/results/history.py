@@ -15,8 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from holodeck_action.results.canonical import adapter
-from holodeck_action.results.consumption import Total, cost_of, latencies_of, tokens_of
-from holodeck_action.results.decision import active_quarantine
+from holodeck_action.results.consumption import Total, consumed, timed
 from holodeck_action.results.evaluation import Criteria, Polarity
 from holodeck_action.results.history_layout import kept_commits, record_path, suite_key
 from holodeck_action.results.judge_card import Configuration
@@ -24,12 +23,13 @@ from holodeck_action.results.record import CaseRecord, Record
 from holodeck_action.results.statistics import (
     MANY_ENOUGH,
     effective_sample_size,
+    equal_quantile,
     mean_lower_bound,
     mean_upper_bound,
-    quantile,
     wilson_lower_bound,
 )
-from holodeck_action.results.summaries import case_scores
+from holodeck_action.results.summaries import MetricTally, case_means
+from holodeck_action.results.survey import active_quarantine
 from holodeck_action.results.verdict import CaseVerdict, MetricSummary, Outcome, Verdict, VerdictOutcome
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
@@ -179,9 +179,12 @@ def _line(record: Record, verdict: Verdict) -> HistoryLine:
     judged = [
         (case, found) for case, found in zip(record.cases, verdict.cases, strict=True) if case.id not in quarantined
     ]
-    scores = case_scores(judged)
-    latencies = latencies_of(case for case, _ in judged).answered
-    cost, tokens = cost_of(record), tokens_of(record)
+    tally = MetricTally()
+    for case, found in judged:
+        tally.add(found, case.weight, case_means(found))
+    scores, consumption = tally.scores, consumed(record.cases)
+    latencies = timed(case for case, _ in judged).answers.answered
+    cost, tokens = consumption.cost_usd, consumption.tokens
     kept = _ids(quarantined)
     return HistoryLine(
         version=1,
@@ -203,7 +206,7 @@ def _line(record: Record, verdict: Verdict) -> HistoryLine:
         quarantined={case.id: case.judged for case in verdict.cases if case.id in kept},
         cost_usd=_known(cost),
         tokens=None if tokens.unknown else int(tokens.known),
-        p95_latency_ms=quantile([(took, 1.0) for took in latencies], 0.95),
+        p95_latency_ms=equal_quantile(latencies, 0.95),
         suite_digest=record.suite.digest[:_TEXT_LENGTH],
         measure=_measure(record),
         record_digest=verdict.record_digest,

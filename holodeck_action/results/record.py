@@ -11,6 +11,7 @@ from typing import Any
 
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation, IfGiven
 from holodeck_action.results.judge_card import CardSummary, Configuration
+from holodeck_action.results.sequences import OneByOne
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.policy import Baseline, Gates, QuarantineEntry
 
@@ -362,7 +363,7 @@ class Record:
     gates: Gates
     quarantine: tuple[QuarantineEntry, ...]
     stop_when_decided: bool
-    cases: tuple[CaseRecord, ...]
+    cases: OneByOne[CaseRecord]
     run: RunInfo
     stopped: str | None = None
     notices: tuple[str, ...] = ()

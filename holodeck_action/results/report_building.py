@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from holodeck_action.results.consumption import models_of
-from holodeck_action.results.decision import minimized_in
 from holodeck_action.results.faults import Fault, fault_of
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, TurnRecord
 from holodeck_action.results.report_views import (
@@ -17,19 +15,20 @@ from holodeck_action.results.report_views import (
     CaseScore,
     CaseSummary,
     CaseView,
+    CaseViews,
     MetricView,
     Report,
     ReportProvenance,
     RunView,
     SkippedMetric,
-    Spend,
     ToolCallView,
     TurnView,
 )
 from holodeck_action.results.statistics import MANY_ENOUGH, mean_lower_bound, mean_upper_bound, weighted_mean
-from holodeck_action.results.summaries import case_scores, summarise_evaluations, summary_score
+from holodeck_action.results.summaries import case_means, summary_score
+from holodeck_action.results.survey import OUTCOMES, Survey
 from holodeck_action.results.trends import History
-from holodeck_action.results.trials import trials_of_case, trials_of_suite
+from holodeck_action.results.trials import trials_of_case
 from holodeck_action.results.verdict import (
     CaseVerdict,
     MetricSummary,
@@ -44,7 +43,13 @@ from holodeck_action.suite.policy import GateSummary
 _WORST_FIRST: tuple[Outcome, ...] = ("failed", "error", "skipped", "quarantined")
 
 
-def build_report(record: Record, verdict: Verdict, folder: str = "", history: History | None = None) -> Report:
+def build_report(
+    record: Record,
+    verdict: Verdict,
+    folder: str = "",
+    history: History | None = None,
+    surveyed: Survey | None = None,
+) -> Report:
     """Put a record and its verdict together for showing.
 
     Args:
@@ -52,17 +57,11 @@ def build_report(record: Record, verdict: Verdict, folder: str = "", history: Hi
         verdict: what it was judged to be.
         folder: the suite's as the reader would type it; empty for none.
         history: what earlier runs tell; None where there are none.
+        surveyed: what its cases came to, where that is known already.
     """
-    cases = {case.id: case for case in record.cases}
-    gates, minimized, stop_early = record.gates, minimized_in(record), record.stop_when_decided
-    views = [
-        _case_view(position, cases[judged.id], judged, _summary(judged, gates.summary, minimized), stop_early)
-        for position, judged in enumerate(verdict.cases)
-        # Those without are run by other shards.
-        if record.run.shard is None or cases[judged.id].trials
-    ]
-    gating = [(cases[judged.id], judged) for judged in verdict.cases if judged.outcome != "quarantined"]
-    scores = case_scores(gating)
+    surveyed = Survey(record) if surveyed is None else surveyed
+    attention, passing, informational = _views(record, verdict, surveyed)
+    scores = surveyed.inputs.scores
     return Report(
         version=REPORT_VERSION,
         suite=record.suite.name,
@@ -77,12 +76,12 @@ def build_report(record: Record, verdict: Verdict, folder: str = "", history: Hi
         completeness=verdict.completeness,
         gates=verdict.gates,
         metrics=tuple(_metric_view(name, summary, scores.get(name, ())) for name, summary in verdict.metrics.items()),
-        attention=tuple(view for outcome in _WORST_FIRST for view in views if view.outcome == outcome),
-        passing=tuple(view for view in views if view.outcome == "passed"),
-        informational=tuple(view for view in views if view.outcome == "informational"),
-        skipped_metrics=_skipped(verdict),
+        attention=attention,
+        passing=passing,
+        informational=informational,
+        skipped_metrics=tuple(SkippedMetric(*about, count) for about, count in sorted(surveyed.skipped.items())),
         notices=(*record.notices, *_fallback_notices(verdict), *verdict.warnings),
-        spend=_spend(record),
+        spend=surveyed.consumption.spend,
         provenance=ReportProvenance(
             tool_version=record.provenance.tool_version,
             commit=record.provenance.commit,
@@ -93,16 +92,34 @@ def build_report(record: Record, verdict: Verdict, folder: str = "", history: Hi
         run=RunView(record.run.started_at, record.run.duration_ms, record.run.model_calls),
         panels=verdict.panels,
         cards=record.cards,
-        evaluations=summarise_evaluations(record, verdict.cases, [_means(view.scores) for view in views]),
+        evaluations=surveyed.evaluations.summary(surveyed.consumption.judging_cost_usd),
         comparison=verdict.comparison,
         base_missing=(record.baseline.missing or None) if record.baseline is not None else None,
         history=history,
-        trial_rates=trials_of_suite(gating, stop_when_decided=stop_early),
+        trial_rates=surveyed.trials.summary,
     )
 
 
-def _means(scores: Iterable[CaseScore]) -> dict[str, float]:
-    return {score.metric: score.mean for score in scores if score.mean is not None}
+def _views(record: Record, verdict: Verdict, surveyed: Survey) -> tuple[Sequence[CaseView], ...]:
+    """Return the cases that need attention, those that pass, and those in which nothing asserts."""
+    gate, minimized, stop_early = record.gates.summary, surveyed.inputs.minimized, record.stop_when_decided
+    # Cases without trials are run by other shards.
+    others = frozenset(surveyed.unrun) if record.run.shard is not None else frozenset()
+
+    def view(position: int) -> CaseView:
+        judged = verdict.cases[position]
+        summary = _summary(judged, gate, minimized)
+        return _case_view(position, record.cases[position], judged, summary, stop_early)
+
+    def places(*outcomes: Outcome) -> Sequence[int]:
+        codes = [OUTCOMES.index(outcome) for outcome in outcomes]
+        found = surveyed.outcomes
+        return array("I", (at for code in codes for at in range(len(found)) if found[at] == code and at not in others))
+
+    shown = (places(*_WORST_FIRST), places("passed"), places("informational"))
+    if isinstance(record.cases, tuple):
+        return tuple(tuple(map(view, positions)) for positions in shown)
+    return tuple(CaseViews(positions, view) for positions in shown)
 
 
 def _summary(judged: CaseVerdict, gate: GateSummary | None, minimized: frozenset[str]) -> CaseSummary | None:
@@ -112,7 +129,7 @@ def _summary(judged: CaseVerdict, gate: GateSummary | None, minimized: frozenset
     if gate.weights is not None:
         lost &= gate.weights.keys()
     # The mean of the others is another number.
-    score = None if lost else summary_score(gate.method, gate.weights or {}, _means(_scores(judged)), minimized)
+    score = None if lost else summary_score(gate.method, gate.weights or {}, case_means(judged), minimized)
     return CaseSummary(gate.method, gate.weights, score)
 
 
@@ -265,13 +282,6 @@ def _within_noise(threshold: float | None, margin: float | None, low: float | No
     return 0.0 < threshold < 1.0 and abs(margin) < (high - low) / 2
 
 
-def _skipped(verdict: Verdict) -> tuple[SkippedMetric, ...]:
-    counts = Counter(
-        (metric.name, metric.reason) for case in verdict.cases for metric in case.metrics if metric.outcome == "skipped"
-    )
-    return tuple(SkippedMetric(name, reason, count) for (name, reason), count in sorted(counts.items()))
-
-
 def _fallback_notices(verdict: Verdict) -> Iterator[str]:
     for panel in verdict.panels:
         if panel.fallbacks:
@@ -279,27 +289,6 @@ def _fallback_notices(verdict: Verdict) -> Iterator[str]:
                 f"{panel.metric}: {panel.fallbacks} of {panel.verdicts} verdicts "
                 f"({panel.fallbacks / panel.verdicts:.0%}) came from fallback models and not from the chosen judges"
             )
-
-
-def _spend(record: Record) -> Spend:
-    usages = [turn.usage for turn in record.turns if turn.usage is not None]
-    agent = _total(usage.cost_usd for usage in usages)
-    judge = _total(evaluation.cost_usd for evaluation in record.evaluations)
-    prompt = [usage.prompt_tokens for usage in usages if usage.prompt_tokens is not None]
-    completion = [usage.completion_tokens for usage in usages if usage.completion_tokens is not None]
-    return Spend(
-        prompt_tokens=sum(prompt) if prompt else None,
-        completion_tokens=sum(completion) if completion else None,
-        agent_cost_usd=agent,
-        judge_cost_usd=judge,
-        cost_usd=_total((agent, judge)),
-        models=models_of(record),
-    )
-
-
-def _total(amounts: Iterable[float | None]) -> float | None:
-    known = [amount for amount in amounts if amount is not None]
-    return math.fsum(known) if known else None
 
 
 def _json(value: Any) -> str:

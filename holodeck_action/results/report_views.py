@@ -5,16 +5,20 @@ Plain data: as JSON it is the JSON report, which is also what templates see.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.comparison import Comparison
-from holodeck_action.results.evaluation import IfGiven, Polarity
+from holodeck_action.results.consumption import Spend
+from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.faults import Fault
 from holodeck_action.results.judge_card import CardSummary
-from holodeck_action.results.record import ModelCalls, ModelUsage
+from holodeck_action.results.record import ModelCalls
+from holodeck_action.results.sequences import Made, OneByOne
 from holodeck_action.results.summaries import EvaluationSummary
 from holodeck_action.results.trends import History
 from holodeck_action.results.trials import CaseTrials, SuiteTrials
@@ -163,21 +167,6 @@ class SkippedMetric:
 
 
 @dataclass(frozen=True, slots=True)
-class Spend:
-    """What the models used, US dollars and tokens, over what is known; None where nothing is, which is not zero.
-
-    `models` holds what each model took of which replies give the name, in order of name.
-    """
-
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    agent_cost_usd: float | None
-    judge_cost_usd: float | None
-    cost_usd: float | None
-    models: IfGiven[tuple[ModelUsage, ...]] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ReportProvenance:
     """What the report is about.
 
@@ -230,9 +219,9 @@ class Report:
     completeness: float
     gates: tuple[GateVerdict, ...]
     metrics: tuple[MetricView, ...]
-    attention: tuple[CaseView, ...]
-    passing: tuple[CaseView, ...]
-    informational: tuple[CaseView, ...]
+    attention: OneByOne[CaseView]
+    passing: OneByOne[CaseView]
+    informational: OneByOne[CaseView]
     skipped_metrics: tuple[SkippedMetric, ...]
     notices: tuple[str, ...]
     spend: Spend
@@ -259,10 +248,25 @@ def canonical_report(report: Report) -> Report:
     return values.validate_python(_canonical(values.dump_python(bare)))
 
 
+class CaseViews(Made[CaseView]):
+    """Cases that are shown, each made when it is asked for.
+
+    `positions` are their places in the suite, in the order in which they are shown; `view` makes one by that.
+    """
+
+    def __init__(self, positions: Sequence[int], view: Callable[[int], CaseView]) -> None:
+        super().__init__(len(positions), lambda at: view(positions[at]))
+        self.positions, self.view = positions, view
+
+
 def in_suite_order(report: Report) -> Iterator[CaseView]:
     """Yield every case in the order of the suite."""
-    cases = (*report.attention, *report.passing, *report.informational)
-    return iter(sorted(cases, key=lambda case: case.position))
+    parts = (report.attention, report.passing, report.informational)
+    lazy = [part for part in parts if isinstance(part, CaseViews)]
+    if len(lazy) == len(parts):
+        positions = sorted(array("I", chain.from_iterable(part.positions for part in lazy)))
+        return map(lazy[0].view, positions)
+    return iter(sorted(chain.from_iterable(parts), key=lambda case: case.position))
 
 
 def _canonical(value: Any) -> Any:

@@ -12,20 +12,27 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from holodeck_action.results.canonical import adapter, chosen_cases, head_of
+from holodeck_action.results.canonical import adapter, chosen_cases, head_of, record_digest
 from holodeck_action.results.disk import DISK, Disk, staged, write_atomically
 from holodeck_action.results.history import HistoryLine, dump_line, parse_lines
-from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, CaseRecord, Record, TrialRecord, TurnRecord
+from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, Record, TrialRecord, TurnRecord
+from holodeck_action.results.stored_cases import (
+    INDEXED_FROM,
+    RecordError,
+    case_lines,
+    check_weight,
+    first_problem,
+    indexed,
+    refuse_constant,
+)
 from holodeck_action.results.verdict import CaseVerdict, CombinedVerdict, Verdict
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.configuration_errors import ConfigurationError
-
-T = TypeVar("T")
 
 RESULTS_FILE = "results.json"
 VERDICT_FILE = "verdict.json"
@@ -37,26 +44,26 @@ EARLIER_RUNS = 50
 """So many of them: more than a trend shows, as some take no part."""
 _EARLIER_BYTES = 8 * 1024 * 1024
 _DIGEST = re.compile(rb',\n "digest": "([0-9a-f]{64})"\n}\s*\Z')
+_RECORD_DIGEST = re.compile(rb',\n "record_digest": "([0-9a-f]{64})"\Z')
 _START = re.compile(rb'\{\r?\n "schema_version": %d,' % SCHEMA_VERSION)
 _END = b"\n}\n"
+_LINE_BYTES = 128
 _AGAIN = "use the file as the run wrote it"
-_LIGHTEST, _HEAVIEST = 1e-9, 1e9
-"""Weights of cases with which every sum is a number."""
-
-
-class RecordError(ConfigurationError):
-    """A results file cannot be used; the message is one sentence naming the file and the way out."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__([message])
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What a results file holds: the record, and the digest of the file (None: a version before digests wrote it)."""
+    """What a results file holds.
+
+    Attributes:
+        record: the run.
+        digest: of the file; None where a version before digests wrote it.
+        record_digest: of the canonical record; None where a version wrote it that did not tell it.
+    """
 
     record: Record
     digest: str | None
+    record_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +87,9 @@ NOTHING_BESIDE = Beside()
 
 def results_of(record: Record) -> BaseResults:
     """Return the results of a run, with their file as `write_results` would write it."""
-    sealed = _sealed(record)
+    sealed = _sealed(record, record_digest(record))
     content = b"".join(sealed)
-    return BaseResults(content, Results(record, sealed.digest))
+    return BaseResults(content, Results(record, sealed.digest, sealed.record_digest))
 
 
 def write_results(
@@ -106,7 +113,7 @@ def write_results(
         write_atomically(below / RESULTS_FILE, [base.content], disk=disk)
     if earlier:
         write_atomically(folder / EARLIER_FILE, map(dump_line, earlier[-EARLIER_RUNS:]), disk=disk)
-    sealed = _sealed(record)
+    sealed = _sealed(record, verdict.record_digest)
     results, judged = folder / RESULTS_FILE, folder / VERDICT_FILE
     with staged(results, sealed, disk) as new_results:
         bound = replace(verdict, results_digest=sealed.digest)
@@ -144,6 +151,16 @@ def read_results(path: os.PathLike[str]) -> Results:
     Raises:
         RecordError: the file is missing, not JSON, of another schema version, not a record, or not whole.
     """
+    try:
+        file = open(path, "rb")  # noqa: SIM115 - the record's cases are read from it
+        if os.fstat(file.fileno()).st_size >= INDEXED_FROM:
+            found = indexed(file, os.fspath(path))
+            if found is not None:
+                return Results(*found)
+        file.close()
+    except OSError:
+        # What is wrong is told by who reads it as a whole.
+        pass
     return parse_results(read_content(path), path)
 
 
@@ -216,8 +233,7 @@ def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:
     if len({case.id for case in record.cases}) < len(record.cases):
         raise RecordError(f"{path}: not a results file: two of its cases have the same id")
     for case in record.cases:
-        if not _LIGHTEST <= case.weight <= _HEAVIEST:
-            raise RecordError(f"{path}: not a results file: the weight of a case is {case.weight:g}")
+        check_weight(case, str(path))
     if unsealed:
         return _without_digest(path, record)
     # Line ends may have been changed by a checkout.
@@ -226,7 +242,8 @@ def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:
     missing = _missing(record, written, found)
     if missing is not None or found is None:
         raise RecordError(f"{path}: is not whole: {missing}; {_AGAIN}")
-    return Results(record, found[1].decode())
+    known = _RECORD_DIGEST.search(written[max(0, found.start() - _LINE_BYTES) : found.start()])
+    return Results(record, found[1].decode(), None if known is None else known[1].decode())
 
 
 def _parsed_once(content: bytes) -> Record | None:
@@ -254,9 +271,7 @@ def _examined(content: bytes, path: os.PathLike[str] | str) -> tuple[Record, boo
             )
         record = adapter(Record).validate_json(content)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise RecordError(f"{path}: not a results file: {field}: {first['msg']}") from error
+        raise RecordError(f"{path}: not a results file: {first_problem(error)}") from error
     except ValueError as error:
         raise RecordError(f"{path}: not a results file: {error}") from error
     if version == FIRST_VERSION:
@@ -303,16 +318,16 @@ def _missing(record: Record, written: bytes, digest: re.Match[bytes] | None) -> 
     return None
 
 
-def _sealed(record: Record) -> _Sealed:
-    return _Sealed(_lines(head_of(record), adapter(CaseRecord), record.cases))
+def _sealed(record: Record, record_digest: str) -> _Sealed:
+    return _Sealed(_lines(head_of(record), case_lines(record.cases)), record_digest)
 
 
 class _Sealed:
     """The chunks of a file whose last line is the digest of what comes before; `digest` is known at their end."""
 
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        self.digest = ""
-        self._chunks = chunks
+    def __init__(self, chunks: Iterable[bytes], record_digest: str) -> None:
+        self.digest, self.record_digest = "", record_digest
+        self._chunks = chain(chunks, [f',\n "record_digest": "{record_digest}"'.encode()])
 
     def __iter__(self) -> Iterator[bytes]:
         hashed = hashlib.sha256()
@@ -327,31 +342,27 @@ class _Sealed:
 def _verdict_lines(verdict: Verdict) -> Iterator[bytes]:
     head = adapter(Verdict).dump_python(replace(verdict, cases=()), mode="json")
     del head["cases"]
-    yield from _lines(head, adapter(CaseVerdict), verdict.cases)
+    yield from _lines(head, map(adapter(CaseVerdict).dump_json, verdict.cases))
     yield _END
 
 
-def _lines(head: Mapping[str, Any], kind: TypeAdapter[T], cases: Iterable[T]) -> Iterator[bytes]:
+def _lines(head: Mapping[str, Any], cases: Iterable[bytes]) -> Iterator[bytes]:
     """Yield one JSON object with one case per line, all but its end: large files stream, and diff well."""
     yield json.dumps(head, ensure_ascii=False, allow_nan=False, indent=1).removesuffix("\n}").encode()
     yield b',\n "cases": ['
     for position, case in enumerate(cases):
-        yield (b",\n" if position else b"\n") + kind.dump_json(case)
+        yield (b",\n" if position else b"\n") + case
     yield b"\n ]"
 
 
 def _document(content: bytes) -> dict[str, Any]:
     try:
-        document = json.loads(content, parse_constant=_refuse_constant)
+        document = json.loads(content, parse_constant=refuse_constant)
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"not valid JSON ({error})") from error
     if not isinstance(document, dict) or "suite" not in document or "schema_version" not in document:
         raise ValueError("it has no schema_version and no suite")
     return document
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"it holds {name}")
 
 
 def result_schema(document: str) -> dict[str, Any]:
@@ -377,6 +388,11 @@ def result_schema(document: str) -> dict[str, Any]:
     if document == "results":
         made["properties"]["digest"] = {
             "description": "SHA-256 of the file up to this line.",
+            "pattern": "^[0-9a-f]{64}$",
+            "type": "string",
+        }
+        made["properties"]["record_digest"] = {
+            "description": "SHA-256 of the canonical form of the record.",
             "pattern": "^[0-9a-f]{64}$",
             "type": "string",
         }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from typing import overload
 
 Z_95 = 1.959963984540054
 """Two-sided 95 % quantile of the normal distribution."""
@@ -14,6 +16,35 @@ MANY_ENOUGH = 10
 _ROUNDING = 1e-14
 _SUM_ROUNDING = 1e-12
 _MOST_STEPS = 10_000
+
+
+class Weighted(Sequence[tuple[float, float]]):
+    """(value, weight) pairs in sixteen bytes each; pairs are added at the end."""
+
+    def __init__(self) -> None:
+        self._values, self._weights = array("d"), array("d")
+
+    def add(self, value: float, weight: float) -> None:
+        """Add a pair."""
+        self._values.append(value)
+        self._weights.append(weight)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @overload
+    def __getitem__(self, at: int) -> tuple[float, float]: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[tuple[float, float]]: ...
+
+    def __getitem__(self, at: int | slice) -> tuple[float, float] | Sequence[tuple[float, float]]:
+        if isinstance(at, slice):
+            return list(zip(self._values[at], self._weights[at], strict=True))
+        return self._values[at], self._weights[at]
+
+    def __iter__(self) -> Iterator[tuple[float, float]]:
+        return zip(self._values, self._weights, strict=True)
 
 
 def exactly(value: float) -> Fraction:
@@ -90,6 +121,13 @@ def quantile(values: Sequence[tuple[float, float]], share: float) -> float | Non
         if below >= share * total * (1 - _SUM_ROUNDING):
             return value
     return None
+
+
+def equal_quantile(values: Sequence[float], share: float) -> float | None:
+    """Return the `quantile` of values of equal weight; None when empty."""
+    if not values:
+        return None
+    return sorted(values)[max(1, math.ceil(share * len(values) * (1 - _SUM_ROUNDING))) - 1]
 
 
 def student_t_quantile(share: float, freedom: float) -> float:

@@ -7,16 +7,17 @@ is defined here.
 from __future__ import annotations
 
 import math
+from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from holodeck_action.results.agreement import pearson
-from holodeck_action.results.consumption import judging_cost_of
+from holodeck_action.results.consumption import Total
 from holodeck_action.results.evaluation import Evaluation, Polarity
-from holodeck_action.results.record import CaseRecord, Record
-from holodeck_action.results.statistics import MANY_ENOUGH, quantile, weighted_mean
+from holodeck_action.results.record import CaseRecord
+from holodeck_action.results.statistics import MANY_ENOUGH, Weighted, equal_quantile, weighted_mean
 from holodeck_action.results.verdict import CaseVerdict, MetricSummary, Outcome
 
 _HIGH, _MEDIUM = 0.8, 0.5
@@ -99,114 +100,136 @@ class EvaluationSummary:
     quality: EvaluationQuality
 
 
-def summarise_evaluations(
-    record: Record, cases: Sequence[CaseVerdict], means: Sequence[Mapping[str, float]]
-) -> EvaluationSummary:
-    """Summarise the evaluations of a run.
+class EvaluationTally:
+    """All evaluations of a run, added up case by case."""
 
-    `means` holds the mean score of each case, by metric.
-    """
-    done = [each for each in record.evaluations if each.status in ("completed", "failed")]
-    return EvaluationSummary(
-        performance=_performance(done, record),
-        quality=EvaluationQuality(
-            *_agreement(cases), correlations=tuple(_correlations(means)), confidence=_confidence(done)
-        ),
-    )
+    def __init__(self) -> None:
+        self._cases = 0
+        self._successful = self._failed = self._stated = self._high = self._medium = 0
+        self._durations, self._agreements = array("d"), array("d")
+        # Columns over all cases, so that pairs of metrics can be compared; NaN where a case has no mean.
+        self._means: dict[str, array[float]] = {}
 
+    def add(self, case: CaseRecord, verdict: CaseVerdict, means: Mapping[str, float]) -> None:
+        """Add a case with its mean scores by metric."""
+        for turn in case.turns:
+            for each in turn.evaluations:
+                if each.status in ("completed", "failed"):
+                    self._add(each)
+        agreeing = _agreeing(verdict)
+        if agreeing is not None:
+            self._agreements.append(agreeing)
+        for name, mean in means.items():
+            column = self._means.setdefault(name, array("d"))
+            column.extend([math.nan] * (self._cases - len(column)))
+            column.append(mean)
+        self._cases += 1
 
-def _performance(done: Sequence[Evaluation], record: Record) -> EvaluationPerformance:
-    successful = sum(each.status == "completed" for each in done)
-    took = [(each.duration_ms, 1.0) for each in done if each.duration_ms is not None]
-    cost = judging_cost_of(record)
-    return EvaluationPerformance(
-        total=len(done),
-        successful=successful,
-        failed=len(done) - successful,
-        success_rate=successful / len(done) if done else None,
-        average_duration_ms=math.fsum(duration for duration, _ in took) / len(took) if took else None,
-        p95_duration_ms=quantile(took, 0.95),
-        total_cost_usd=None if cost.unknown else cost.known,
-    )
+    def _add(self, each: Evaluation) -> None:
+        if each.status == "completed":
+            self._successful += 1
+        else:
+            self._failed += 1
+        if each.duration_ms is not None:
+            self._durations.append(each.duration_ms)
+        if each.confidence is not None:
+            self._stated += 1
+            self._high += each.confidence >= _HIGH
+            self._medium += _MEDIUM <= each.confidence < _HIGH
 
+    def summary(self, judging_cost: Total) -> EvaluationSummary:
+        """Return what they came to; `judging_cost` is the list price of all judges, US dollars."""
+        total, took, shares = self._successful + self._failed, self._durations, self._agreements
+        return EvaluationSummary(
+            performance=EvaluationPerformance(
+                total=total,
+                successful=self._successful,
+                failed=self._failed,
+                success_rate=self._successful / total if total else None,
+                average_duration_ms=math.fsum(took) / len(took) if took else None,
+                p95_duration_ms=equal_quantile(took, 0.95),
+                total_cost_usd=None if judging_cost.unknown else judging_cost.known,
+            ),
+            quality=EvaluationQuality(
+                agreement=math.fsum(shares) / len(shares) if len(shares) >= MANY_ENOUGH else None,
+                agreement_cases=len(shares),
+                correlations=tuple(self._correlations()),
+                confidence=self._confidence(),
+            ),
+        )
 
-def _agreement(cases: Iterable[CaseVerdict]) -> tuple[float | None, int]:
-    shares = [share for case in cases if (share := _agreeing(case)) is not None]
-    return (math.fsum(shares) / len(shares) if len(shares) >= MANY_ENOUGH else None), len(shares)
+    def _correlations(self) -> Iterator[Correlation]:
+        for one, other in combinations(sorted(self._means), 2):
+            columns = zip(self._means[one], self._means[other], strict=False)
+            pairs = [pair for pair in columns if not math.isnan(pair[0] + pair[1])]
+            if len(pairs) >= MANY_ENOUGH:
+                yield Correlation((one, other), len(pairs), pearson(pairs))
+
+    def _confidence(self) -> ConfidenceDistribution:
+        n, high, medium = self._stated, self._high, self._medium
+        if not n:
+            return ConfidenceDistribution(0, None, None, None)
+        return ConfidenceDistribution(n, high / n, medium / n, (n - high - medium) / n)
 
 
 def _agreeing(case: CaseVerdict) -> float | None:
     """Return the share of agreeing pairs of a case's metrics over its counted trials and turns."""
     agreed = pairs = 0
     for turn in case.turns:
-        passed = sum(metric.outcome == "passed" for metric in turn.metrics)
-        failed = sum(metric.outcome == "failed" for metric in turn.metrics)
+        outcomes = [metric.outcome for metric in turn.metrics]
+        passed, failed = outcomes.count("passed"), outcomes.count("failed")
         pairs += math.comb(passed + failed, 2)
         agreed += math.comb(passed, 2) + math.comb(failed, 2)
     return agreed / pairs if pairs else None
 
 
-def _correlations(means: Sequence[Mapping[str, float]]) -> Iterator[Correlation]:
-    names = sorted({name for scores in means for name in scores})
-    for one, other in combinations(names, 2):
-        pairs = [(scores[one], scores[other]) for scores in means if one in scores and other in scores]
-        if len(pairs) >= MANY_ENOUGH:
-            yield Correlation((one, other), len(pairs), pearson(pairs))
-
-
-def _confidence(done: Iterable[Evaluation]) -> ConfidenceDistribution:
-    stated = [each.confidence for each in done if each.confidence is not None]
-    if not stated:
-        return ConfidenceDistribution(0, None, None, None)
-    high = sum(confidence >= _HIGH for confidence in stated)
-    medium = sum(_MEDIUM <= confidence < _HIGH for confidence in stated)
-    n = len(stated)
-    return ConfidenceDistribution(n, high / n, medium / n, (n - high - medium) / n)
-
-
 @dataclass(slots=True)
 class _Tally:
-    scores: list[tuple[float, float]] = field(default_factory=list)
+    scores: Weighted = field(default_factory=Weighted)
     thresholds: set[float | None] = field(default_factory=set)
     polarities: set[Polarity] = field(default_factory=set)
     outcomes: dict[Outcome, int] = field(default_factory=lambda: defaultdict(int))
 
 
-def summarise(cases: Iterable[tuple[CaseRecord, CaseVerdict]]) -> dict[str, MetricSummary]:
-    """Summarise every metric over the given cases, in order of name.
+class MetricTally:
+    """Every metric over the cases that gate, added up case by case.
 
     A case's score is its mean over counted trials and turns, so that trials are never pooled as cases; the suite's is
     the mean of those, weighted by case weight. Zeros count. docs/results.md has the formulas.
     """
-    tallies: dict[str, _Tally] = defaultdict(_Tally)
-    for case, verdict in cases:
+
+    def __init__(self) -> None:
+        self._tallies: dict[str, _Tally] = defaultdict(_Tally)
+
+    def add(self, verdict: CaseVerdict, weight: float, means: Mapping[str, float]) -> None:
+        """Add a case with its weight and its mean scores by metric."""
         for metric in verdict.metrics:
-            tally = tallies[metric.name]
+            tally = self._tallies[metric.name]
             tally.outcomes[metric.outcome] += 1
             tally.polarities.add(metric.polarity)
             if metric.outcome != "skipped":
                 tally.thresholds.add(metric.threshold)
-        for name, mean in _case_means(verdict).items():
-            tallies[name].scores.append((mean, case.weight))
-    return {name: _metric_summary(tallies[name]) for name in sorted(tallies)}
+        for name, mean in means.items():
+            self._tallies[name].scores.add(mean, weight)
+
+    @property
+    def summaries(self) -> dict[str, MetricSummary]:
+        """What each came to, in order of name."""
+        return {name: _metric_summary(self._tallies[name]) for name in sorted(self._tallies)}
+
+    @property
+    def scores(self) -> dict[str, Weighted]:
+        """The score of every case that has one with its weight, by metric: what the means are made of."""
+        return {name: tally.scores for name, tally in self._tallies.items() if tally.scores}
 
 
-def case_scores(cases: Iterable[tuple[CaseRecord, CaseVerdict]]) -> dict[str, tuple[tuple[float, float], ...]]:
-    """Return the score of every case with its weight, by metric: what the means of `summarise` are made of."""
-    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for case, verdict in cases:
-        for name, mean in _case_means(verdict).items():
-            found[name].append((mean, case.weight))
-    return {name: tuple(scores) for name, scores in found.items()}
-
-
-def _case_means(verdict: CaseVerdict) -> dict[str, float]:
-    scores: dict[str, list[tuple[float, float]]] = defaultdict(list)
+def case_means(verdict: CaseVerdict) -> dict[str, float]:
+    """Return the mean score of each metric of a case over its counted trials and turns."""
+    scores: dict[str, list[float]] = defaultdict(list)
     for metric in verdict.metrics:
         if metric.score is not None and metric.outcome not in ("skipped", "error"):
-            scores[metric.name].append((metric.score, 1.0))
-    means = {name: weighted_mean(found) for name, found in scores.items()}
-    return {name: mean for name, mean in means.items() if mean is not None}
+            scores[metric.name].append(metric.score)
+    return {name: found[0] if len(found) == 1 else math.fsum(found) / len(found) for name, found in scores.items()}
 
 
 def summary_score(

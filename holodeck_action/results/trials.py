@@ -7,8 +7,10 @@ failed. A number that they could change is given as the two ends between which i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from holodeck_action.results.record import CaseRecord
 from holodeck_action.results.statistics import weighted_mean
@@ -109,44 +111,58 @@ def trials_of_case(case: CaseRecord, verdict: CaseVerdict, *, stop_when_decided:
     passed, failed = verdict.passes, verdict.failures
     if case.repeat == 1 or not passed + failed:
         return None
-    left_out = stop_when_decided and len(verdict.trials) < case.repeat and verdict.judged in ("passed", "failed")
     return CaseTrials(
         repeat=case.repeat,
         passed=passed,
         failed=failed,
         missing=case.repeat - passed - failed,
         rate=passed / (passed + failed),
-        truncated=left_out,
+        truncated=_truncated(case, verdict, stop_when_decided=stop_when_decided),
         rates=tuple(_rates(case.repeat, passed, failed, k) for k in _shown(case.repeat)),
     )
 
 
-def trials_of_suite(cases: Iterable[tuple[CaseRecord, CaseVerdict]], *, stop_when_decided: bool) -> SuiteTrials | None:
-    """Summarise the trials of the cases that gate; None where none of them has several."""
-    found = [
-        (summary, case.weight, verdict.flaky)
-        for case, verdict in cases
-        if (summary := trials_of_case(case, verdict, stop_when_decided=stop_when_decided)) is not None
-    ]
-    if not found:
-        return None
-    repeat = min(each.repeat for each, _, _ in found)
-    return SuiteTrials(
-        cases=len(found),
-        repeat=repeat,
-        trials=sum(each.passed + each.failed for each, _, _ in found),
-        missing=sum(each.missing for each, _, _ in found),
-        rate=_mean([(each.rate, weight) for each, weight, _ in found]),
-        flaky=sum(flaky for _, _, flaky in found),
-        truncated=sum(each.truncated for each, _, _ in found),
-        rates=tuple(_mean_rates([(each, weight) for each, weight, _ in found], k) for k in _shown(repeat)),
-    )
+class TrialTally:
+    """How the cases with several trials did, added up case by case; the cases that gate are given."""
+
+    def __init__(self, *, stop_when_decided: bool) -> None:
+        self._stop_when_decided = stop_when_decided
+        self._found: Counter[tuple[int, int, int, bool, bool, float]] = Counter()
+
+    def add(self, case: CaseRecord, verdict: CaseVerdict) -> None:
+        """Add a case."""
+        if case.repeat > 1 and (verdict.passes or verdict.failures):
+            left_out = _truncated(case, verdict, stop_when_decided=self._stop_when_decided)
+            self._found[case.repeat, verdict.passes, verdict.failures, left_out, verdict.flaky, case.weight] += 1
+
+    @property
+    def summary(self) -> SuiteTrials | None:
+        """How they did; None where none of them has several trials."""
+        found = [key for key, number in self._found.items() for _ in range(number)]
+        if not found:
+            return None
+        repeat = min(each[0] for each in found)
+        return SuiteTrials(
+            cases=len(found),
+            repeat=repeat,
+            trials=sum(passed + failed for _, passed, failed, *_ in found),
+            missing=sum(planned - passed - failed for planned, passed, failed, *_ in found),
+            rate=_mean([(passed / (passed + failed), weight) for _, passed, failed, _, _, weight in found]),
+            flaky=sum(flaky for *_, flaky, _ in found),
+            truncated=sum(truncated for _, _, _, truncated, *_ in found),
+            rates=tuple(_mean_rates(found, k) for k in _shown(repeat)),
+        )
+
+
+def _truncated(case: CaseRecord, verdict: CaseVerdict, *, stop_when_decided: bool) -> bool:
+    return stop_when_decided and len(verdict.trials) < case.repeat and verdict.judged in ("passed", "failed")
 
 
 def _shown(repeat: int) -> Sequence[int]:
     return (*range(1, min(repeat - 1, _EACH_UP_TO) + 1), repeat)
 
 
+@cache
 def _rates(repeat: int, passed: int, failed: int, k: int) -> PassRates:
     # Both grow with the number of passing trials.
     fewest, most = passed, repeat - failed
@@ -157,8 +173,8 @@ def _rates(repeat: int, passed: int, failed: int, k: int) -> PassRates:
     )
 
 
-def _mean_rates(found: Sequence[tuple[CaseTrials, float]], k: int) -> PassRates:
-    rates = [(_rates(each.repeat, each.passed, each.failed, k), weight) for each, weight in found]
+def _mean_rates(found: Sequence[tuple[int, int, int, bool, bool, float]], k: int) -> PassRates:
+    rates = [(_rates(repeat, passed, failed, k), weight) for repeat, passed, failed, _, _, weight in found]
     at = [(each.pass_at_k, weight) for each, weight in rates]
     hat = [(each.pass_hat_k, weight) for each, weight in rates]
     return PassRates(k, _mean_ends(at), _mean_ends(hat))

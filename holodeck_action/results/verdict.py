@@ -8,6 +8,7 @@ from typing import Literal
 
 from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.evaluation import IfGiven, Polarity
+from holodeck_action.results.sequences import OneByOne
 from holodeck_action.suite.errors import SourceMark
 
 Outcome = Literal["passed", "failed", "error", "skipped", "informational", "quarantined"]
@@ -188,7 +189,7 @@ class Verdict:
     completeness: float
     gates: tuple[GateVerdict, ...]
     metrics: Mapping[str, MetricSummary]
-    cases: tuple[CaseVerdict, ...]
+    cases: OneByOne[CaseVerdict]
     panels: tuple[PanelSummary, ...] = ()
     results_digest: str | None = None
     comparison: Comparison | None = None

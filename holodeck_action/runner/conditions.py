@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from holodeck_action.results.decision import expired
+from holodeck_action.results.survey import expired
 from holodeck_action.suite.applicability import reads_tool_calls
 from holodeck_action.suite.policy import Gates, gates_answers
 from holodeck_action.suite.values import Case, Suite

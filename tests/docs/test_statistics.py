@@ -9,8 +9,8 @@ from bench.simulation import COMMAND, PAGE, SIZES_HEADS, Trials, gate_row, inter
 from holodeck_action.reports.comparison import rate_text
 from holodeck_action.results.comparing import compare
 from holodeck_action.results.comparison import Difference
-from holodeck_action.results.decision import judge_cases
 from holodeck_action.results.record import BaseRun
+from holodeck_action.results.survey import judge_cases
 from holodeck_action.suite.policy import Baseline
 from tests.results.records import case, record
 

@@ -18,7 +18,8 @@ from holodeck_action.action import main
 from holodeck_action.commands import publish as publication
 from holodeck_action.results.decision import decide
 from holodeck_action.results.history import MetricPoint, dump_line
-from holodeck_action.results.result_files import RecordError, read_record
+from holodeck_action.results.result_files import read_record
+from holodeck_action.results.stored_cases import RecordError
 from tests.action.runner import read_pairs
 from tests.action.step import Ended
 from tests.cli.project import Finished, Project

@@ -12,6 +12,7 @@ from holodeck_action.reports.custom import LIMITS
 from holodeck_action.reports.formats import COLUMNS, FORMATS
 from holodeck_action.reports.size_limit import CHECK, COMMENT
 from holodeck_action.reports.templating import markdown_environment, template_folder
+from holodeck_action.results.consumption import Spend
 from holodeck_action.results.report_views import (
     CaseView,
     MetricView,
@@ -19,7 +20,6 @@ from holodeck_action.results.report_views import (
     ReportProvenance,
     RunView,
     SkippedMetric,
-    Spend,
     TurnView,
 )
 from holodeck_action.results.trends import FlakyCase, History, Trend

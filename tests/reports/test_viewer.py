@@ -183,8 +183,8 @@ def test_two_records_stand_side_by_side() -> None:
 
 def compared(before: Record, after: Record) -> str:
     from holodeck_action.results.comparing import compare
-    from holodeck_action.results.decision import judge_cases
     from holodeck_action.results.record import BaseRun
+    from holodeck_action.results.survey import judge_cases
     from holodeck_action.suite.policy import Baseline
 
     concluded = conclude(after)

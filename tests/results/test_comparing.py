@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from holodeck_action.results.comparing import compare
 from holodeck_action.results.comparison import Comparison, Difference, MetricComparison
-from holodeck_action.results.decision import judge_cases
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.judge_card import Configuration
 from holodeck_action.results.record import (
@@ -27,6 +26,7 @@ from holodeck_action.results.record import (
     Usage,
 )
 from holodeck_action.results.statistics import Z_95
+from holodeck_action.results.survey import judge_cases
 from holodeck_action.suite.policy import Baseline, QuarantineEntry
 from tests.results.records import FAILED_EVALUATION, case, case_of, evaluation, record, turn
 

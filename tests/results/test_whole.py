@@ -12,7 +12,8 @@ import pytest
 
 from holodeck_action.results.canonical import chosen_cases
 from holodeck_action.results.decision import decide
-from holodeck_action.results.result_files import RecordError, read_results, write_results
+from holodeck_action.results.result_files import read_results, write_results
+from holodeck_action.results.stored_cases import RecordError
 from tests.cli.project import Project
 from tests.results.records import case, record
 

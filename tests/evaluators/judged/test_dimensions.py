@@ -20,7 +20,7 @@ from holodeck_action.metrics.quality import QualityEvaluator
 from holodeck_action.metrics.relevance import RelevanceEvaluator
 from holodeck_action.metrics.toxicity import ToxicityEvaluator
 from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.consumption import tokens_of
+from holodeck_action.results.consumption import consumed
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import Record
 from holodeck_action.suite.providers import ProviderEnum
@@ -353,8 +353,8 @@ def test_a_run_records_scores_fields_and_confidence_and_a_replay_repeats_it(runs
     asked = len(runs.models.requests)
     assert asked == 4
     # The one that is not known is what the recorded answer took.
-    assert tokens_of(record).unknown == 1
-    assert tokens_of(record).known > 0
+    assert consumed(record.cases).tokens.unknown == 1
+    assert consumed(record.cases).tokens.known > 0
     replayed, again = runs.project.evaluate("--replay", "tape")
     assert replayed.code == 0, replayed.stderr
     assert len(runs.models.requests) == asked

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.consumption import tokens_of
+from holodeck_action.results.consumption import consumed
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import Record
 from tests.cli.project import Finished, Project
@@ -393,4 +393,4 @@ def test_an_answer_that_needs_no_judge_costs_nothing(presets: Presets) -> None:
     assert finished.code == 1, finished.stderr
     assert presets.models.requests == []
     # The one that is not known is what the recorded answer took.
-    assert tokens_of(record).unknown == 1
+    assert consumed(record.cases).tokens.unknown == 1

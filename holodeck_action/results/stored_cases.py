@@ -1,0 +1,208 @@
+"""The cases of a large results file, read one by one: in memory is where each of them stands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from abc import abstractmethod
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import BinaryIO, NoReturn
+
+from pydantic import ValidationError
+
+from holodeck_action.results.canonical import IdsHash, adapter
+from holodeck_action.results.record import SCHEMA_VERSION, CaseRecord, Record
+from holodeck_action.results.sequences import Made
+from holodeck_action.suite.configuration_errors import ConfigurationError
+
+INDEXED_FROM = 16 * 1024 * 1024
+"""Bytes from which on a file is not read as a whole."""
+LIGHTEST, HEAVIEST = 1e-9, 1e9
+"""Weights of cases with which every sum is a number."""
+
+_START = b'{\n "schema_version": %d,\n' % SCHEMA_VERSION
+_CASES = b' "cases": [\n'
+_LAST_CASE = b" ]"
+_ID = re.compile(rb'\{"id":("(?:[^"\\]|\\.)*"),')
+_RECORD_DIGEST = re.compile(rb' "record_digest": "([0-9a-f]{64})"')
+_DIGEST = re.compile(rb' "digest": "([0-9a-f]{64})"\n')
+
+
+class RecordError(ConfigurationError):
+    """A results file cannot be used; the message is one sentence naming the file and the way out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__([message])
+
+
+class LazyCases(Made[CaseRecord]):
+    """Cases that are read when they are asked for."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(length, self.read)
+
+    @abstractmethod
+    def read(self, place: int) -> CaseRecord:
+        """Return the case at a place, from 0."""
+
+    def line(self, place: int) -> bytes:
+        """Return the case as the JSON of a results file."""
+        return adapter(CaseRecord).dump_json(self[place])
+
+
+def case_lines(cases: Sequence[CaseRecord]) -> Iterator[bytes]:
+    """Yield cases as the JSON of a results file."""
+    if isinstance(cases, LazyCases):
+        return map(cases.line, range(len(cases)))
+    return map(adapter(CaseRecord).dump_json, cases)
+
+
+class StoredCases(LazyCases):
+    """The cases of a results file."""
+
+    def __init__(self, file: BinaryIO, starts: array[int], lengths: array[int], name: str) -> None:
+        """Take a file that is open.
+
+        Args:
+            file: stays open as long as its cases are in use.
+            starts: where each case begins, in bytes.
+            lengths: how many bytes each has.
+            name: what to call the file.
+        """
+        super().__init__(len(starts))
+        self._file, self._starts, self._lengths, self._name = file, starts, lengths, name
+
+    def line(self, place: int) -> bytes:
+        """Return the case as the file has it."""
+        return os.pread(self._file.fileno(), self._lengths[place], self._starts[place])
+
+    def read(self, place: int) -> CaseRecord:
+        """Read the case.
+
+        Raises:
+            RecordError: it is no case.
+        """
+        return parsed_case(self.line(place), self._name)
+
+
+def parsed_case(line: bytes, name: str) -> CaseRecord:
+    """Read a case of a results file.
+
+    Raises:
+        RecordError: it is no case; `name` is what to call the file.
+    """
+    try:
+        if b"NaN" in line or b"Infinity" in line:
+            # JSON has neither; they may be words of a text.
+            json.loads(line, parse_constant=refuse_constant)
+        case = adapter(CaseRecord).validate_json(line)
+    except ValidationError as error:
+        raise RecordError(f"{name}: not a results file: cases: {first_problem(error)}") from error
+    except ValueError as error:
+        raise RecordError(f"{name}: not a results file: {error}") from error
+    check_weight(case, name)
+    return case
+
+
+def check_weight(case: CaseRecord, name: str) -> None:
+    """Refuse a weight that sums could not bear.
+
+    Raises:
+        RecordError: naming the file.
+    """
+    if not LIGHTEST <= case.weight <= HEAVIEST:
+        raise RecordError(f"{name}: not a results file: the weight of a case is {case.weight:g}")
+
+
+def first_problem(error: ValidationError) -> str:
+    """Say what does not fit, and where."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = ".".join(str(part) for part in first["loc"]) or "the file"
+    return f"{field}: {first['msg']}"
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse a word that JSON does not have.
+
+    Raises:
+        ValueError: always.
+    """
+    raise ValueError(f"it holds {name}")
+
+
+def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
+    """Find the cases of a results file as this version writes it, and check that it is whole.
+
+    Args:
+        file: is kept open by the record's cases.
+        name: what to call it.
+
+    Returns:
+        The record, the digest of the file and that of the canonical record (None: it does not tell); None where the
+        file is written otherwise or not whole, which a closer look explains.
+    """
+    hashed, lines = hashlib.sha256(), iter(file)
+    head = _head(lines)
+    if head is None:
+        return None
+    hashed.update(head)
+    starts, lengths, place = array("Q"), array("L"), len(head)
+    ids, seen = IdsHash(), set()
+    for line in lines:
+        if line.startswith(_LAST_CASE):
+            break
+        found = _ID.match(line)
+        if found is None:
+            return None
+        case_id = json.loads(found[1])
+        ids.add(case_id)
+        seen.add(case_id)
+        starts.append(place)
+        lengths.append(len(line) - (2 if line.endswith(b",\n") else 1))
+        place += len(line)
+        hashed.update(line)
+    else:
+        return None
+    ending = _ending([line, *_few(lines)], hashed)
+    try:
+        record = adapter(Record).validate_json(head + b"]}")
+    except ValidationError:
+        return None
+    if ending is None or len(seen) < len(starts) or record.chosen != ids.chosen:
+        return None
+    return replace(record, cases=StoredCases(file, starts, lengths, name)), *ending
+
+
+def _head(lines: Iterable[bytes]) -> bytes | None:
+    """Return what comes before the cases; None where that is not as this version writes it."""
+    gathered: list[bytes] = []
+    for line in lines:
+        gathered.append(line)
+        if len(gathered) == 2 and b"".join(gathered) != _START:
+            return None
+        if line == _CASES:
+            return b"".join(gathered)
+    return None
+
+
+def _few(lines: Iterator[bytes]) -> list[bytes]:
+    return [line for _, line in zip(range(4), lines, strict=False)]
+
+
+def _ending(tail: list[bytes], hashed: hashlib._Hash) -> tuple[str, str | None] | None:
+    """Return the digests at the end of a file; None where they are missing, or those of something else."""
+    if len(tail) < 3 or tail[-1] != b"}\n":
+        return None
+    digest = _DIGEST.fullmatch(tail[-2])
+    sealed = b"".join(tail[:-2])
+    if digest is None or not sealed.endswith(b",\n"):
+        return None
+    hashed.update(sealed[:-2])
+    if hashed.hexdigest() != digest[1].decode():
+        return None
+    known = _RECORD_DIGEST.search(sealed)
+    return digest[1].decode(), None if known is None else known[1].decode()
