@@ -152,12 +152,11 @@ def read_results(path: os.PathLike[str]) -> Results:
         RecordError: the file is missing, not JSON, of another schema version, not a record, or not whole.
     """
     try:
-        file = open(path, "rb")  # noqa: SIM115 - the record's cases are read from it
-        if os.fstat(file.fileno()).st_size >= INDEXED_FROM:
-            found = indexed(file, os.fspath(path))
-            if found is not None:
-                return Results(*found)
-        file.close()
+        with open(path, "rb") as file:
+            large = os.fstat(file.fileno()).st_size >= INDEXED_FROM
+            found = indexed(file, os.fspath(path)) if large else None
+        if found is not None:
+            return Results(*found)
     except OSError:
         # What is wrong is told by who reads it as a whole.
         pass

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import weakref
 from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,20 +66,22 @@ class StoredCases(LazyCases):
     """The cases of a results file."""
 
     def __init__(self, file: BinaryIO, starts: array[int], lengths: array[int], name: str) -> None:
-        """Take a file that is open.
+        """Take an open file, which may be closed, replaced and deleted afterwards.
 
         Args:
-            file: stays open as long as its cases are in use.
+            file: the file.
             starts: where each case begins, in bytes.
             lengths: how many bytes each has.
             name: what to call the file.
         """
         super().__init__(len(starts))
-        self._file, self._starts, self._lengths, self._name = file, starts, lengths, name
+        self._handle = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._handle)
+        self._starts, self._lengths, self._name = starts, lengths, name
 
     def line(self, place: int) -> bytes:
         """Return the case as the file has it."""
-        return os.pread(self._file.fileno(), self._lengths[place], self._starts[place])
+        return os.pread(self._handle, self._lengths[place], self._starts[place])
 
     def read(self, place: int) -> CaseRecord:
         """Read the case.
@@ -138,7 +141,7 @@ def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
     """Find the cases of a results file as this version writes it, and check that it is whole.
 
     Args:
-        file: is kept open by the record's cases.
+        file: opened for reading, at its beginning.
         name: what to call it.
 
     Returns:
