@@ -19,6 +19,8 @@ from holodeck_action.llm.outcomes import held_off, retry_after
 
 START = 8
 """Requests at once in the beginning."""
+GROWTH = 2
+"""Requests more for every answer before the first refusal: three times as many with each round of answers."""
 DECREASE = 0.85
 """What is left of the ceiling after a refusal: the account must drain before it takes more."""
 HOLD = 8.0
@@ -54,7 +56,7 @@ class _Share:
 class Window:
     """How many requests an account may have under way: found by trying, as TCP finds a line's capacity.
 
-    Slow start (one more for every answer) up to the first refusal; what was under way without those refused is the
+    Slow start (`GROWTH` more for every answer) up to the first refusal; what was under way without those refused is the
     ceiling that is kept, at least half of it. Above a ceiling it is additive increase (one more for every ceiling of
     answers): a refusal that only says no costs one request. Not every refusal is about the number under way: where
     fewer at once are refused as often, lowering it would only take time, and it is raised again. Nor is it lowered
@@ -101,7 +103,7 @@ class Window:
         if not full:
             return
         if self._size < self._ceiling:
-            self._size = min(self._size + 1, self._ceiling)
+            self._size = min(self._size + (GROWTH if self._ceiling == self._most else 1), self._ceiling)
         elif now >= self._hold_until and self._ceiling < self._most:
             self._answered += 1
             if self._answered >= self._ceiling:

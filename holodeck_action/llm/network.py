@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import aclosing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from urllib.parse import urlsplit
 
 import httpx2
@@ -34,12 +34,50 @@ def account_label(account: Account) -> str:
     return f"{account.provider} ({host}{port})"
 
 
+class Connections:
+    """The connections of one account, each with a transport of its own: whoever sends borrows one.
+
+    A transport with many connections looks at each of them with every request, which takes longer than all the rest.
+    """
+
+    def __init__(self, make: Callable[[], httpx2.AsyncBaseTransport]) -> None:
+        """Prepare; nothing is opened.
+
+        Args:
+            make: returns a new transport.
+        """
+        self._make = make
+        self._all: list[httpx2.AsyncBaseTransport] = []
+        self._idle: list[httpx2.AsyncBaseTransport] = []
+
+    @contextmanager
+    def one(self) -> Iterator[httpx2.AsyncBaseTransport]:
+        """Borrow the transport that was used last, a new one where none is idle."""
+        if not self._idle:
+            self._idle.append(self._make())
+            self._all.append(self._idle[-1])
+        transport = self._idle.pop()
+        try:
+            yield transport
+        finally:
+            self._idle.append(transport)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for transport in self._all:
+            await transport.aclose()
+
+
+Lends = Callable[[], AbstractContextManager[httpx2.AsyncBaseTransport]]
+"""Lends what sends a request, until its answer is read."""
+
+
 class Network:
     """Sends requests of one account."""
 
-    def __init__(self, account: Account, transport: httpx2.AsyncBaseTransport, monotonic: Callable[[], float]) -> None:
+    def __init__(self, account: Account, lends: Lends, monotonic: Callable[[], float]) -> None:
         self._label = account_label(account)
-        self._transport = transport
+        self._lends = lends
         self._monotonic = monotonic
 
     async def __call__(self, call: Call) -> Answer:
@@ -53,13 +91,14 @@ class Network:
         request.extensions = {"timeout": {"connect": CONNECT_S, "read": None, "write": None, "pool": None}}
         started = self._monotonic()
         try:
-            async with asyncio.timeout(ATTEMPT_S):
-                response = await self._transport.handle_async_request(request)
-                response.request = request
-                try:
-                    body = await self._read(response)
-                finally:
-                    await response.aclose()
+            with self._lends() as transport:
+                async with asyncio.timeout(ATTEMPT_S):
+                    response = await transport.handle_async_request(request)
+                    response.request = request
+                    try:
+                        body = await self._read(response)
+                    finally:
+                        await response.aclose()
         except TimeoutError:
             message = f"{self._label} did not answer within {ATTEMPT_S:g} s"
             raise WireError(message, "timeout", retry_worthy=True) from None

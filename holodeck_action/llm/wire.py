@@ -18,8 +18,10 @@ import ssl
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +32,7 @@ from holodeck_action.llm.calls import CALL, Account, Answer, Call, CallContext, 
 from holodeck_action.llm.cassette import Keys, Live, Recorder, Replay, Store
 from holodeck_action.llm.entries import Entries
 from holodeck_action.llm.limits import AccountLimit
-from holodeck_action.llm.network import Network, account_label
+from holodeck_action.llm.network import Connections, Lends, Network, account_label
 from holodeck_action.llm.pauses import TimeLimit, clocks_around
 from holodeck_action.llm.retries import Retries
 from holodeck_action.llm.traced import call_ended, call_span
@@ -191,7 +193,7 @@ class Wire:
         self._budgets = tuple(budgets)
         self._ssl: ssl.SSLContext | None = None
         self._clients: dict[Account, httpx2.AsyncClient] = {}
-        self._transports: list[httpx2.AsyncBaseTransport] = []
+        self._connections: list[Connections] = []
         self._limits: dict[Account, AccountLimit] = {}
         self._live: Live | None = None
         self._chain = Keys(self._store(), self._redactor)
@@ -200,7 +202,7 @@ class Wire:
     def beside(self) -> Wire:
         """Return a wire for a run beside this one's: it shares all but clients and counts. Close both."""
         other = copy.copy(self)
-        other._clients, other._transports, other._limits = {}, [], {}
+        other._clients, other._connections, other._limits = {}, [], {}
         other.counts = Counts()
         return other
 
@@ -237,11 +239,11 @@ class Wire:
             await client.aclose()
         for limit in self._limits.values():
             await limit.close()
-        for transport in self._transports:
-            await transport.aclose()
+        for connections in self._connections:
+            await connections.close()
         self._clients.clear()
         self._limits.clear()
-        self._transports.clear()
+        self._connections.clear()
 
     def _store(self) -> Store:
         settings = self._settings
@@ -268,7 +270,7 @@ class Wire:
     async def _send(self, call: Call) -> Answer:
         limit = self._limits.get(call.account)
         if limit is None:
-            network: Link = Network(call.account, self._transport(call.account), self._monotonic)
+            network: Link = Network(call.account, self._lends(call.account), self._monotonic)
             limit = self._limits[call.account] = AccountLimit(
                 Losses(network) if self._budgets else network,
                 account_label(call.account),
@@ -280,19 +282,16 @@ class Wire:
             )
         return await limit(call)
 
-    def _transport(self, account: Account) -> httpx2.AsyncBaseTransport:
-        if self._network is not None:
-            return self._network
+    def _lends(self, account: Account) -> Lends:
+        network = self._network
+        if network is not None:
+            return lambda: nullcontext(network)
         if self._ssl is None:
             self._ssl = httpx2.create_ssl_context()
-        most = self._settings.max_in_flight
-        transport = httpx2.AsyncHTTPTransport(
-            verify=self._ssl,
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=most),
-            proxy=_proxy(account.base_url, urllib.request.getproxies() if self._proxies is None else self._proxies),
-        )
-        self._transports.append(transport)
-        return transport
+        proxy = _proxy(account.base_url, urllib.request.getproxies() if self._proxies is None else self._proxies)
+        connections = Connections(partial(httpx2.AsyncHTTPTransport, verify=self._ssl, proxy=proxy))
+        self._connections.append(connections)
+        return connections.one
 
     async def _answer(self, call: Call) -> Answer:
         """Let a call pass the chain and note how it went."""

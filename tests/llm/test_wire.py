@@ -146,6 +146,23 @@ def test_one_client_and_its_connections_are_kept_per_account() -> None:
     run(work)
 
 
+def test_calls_at_once_have_a_connection_each_and_those_after_them_take_it_over() -> None:
+    async def work() -> None:
+        with FakeModels(latency=0.05) as models:
+            models.fail(Fault(wire="reset"))
+            async with opened(WireSettings(max_in_flight=5)) as wire:
+                who = account(models.openai_url)
+                jobs = [asyncio.create_task(post(wire, who, chat(str(index)))) for index in range(40)]
+                await asyncio.sleep(0.03)
+                jobs[3].cancel()
+                done = await asyncio.gather(*jobs, return_exceptions=True)
+            assert [isinstance(each, asyncio.CancelledError) for each in done].count(True) == 1
+            # One was broken off, one was given up.
+            assert models.connections <= 5 + 2
+
+    run(work)
+
+
 def test_the_key_stands_in_no_text() -> None:
     who = account("https://api.openai.com/v1")
     assert KEY not in repr(who)
