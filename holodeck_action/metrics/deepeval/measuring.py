@@ -13,12 +13,31 @@ from holodeck_action.metrics.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
 from holodeck_action.metrics.deepeval.library import module
 from holodeck_action.metrics.deepeval.rubric import Level
+from holodeck_action.metrics.deepeval.stand_ins import stand_ins
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.libraries import AskedJudge
 
-# DeepEval imports it for a model that is never used here, which takes as long as all the rest.
-sys.modules["anthropic"] = None  # type: ignore[assignment]
-_metrics, _cases = module("deepeval.metrics"), module("deepeval.test_case")
+
+def _imported() -> tuple[Any, Any]:
+    """Import DeepEval without the clients of models that are never used here, else with them.
+
+    Raises:
+        EvaluationError: it cannot be imported.
+    """
+    made: list[str] = []
+    try:
+        with stand_ins("aiohttp", "anthropic", "openai") as made:
+            return module("deepeval.metrics"), module("deepeval.test_case")
+    except EvaluationError:
+        if not made:
+            raise
+        # A version that needs more of them than their names.
+        for name in [name for name in sys.modules if name.split(".")[0] == "deepeval"]:
+            del sys.modules[name]
+        return module("deepeval.metrics"), module("deepeval.test_case")
+
+
+_metrics, _cases = _imported()
 
 _EVALUATORS: Mapping[str, type[DeepEvalBaseEvaluator]] = {
     kind.__name__: kind

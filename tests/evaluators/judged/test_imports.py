@@ -129,20 +129,29 @@ def test_a_second_signal_meanwhile_ends_the_process(held: Held, models: FakeMode
 
 
 @pytest.mark.parametrize(
-    ("broken", "code", "told"),
+    ("broken", "code", "told", "tries"),
     [
         (
             "import nothing_like_it",
             "not_installed",
             "the metrics of DeepEval need a package that is not installed (nothing_like_it); "
             "install it with: pip install 'holodeck-action[agents,judges]'",
+            1,
         ),
-        ("1 / 0", "not_importable", "cannot be imported: ZeroDivisionError: division by zero; install it anew with"),
-        ("raise SystemExit(0)", "not_importable", "cannot be imported: SystemExit: 0"),
+        ("1 / 0", "not_importable", "cannot be imported: ZeroDivisionError: division by zero; install it anew with", 1),
+        ("raise SystemExit(0)", "not_importable", "cannot be imported: SystemExit: 0", 1),
+        # What DeepEval asks of the clients of models beyond names, only the real ones have.
+        ("import openai\nopenai.__version__ + 1", "not_importable", "TypeError: can only concatenate str", 2),
     ],
 )
-def test_what_cannot_be_imported_is_tried_once_and_told_by_every_metric(
-    project: Project, models: FakeModels, tmp_path_factory: pytest.TempPathFactory, broken: str, code: str, told: str
+def test_what_cannot_be_imported_is_not_tried_for_ever_and_told_by_every_metric(
+    project: Project,
+    models: FakeModels,
+    tmp_path_factory: pytest.TempPathFactory,
+    broken: str,
+    code: str,
+    told: str,
+    tries: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("broken")
     (folder / "deepeval").mkdir()
@@ -159,7 +168,7 @@ def test_what_cannot_be_imported_is_tried_once_and_told_by_every_metric(
         assert each.error is not None
         assert each.error.code == code
         assert told in each.error.message
-    assert tried.read_text() == "x"
+    assert tried.read_text() == "x" * tries
     # The agent was asked all the same.
     assert len(models.requests) == 2
 
