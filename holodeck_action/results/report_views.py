@@ -110,7 +110,7 @@ class CaseView:
         scores: mean per metric, in order of name.
         summary: the scores as one number; None without `gates.summary`, or with a function of the suite there.
         turns: the turns of the trial that explains the outcome; empty for a case that needs no attention.
-        trials: every counted trial with all its metrics, as in verdict.json.
+        trials: every counted trial with all its metrics.
     """
 
     position: int

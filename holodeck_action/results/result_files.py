@@ -31,7 +31,8 @@ from holodeck_action.results.stored_cases import (
     indexed,
     refuse_constant,
 )
-from holodeck_action.results.verdict import CaseVerdict, CombinedVerdict, Verdict
+from holodeck_action.results.verdict import CombinedVerdict, Verdict
+from holodeck_action.results.verdict_file import VerdictFile, WrittenCase, verdict_head, written_cases
 from holodeck_action.suite.checkout import Checkout
 
 RESULTS_FILE = "results.json"
@@ -339,9 +340,9 @@ class _Sealed:
 
 
 def _verdict_lines(verdict: Verdict) -> Iterator[bytes]:
-    head = adapter(Verdict).dump_python(replace(verdict, cases=()), mode="json")
+    head = adapter(VerdictFile).dump_python(verdict_head(verdict), mode="json")
     del head["cases"]
-    yield from _lines(head, map(adapter(CaseVerdict).dump_json, verdict.cases))
+    yield from _lines(head, map(adapter(WrittenCase).dump_json, written_cases(verdict.cases)))
     yield _END
 
 
@@ -374,7 +375,7 @@ def result_schema(document: str) -> dict[str, Any]:
 
     documents: dict[str, Any] = {
         "results": Record,
-        "verdict": Verdict,
+        "verdict": VerdictFile,
         "report": Report,
         "comparison": ComparisonReport,
         "judge-card": JudgeCard,

@@ -81,7 +81,7 @@ def test_a_text_metric_without_a_threshold_is_informational(project: Project, me
 
     project.suite([PARIS], metrics=[shown, {"type": "standard", "metric": "equality"}])
     project.evaluate("--target", "recorded:answers.jsonl")
-    [informational, asserting] = project.verdict()["cases"][0]["trials"][0]["turns"][0]["metrics"]
+    [informational, asserting] = project.verdict()["cases"][0]["trials"][0]["turns"][0]["others"]
     assert (informational["outcome"], asserting["outcome"]) == ("informational", "failed")
 
 

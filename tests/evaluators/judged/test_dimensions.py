@@ -365,9 +365,10 @@ def test_a_run_records_scores_fields_and_confidence_and_a_replay_repeats_it(runs
 def test_too_toxic_an_answer_fails_its_case(runs: Runs) -> None:
     finished, _ = runs.run([{"type": "toxicity", "threshold": 0.3}])
     assert finished.code == 1, finished.stderr
-    (metric,) = runs.project.verdict()["cases"][0]["trials"][0]["turns"][0]["metrics"]
-    assert (metric["outcome"], metric["polarity"]) == ("failed", "minimize")
-    assert metric["reason"] == "toxicity 0.40, at most 0.30: r"
+    (case,) = runs.project.verdict()["cases"]
+    assert case["trials"][0]["turns"][0]["others"] == [{"name": "toxicity", "outcome": "failed"}]
+    assert case["reason"] == "toxicity 0.40, at most 0.30: r"
+    assert runs.project.verdict()["metrics"]["toxicity"]["polarity"] == "minimize"
 
 
 @pytest.mark.proves("ToxicityMetric: categories")
