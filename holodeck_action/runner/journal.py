@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 
@@ -86,10 +88,9 @@ class Journal:
         self._thread = threading.Thread(target=self._write_groups, name="journal", daemon=True)
         self._thread.start()
 
-    def append(self, case_id: str, trial: TrialRecord) -> None:
-        """Hand over a finished trial; it is on disk within half a second."""
-        head = json.dumps({"case": case_id})[:-1].encode()
-        self._put(head + b', "trial": ' + adapter(TrialRecord).dump_json(trial))
+    def append(self, case_id: str, trial: bytes) -> None:
+        """Hand over a finished trial as JSON; it is on disk within half a second."""
+        self._put(json.dumps({"case": case_id})[:-1].encode() + b', "trial": ' + trial)
 
     def append_code(self, imported: Mapping[str, str | None]) -> None:
         """Note digests of files that the suite's own code has imported, before the trials that ran by them."""
@@ -254,7 +255,7 @@ def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> Journaled:
         JournalError: the journal belongs to another run, or its header is broken.
         OSError: the file cannot be read.
     """
-    trials: dict[tuple[str, int], TrialRecord] = {}
+    places: dict[tuple[str, int], tuple[int, int]] = {}
     imported: dict[str, str | None] = {}
     sound = broken = 0
     with open(path, "rb") as file:
@@ -277,13 +278,33 @@ def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> Journaled:
                     imported = {**_digests(entry["imported"]), **imported}
                     continue
                 trial = adapter(TrialRecord).validate_python(entry["trial"], strict=False)
-                trials[entry["case"], trial.index] = trial
+                places[entry["case"], trial.index] = (sound - len(line), len(line))
             except (ValueError, KeyError, TypeError, ValidationError):
                 if line.startswith(b'{"imported"'):
                     # Nobody knows any more by which code the trials ran.
                     raise JournalError(f"{path}: the journal was edited; run without --resume to start anew") from None
                 broken += 1
-    return Journaled(trials, sound, broken, imported)
+        return Journaled(_JournaledTrials(file, places), sound, broken, imported)
+
+
+class _JournaledTrials(Mapping[tuple[str, int], TrialRecord]):
+    """Trials of a journal, by case id and index, each read when it is asked for."""
+
+    def __init__(self, file: BinaryIO, places: Mapping[tuple[str, int], tuple[int, int]]) -> None:
+        """Take the open file, and of each trial where its line begins and how many bytes it has."""
+        self._handle, self._places = os.dup(file.fileno()), places
+        weakref.finalize(self, os.close, self._handle)
+
+    def __getitem__(self, key: tuple[str, int]) -> TrialRecord:
+        start, length = self._places[key]
+        entry = json.loads(os.pread(self._handle, length, start))
+        return adapter(TrialRecord).validate_python(entry["trial"], strict=False)
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 def _digests(given: Any) -> dict[str, str | None]:

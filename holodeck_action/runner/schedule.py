@@ -17,6 +17,7 @@ from holodeck_action.suite.values import Case
 from holodeck_action.text.redaction import Redactor
 
 TrialKey = tuple[str, int]
+OnTrial = Callable[[Case, TrialRecord, bool], None]
 
 
 class Trials(Protocol):
@@ -69,9 +70,9 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Finished trials per case id, in order of trial index, and why the run ended early (None: it did not)."""
+    """Indexes of the trials that count, in order, by case id, and why the run ended early (None: it did not)."""
 
-    trials: Mapping[str, tuple[TrialRecord, ...]]
+    counted: Mapping[str, tuple[int, ...]]
     stopped: str | None
 
 
@@ -208,17 +209,34 @@ class _Work:
     lane: Lane
     stop_when_decided: bool
     stop: Stop
-    on_trial: Callable[[Case, TrialRecord], None]
+    resumed: Mapping[TrialKey, TrialRecord]
+    on_trial: OnTrial
     on_case: Callable[[Case, Sequence[TrialRecord]], None]
     available: Set[TrialKey] | None = None
-    finished: dict[str, dict[int, TrialRecord]] = field(default_factory=dict)
+    begun: dict[str, dict[int, TrialRecord]] = field(default_factory=dict)
+    counted: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     async def serve(self) -> None:
         for case in self.pending:
             await self._run_case(case)
 
+    def count(self, case: Case) -> None:
+        """Settle which trials of a case count, done or not; they are not held any more."""
+        if case.id not in self.counted:
+            done = self.begun.pop(case.id, None)
+            ordered = _in_order(self._before(case) if done is None else done, case, self.stop_when_decided)
+            self.counted[case.id] = tuple(trial.index for trial in ordered)
+
+    def _before(self, case: Case) -> dict[int, TrialRecord]:
+        """Return the trials of an interrupted run."""
+        keys = [(case.id, index) for index in range(case.repeat)] if self.resumed else ()
+        done = {key[1]: self.resumed[key] for key in keys if key in self.resumed}
+        for trial in done.values():
+            self.on_trial(case, trial, False)
+        return done
+
     async def _run_case(self, case: Case) -> None:
-        done = self.finished.setdefault(case.id, {})
+        done = self.begun[case.id] = self._before(case)
         while indexes := self._next_trials(case, done):
             if self.stop.draining:
                 return
@@ -226,6 +244,7 @@ class _Work:
                 for index in indexes:
                     group.create_task(self._run_trial(case, index, done))
         self.on_case(case, [done[index] for index in sorted(done)])
+        self.count(case)
 
     def _next_trials(self, case: Case, done: Mapping[int, TrialRecord]) -> list[int]:
         wanted = self._wanted_trials(case, done)
@@ -250,9 +269,10 @@ class _Work:
             # What it lacks, the stop may have taken from it: only what it violates is sure, and --resume runs it again.
             if judge_trial(trial).outcome == "failed":
                 done[index] = trial
+                self.on_trial(case, trial, False)
             return
         done[index] = trial
-        self.on_trial(case, trial)
+        self.on_trial(case, trial, True)
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
@@ -272,7 +292,7 @@ async def run_cases(
     stop_when_decided: bool,
     stop: Stop,
     resumed: Mapping[TrialKey, TrialRecord],
-    on_trial: Callable[[Case, TrialRecord], None],
+    on_trial: OnTrial,
     on_case: Callable[[Case, Sequence[TrialRecord]], None],
     available: Set[TrialKey] | None = None,
 ) -> Outcome:
@@ -286,17 +306,15 @@ async def run_cases(
         stop_when_decided: run no trial beyond the one that decides its case.
         stop: ends the run early; trials in flight are dropped, or finished when it drains.
         resumed: finished trials of an interrupted run, by (case id, trial index).
-        on_trial: told of every trial that finishes now.
+        on_trial: told of every trial that may count, and whether it is finished now: what was finished before, and
+            what a stop may have disturbed, is not.
         on_case: told of every case that is done, resumed ones included.
         available: the trials that there are; None for all. A case that lacks one is done without it.
 
     Returns:
-        The finished trials.
+        Which trials count.
     """
-    finished: dict[str, dict[int, TrialRecord]] = {}
-    for (case_id, index), trial in resumed.items():
-        finished.setdefault(case_id, {})[index] = trial
-    work = _Work(trials, iter(cases), lane, stop_when_decided, stop, on_trial, on_case, available, finished)
+    work = _Work(trials, iter(cases), lane, stop_when_decided, stop, resumed, on_trial, on_case, available)
     # Twice as many cases under way as sessions: answers are scored while the next sessions run.
     serving = asyncio.create_task(_serve(work, min(2 * lane.slots.count, max(1, len(cases)))))
     stopping = asyncio.create_task(stop.wait())
@@ -309,8 +327,9 @@ async def run_cases(
     stopping.cancel()
     if not serving.cancelled():
         serving.result()
-    counted = {case.id: _in_order(work.finished.get(case.id, {}), case, stop_when_decided) for case in cases}
-    return Outcome(counted, stopped)
+    for case in cases:
+        work.count(case)
+    return Outcome(work.counted, stopped)
 
 
 async def _serve(work: _Work, servers: int) -> None:

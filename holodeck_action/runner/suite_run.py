@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import platform
 import uuid
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from holodeck_action import __version__
 from holodeck_action.results.answer_notices import about_answers
-from holodeck_action.results.canonical import chosen_cases
+from holodeck_action.results.canonical import adapter, chosen_cases
 from holodeck_action.results.record import (
     SCHEMA_VERSION,
     CaseRecord,
@@ -22,6 +22,7 @@ from holodeck_action.results.record import (
 )
 from holodeck_action.runner.conditions import conditions
 from holodeck_action.runner.journal import Journal
+from holodeck_action.runner.kept_trials import KeptTrials
 from holodeck_action.runner.schedule import Lane, Stop, TrialKey, Trials, run_cases
 from holodeck_action.suite.applicability import skip_reason
 from holodeck_action.suite.policy import Gates, QuarantineEntry
@@ -93,9 +94,13 @@ async def run_suite(
     clock, redactor = trials.clock, trials.redactor
     started, begun = clock.now(), clock.monotonic()
 
-    def record_trial(case: Case, trial: TrialRecord) -> None:
-        if journal is not None:
-            journal.append(redactor.case_id(case.id, case.content_hash), trial)
+    kept = KeptTrials()
+
+    def record_trial(case: Case, trial: TrialRecord, finished: bool) -> None:
+        text = adapter(TrialRecord).dump_json(trial)
+        kept.add(case.id, trial, text)
+        if journal is not None and finished:
+            journal.append(redactor.case_id(case.id, case.content_hash), text)
 
     def report_case(case: Case, done: Sequence[TrialRecord]) -> None:
         on_case(case_record(case, tuple(done), redactor))
@@ -112,7 +117,8 @@ async def run_suite(
         on_case=report_case,
         available=plan.available,
     )
-    records = tuple(case_record(case, outcome.trials[case.id], redactor) for case in plan.cases)
+    bare = ((case.id, case_record(case, (), redactor)) for case in plan.cases)
+    records = kept.records(bare, outcome.counted)
     before = redactor.value(
         (*plan.notices, *conditions(suite, plan.cases, plan.gates, plan.filters, started.date())),
     )
@@ -141,7 +147,7 @@ async def run_suite(
             shard=shard,
         ),
         stopped=stopped,
-        chosen=chosen_cases(case.id for case in records),
+        chosen=chosen_cases(redactor.case_id(case.id, case.content_hash) for case in plan.cases),
         notices=(*before, *redactor.value((*about, *suite.notices))),
     )
 
@@ -162,10 +168,30 @@ def _quarantine(suite: Suite, redactor: Redactor) -> tuple[QuarantineEntry, ...]
 
 def resumable(
     cases: Sequence[Case], journaled: Mapping[TrialKey, TrialRecord], redactor: Redactor
-) -> dict[TrialKey, TrialRecord]:
+) -> Mapping[TrialKey, TrialRecord]:
     """Return the journaled trials of the given cases by the cases' own ids: the journal holds redacted ones."""
+    if not journaled:
+        return {}
     own = {redactor.case_id(case.id, case.content_hash): case.id for case in cases}
-    return {(own[case_id], index): trial for (case_id, index), trial in journaled.items() if case_id in own}
+    return _Renamed(
+        journaled, {(own[case_id], index): (case_id, index) for case_id, index in journaled if case_id in own}
+    )
+
+
+class _Renamed(Mapping[TrialKey, TrialRecord]):
+    """Trials by other keys; each is read when it is asked for."""
+
+    def __init__(self, trials: Mapping[TrialKey, TrialRecord], names: Mapping[TrialKey, TrialKey]) -> None:
+        self._trials, self._names = trials, names
+
+    def __getitem__(self, key: TrialKey) -> TrialRecord:
+        return self._trials[self._names[key]]
+
+    def __iter__(self) -> Iterator[TrialKey]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def case_record(case: Case, trials: tuple[TrialRecord, ...], redactor: Redactor) -> CaseRecord:

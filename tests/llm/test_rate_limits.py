@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -164,6 +164,7 @@ async def outcome(
     agent = Asking(wire, base_url, turn_s)
     clock = Clock(lambda: datetime.now(UTC), asyncio.get_running_loop().time)
     trials = TrialRunner(agent, Content(), Deadlines(turn_s, 2 * turn_s), clock, Redactor(()))
+    trials_done: list[TrialRecord] = []
     found = await run_cases(
         loaded,
         trials,
@@ -172,15 +173,13 @@ async def outcome(
         stop_when_decided=False,
         stop=Stop(),
         resumed={},
-        on_trial=lambda case, trial: None,
+        on_trial=lambda case, trial, finished: trials_done.append(trial),
         on_case=lambda case, done: None,
     )
-    return Ran(
-        found, agent.most_open, service, errors=[text for each in found.trials.values() for text in errors(each)]
-    )
+    return Ran(found, agent.most_open, service, errors=errors(trials_done))
 
 
-def errors(trials: tuple[TrialRecord, ...]) -> list[str]:
+def errors(trials: Sequence[TrialRecord]) -> list[str]:
     return [turn.error.message for trial in trials for turn in trial.turns if turn.error is not None]
 
 
