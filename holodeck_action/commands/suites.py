@@ -99,6 +99,9 @@ def _evaluate(
     shared = budget_of(flags.max_cost_usd, flags.max_tokens, prepared[0].shards)
     with output.progress.phase("preparing targets and judges"):
         suites = open_all(prepared, folders, shared, resume=request.resume, besides=besides)
+    for ready in suites:
+        # First of all: it imports on another core.
+        ready.begin_judging()
     started = _start_journals(suites, folders, output, claims)
     _announce(suites, flags, output)
     deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s

@@ -101,10 +101,19 @@ class Opened:
             *(() if self.reuse is None else self.reuse.notices),
         )
 
+    def begin_judging(self) -> None:
+        """Start the process in which libraries grade, unless verdicts of earlier runs may spare it."""
+        if self.judges is not None and not self._may_reuse:
+            self.judges.begin()
+
     def prepare_judges(self) -> None:
-        """Prepare what judges need, unless verdicts of earlier runs may spare it."""
-        if self.judges is not None and (self.reuse is None or not self.reuse.looks):
+        """Prepare what judges need, under the same condition; a loop runs."""
+        if self.judges is not None and not self._may_reuse:
             self.judges.prepare()
+
+    @property
+    def _may_reuse(self) -> bool:
+        return self.reuse is not None and self.reuse.looks
 
     async def close(self) -> None:
         """Release what it holds, and what runs beside it."""
@@ -244,9 +253,6 @@ def _open(
     if judged and wire is not None:
         judges = judges_of(item, wire)
         reuse = reuse_of(item, redactor, judges)
-        if (reuse is None or not reuse.looks) and head is None:
-            # With kept verdicts there may be nothing to judge.
-            judges.begin()
     own: OwnAgent | None = None
     agent: Agent | None = None
     if isinstance(item.target, ModelTarget):

@@ -173,6 +173,32 @@ def test_what_cannot_be_imported_is_not_tried_for_ever_and_told_by_every_metric(
     assert len(models.requests) == 2
 
 
+def test_only_a_run_that_asks_starts_its_process(
+    project: Project, models: FakeModels, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("watch")
+    started = folder / "started"
+    (folder / "sitecustomize.py").write_text(
+        "import pathlib, sys\n"
+        "if sys.orig_argv[-1].endswith('libraries_serving'):\n"
+        f"    pathlib.Path({str(started)!r}).touch()\n"
+    )
+    environ = {"PYTHONPATH": f"{folder}:{ROOT}", "OPENAI_API_KEY": KEY}
+    models.answer(lambda request: Answer("It is." if request.system else SCORED))
+    suite(project, models, GEVAL)
+    recorded = ("run", "-o", "out", "--record", "tape")
+    assert project.run("validate", **environ).code == 0
+    assert project.run("run", "--dry-run", **environ).code == 0
+    assert project.run("run", "-o", "out", "--target", "recorded:nowhere.jsonl", **environ).code == 2
+    assert project.run("run", "-o", "out", "--max-cost-usd", "-1", **environ).code == 2
+    assert not started.exists()
+    assert project.run(*recorded, **environ).code == 0
+    assert started.exists()
+    started.unlink()
+    assert project.run("run", "-o", "out", "--replay", "tape", **environ).code == 0
+    assert not started.exists()
+
+
 # Runs the command line, with or without DeepEval, and tells whether it was imported.
 TELL = """
 import atexit, os, sys
