@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
-from collections.abc import Iterable, Iterator
-from functools import cache
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache, cached_property
 from types import ModuleType
 
 import holodeck_action.metrics
@@ -15,15 +16,42 @@ from holodeck_action.suite.metric_types import MetricTypes
 
 @cache
 def built_in() -> MetricTypes:
-    """Return the metrics of this package.
+    """Return the metrics of this package, each imported when it is asked for.
 
-    Every module beside this one is imported, so none of them may import anything heavy; what is heavy is imported where
-    it is used, or is in a package of its own.
+    Those who look through all of them import every module beside this one, so none of them may import anything heavy;
+    what is heavy is imported where it is used, or is in a package of its own.
     """
-    package = holodeck_action.metrics
-    names = sorted(found.name for found in pkgutil.iter_modules(package.__path__) if not found.ispkg)
-    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
-    return in_order(metric for module in modules for metric in _defined_in(module))
+    return MetricTypes(_BuiltIn())
+
+
+class _BuiltIn(Mapping[str, type[Metric]]):
+    """The classes by type: a suite names few of them, and to import all takes longer than to read a small suite."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, type[Metric]] = {}
+
+    def __getitem__(self, kind: str) -> type[Metric]:
+        if kind not in self._found:
+            self._found.update((type_of(metric), metric) for metric in self._likely(kind))
+        return self._found[kind] if kind in self._found else self._all[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def _likely(self, kind: str) -> Iterator[type[Metric]]:
+        """Yield the metrics of the modules whose source gives this type as a default; none where there is no source."""
+        written = f' = "{kind}"\n'.encode()
+        for name, file in _modules():
+            with suppress(OSError), open(file, "rb") as source:
+                if written in source.read():
+                    yield from _defined_in(_imported(name))
+
+    @cached_property
+    def _all(self) -> Mapping[str, type[Metric]]:
+        return in_order(metric for name, _ in _modules() for metric in _defined_in(_imported(name))).classes
 
 
 def in_order(metrics: Iterable[type[Metric]]) -> MetricTypes:
@@ -35,6 +63,17 @@ def in_order(metrics: Iterable[type[Metric]]) -> MetricTypes:
 def type_of(metric: type[Metric]) -> str:
     """Return the value of `type`."""
     return str(metric.model_fields["type"].default)
+
+
+def _modules() -> list[tuple[str, str]]:
+    """Return the names and files of the modules beside this one."""
+    folder = os.path.dirname(__file__)
+    files = sorted(entry for entry in os.listdir(folder) if entry.endswith(".py"))
+    return [(file.removesuffix(".py"), os.path.join(folder, file)) for file in files]
+
+
+def _imported(name: str) -> ModuleType:
+    return importlib.import_module(f"{holodeck_action.metrics.__name__}.{name}")
 
 
 def _defined_in(module: ModuleType) -> Iterator[type[Metric]]:

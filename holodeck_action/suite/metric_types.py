@@ -45,13 +45,14 @@ class MetricTypes:
         """
         if isinstance(value, Metric):
             return value
-        kind, allowed = self.kind_of(place, value), self.allowed(place)
+        kind = self.kind_of(place, value)
         if kind is None:
             raise PydanticKnownError("union_tag_not_found", {"discriminator": "type"})
-        if kind not in allowed:
-            context = {"discriminator": "type", "tag": kind, "expected_tags": ", ".join(allowed)}
+        metric = self.classes.get(kind)
+        if metric is None or (place == "member" and metric.HAS_MEMBERS):
+            context = {"discriminator": "type", "tag": kind, "expected_tags": ", ".join(self.allowed(place))}
             raise PydanticKnownError("union_tag_invalid", context)
-        return allowed[kind].model_validate(value, context={METRICS: self})
+        return metric.model_validate(value, context={METRICS: self})
 
     def kind_of(self, place: Place, value: Any) -> str | None:
         """Return the type of an entry as it is written; a key tells it in a case. None where nothing does."""
