@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import Signals
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action.commands.caller import Caller
-from holodeck_action.github.job import links_of
 from holodeck_action.prepare.loading import shown_folder
 from holodeck_action.prepare.request import Request
 from holodeck_action.reports.console import show
-from holodeck_action.reports.custom import CustomTemplate
-from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, readable, render, write_reports
 from holodeck_action.reports.progress import Following
-from holodeck_action.reports.viewer import PAGE_FILE, View, page_of
-from holodeck_action.reports.viewer_index import NO_LINKS, Links, ViewedSuite
 from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.disk import DISK, Disk
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import Claims, suite_folders
-from holodeck_action.results.report_views import Report
 from holodeck_action.results.result_files import (
     RESULTS_FILE,
     VERDICT_FILE,
@@ -36,25 +30,30 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.terminal import Terminal, terminal_of
 
+if TYPE_CHECKING:
+    from holodeck_action.reports.custom import CustomTemplate
+    from holodeck_action.reports.viewer_index import Links, ViewedSuite
+    from holodeck_action.results.report_views import Report
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
     """Where a run writes: reports to `stdout`, progress and problems to `stderr`, files to `folder` (None: none).
 
     `template` is what report.md is made with; None for the built-in template. `reports` says whether report.md and
-    junit.xml stand beside the results, `html` whether the viewer's page does, whose links lead to `links`. Files are
-    written with `disk`. `signals` stop it in an orderly way. `progress` shows how far the run is, `terminal` is what
-    `stdout` can show.
+    junit.xml stand beside the results, `html` whether the viewer's page does. Files are written with `disk`. `signals`
+    stop it in an orderly way. `progress` shows how far the run is, `terminal` is what `stdout` can show. `environ` are
+    the environment variables.
     """
 
     stdout: TextIO
     progress: Following
     terminal: Terminal
     folder: GivenPath | None
+    environ: Mapping[str, str]
     template: CustomTemplate | None = None
     reports: bool = True
     html: bool = True
-    links: Links = NO_LINKS
     disk: Disk = DISK
     signals: Sequence[Signals] = ()
 
@@ -66,9 +65,9 @@ class Output:
             progress,
             terminal_of(caller.stdout, caller.environ),
             request.output_dir,
+            caller.environ,
             template,
             html=request.html,
-            links=links_of(caller.environ),
             disk=caller.disk or DISK,
             signals=caller.signals,
         )
@@ -77,6 +76,13 @@ class Output:
     def stderr(self) -> TextIO:
         """Where progress, notes and problems go."""
         return self.progress.stream
+
+    @property
+    def links(self) -> Links:
+        """Where links of the page lead."""
+        from holodeck_action.github.job import links_of
+
+        return links_of(self.environ)
 
     def note(self, sentence: str) -> None:
         """Write something that the reader should know, and that changes no verdict."""
@@ -151,8 +157,14 @@ def _written(
     code = verdict.exit_code
     written = folder is None or _write_results(folder, concluded, output, beside, journaled=journaled)
     base = None if beside.base is None else beside.base.results.record
-    viewed = ViewedSuite(concluded, base) if folder is not None and written and output.html else None
-    if folder is not None and written:
+    viewed: ViewedSuite | None = None
+    if folder is not None and written and output.html:
+        from holodeck_action.reports.viewer_index import ViewedSuite
+
+        viewed = ViewedSuite(concluded, base)
+    if folder is not None and written and (output.reports or output.html):
+        from holodeck_action.reports.formats import write_reports
+
         write_reports(folder, _reports(report, viewed, folder, output), output.note, output.disk)
     if not written:
         # Results nobody can read are infrastructure trouble: never a pass.
@@ -171,11 +183,15 @@ def _reports(
     report: Report, viewed: ViewedSuite | None, folder: GivenPath, output: Output
 ) -> dict[str, Callable[[], Iterable[bytes]]]:
     """Return what makes each report of a suite, by the name of its file."""
+    from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, readable, render
+
     made: dict[str, Callable[[], Iterable[bytes]]] = {}
     if output.reports:
         made[REPORT_FILE] = lambda: [readable(report, output.template, output.note).encode("utf-8", "replace")]
         made[JUNIT_FILE] = lambda: [render(report, "junit").encode("utf-8", "replace")]
     if viewed is not None:
+        from holodeck_action.reports.viewer import PAGE_FILE, View, page_of
+
         view = View([viewed], report.exit_code, results=str(folder / RESULTS_FILE), links=output.links)
         made[PAGE_FILE] = lambda: page_of(view)
     return made
@@ -202,6 +218,9 @@ def report_together(done: Sequence[SuiteDone], not_run: Sequence[str], output: O
             return worst_exit_code([code, ExitCode.INCOMPLETE])
         viewed = [item.viewed for item in done if item.viewed is not None]
         if len(viewed) > 1:
+            from holodeck_action.reports.formats import write_reports
+            from holodeck_action.reports.viewer import PAGE_FILE, View, page_of
+
             view = View(viewed, code, results=str(output.folder / "SUITE" / RESULTS_FILE), links=output.links)
             write_reports(output.folder, {PAGE_FILE: lambda: page_of(view)}, output.note, output.disk)
     return code

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from holodeck_action.commands.output import Output
-from holodeck_action.prepare.baselines import evaluated_commit, place_of
+from holodeck_action.prepare.baselines import evaluated_commit, folder_of
 from holodeck_action.prepare.open_suites import Opened
 from holodeck_action.prepare.settings import Flags, filters_of
 from holodeck_action.reports.progress import CasesShown
@@ -159,7 +159,7 @@ def _plan(ready: Opened, flags: Flags) -> RunPlan:
         stop_when_decided=settings.stop_when_decided,
         filters=filters_of(flags) if stored is None else stored.record.provenance.filters,
         commit=evaluated_commit(item),
-        folder=place_of(item).folder,
+        folder=folder_of(item),
     )
     if item.part is not None:
         own = frozenset((case.id, index) for case in item.own_cases for index in range(case.repeat))

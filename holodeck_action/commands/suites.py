@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING
 from holodeck_action.commands.blessing import bless, check_blessing
 from holodeck_action.commands.output import Done, Output, SuiteDone, report_suite, report_together
 from holodeck_action.commands.running import SYSTEM_CLOCK, Ran, Side, run_sides
-from holodeck_action.github.job import Job
 from holodeck_action.prepare.base_suites import BaseSuite, suites_against
 from holodeck_action.prepare.baselines import Base, FoundBase, MissingBase, compared, find_bases
-from holodeck_action.prepare.commit_trees import CommitTrees
 from holodeck_action.prepare.histories import Histories
 from holodeck_action.prepare.loading import Surroundings, writable_folder
-from holodeck_action.prepare.merge_base_suites import suites_at_merge_base
 from holodeck_action.prepare.model_calls import budget_of
 from holodeck_action.prepare.open_suites import BaseToRun, Opened, close_all, open_all
 from holodeck_action.prepare.preflight import Prepared
@@ -40,6 +37,7 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.tracing.traces import FlushTime, traced_run
 
 if TYPE_CHECKING:
+    from holodeck_action.github.job import Job
     from holodeck_action.tools.searching import PlannedCalls
 
 
@@ -69,6 +67,9 @@ def evaluate(
     with ExitStack() as scope:
         besides: Sequence[BaseToRun] = suites_against(prepared, request.flags, around)
         if any(item.settings.baseline.source == MERGE_BASE for item in prepared):
+            from holodeck_action.prepare.commit_trees import CommitTrees
+            from holodeck_action.prepare.merge_base_suites import suites_at_merge_base
+
             # From here on there are files that must not stay.
             scope.enter_context(interrupting(output.signals))
             trees = scope.enter_context(CommitTrees(job))

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from holodeck_action.github.action_inputs import given_token
-from holodeck_action.github.api import Api, connect
-from holodeck_action.github.data_branch import entries_of
-from holodeck_action.github.merge_base import NoCommit, Wanted, base_branch, first_parents, wanted_commit
-from holodeck_action.github.objects import ApiError
 from holodeck_action.github.payload import is_repository
-from holodeck_action.github.stored_objects import TreeEntry
-from holodeck_action.github.stored_results import Ancestry
-from holodeck_action.reports.viewer_index import NO_LINKS, Links
 from holodeck_action.suite.checkout import origin, repository_root
+
+if TYPE_CHECKING:
+    from holodeck_action.github.api import Api
+    from holodeck_action.github.merge_base import BaseBranch, NoCommit, Wanted
+    from holodeck_action.github.stored_objects import TreeEntry
+    from holodeck_action.github.stored_results import Ancestry
+    from holodeck_action.reports.viewer_index import Links
 
 _PUBLIC = "https://api.github.com"
 _NO_TOKEN = "there is no token: leave the input github-token to its default, or set GITHUB_TOKEN"  # noqa: S105
@@ -25,6 +26,8 @@ _NO_TOKEN = "there is no token: leave the input github-token to its default, or 
 
 def links_of(environ: Mapping[str, str]) -> Links:
     """Return where the links of a page lead: to the repository and the run of a workflow; nowhere outside of one."""
+    from holodeck_action.reports.viewer_index import NO_LINKS, Links
+
     server = (environ.get("GITHUB_SERVER_URL") or "https://github.com").rstrip("/")
     repository, run = environ.get("GITHUB_REPOSITORY"), environ.get("GITHUB_RUN_ID", "")
     if not is_repository(repository) or not server.startswith("https://"):
@@ -36,16 +39,16 @@ def links_of(environ: Mapping[str, str]) -> Links:
 class Job:
     """What a run knows of GitHub; nothing is asked before it is needed, and nothing twice. Close it when done.
 
+    Most runs ask nothing: what asks is imported when it does.
+
     Attributes:
         environ: of the job, or of whoever runs the program.
         pause: waits for seconds.
         now: the time, with its zone.
-        base: what the event says about the base.
     """
 
     def __init__(self, environ: Mapping[str, str], pause: Callable[[float], None], now: Callable[[], datetime]) -> None:
         self.environ, self.pause, self.now = environ, pause, now
-        self.base = base_branch(environ)
         self._apis: dict[str, Api] = {}
         self._wanted: dict[tuple[str | None, Path], Wanted | NoCommit] = {}
         self._branches: dict[tuple[Api, str], Sequence[TreeEntry] | None] = {}
@@ -58,12 +61,22 @@ class Job:
         for api in self._apis.values():
             api.close()
 
+    @cached_property
+    def base(self) -> BaseBranch:
+        """What the event says about the base."""
+        from holodeck_action.github.merge_base import base_branch
+
+        return base_branch(self.environ)
+
     def api(self, folder: Path) -> Api:
         """Return the calls to the repository of a workflow; outside of one to that of a checkout.
 
         Raises:
             ApiError: there is no token, or no repository is known; the message says how to give one.
         """
+        from holodeck_action.github.api import connect
+        from holodeck_action.github.objects import ApiError
+
         repository = self._repository(folder)
         if repository not in self._apis:
             token = given_token(self.environ)
@@ -82,6 +95,9 @@ class Job:
             evaluated: the commit that is checked out; None where it is not known.
             folder: in the checkout.
         """
+        from holodeck_action.github.merge_base import wanted_commit
+        from holodeck_action.github.objects import ApiError
+
         root = repository_root(folder) or folder
         if (evaluated, root) not in self._wanted:
             try:
@@ -98,6 +114,8 @@ class Job:
         Raises:
             ApiError: GitHub did not tell.
         """
+        from holodeck_action.github.data_branch import entries_of
+
         if (api, name) not in self._branches:
             self._branches[api, name] = entries_of(api, name)
         return self._branches[api, name]
@@ -108,6 +126,9 @@ class Job:
         Raises:
             ApiError: GitHub did not tell.
         """
+        from holodeck_action.github.merge_base import first_parents
+        from holodeck_action.github.stored_results import Ancestry
+
         if (api, wanted) not in self._ancestries:
             self._ancestries[api, wanted] = Ancestry.of(wanted, first_parents(api, wanted.commit))
         return self._ancestries[api, wanted]

@@ -5,15 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from holodeck_action.github.annotations import placed
-from holodeck_action.github.api import Api
-from holodeck_action.github.artifacts import ArtifactResults
-from holodeck_action.github.data_branch import BranchResults
-from holodeck_action.github.job import Job
-from holodeck_action.github.merge_base import NoCommit
-from holodeck_action.github.objects import ApiError
-from holodeck_action.github.stored_results import NoResultsError, SuitePlace
 from holodeck_action.prepare.loading import with_lines
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.results.record import BaseRun, Record, RecordedBaseline
@@ -24,7 +18,15 @@ from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, located, suite_problem
 from holodeck_action.suite.errors import Problem
 
-_Store = ArtifactResults | BranchResults
+if TYPE_CHECKING:
+    from holodeck_action.github.api import Api
+    from holodeck_action.github.artifacts import ArtifactResults
+    from holodeck_action.github.data_branch import BranchResults
+    from holodeck_action.github.job import Job
+    from holodeck_action.github.stored_results import SuitePlace
+
+    _Store = ArtifactResults | BranchResults
+
 _MOST_BYTES = 256 * 1024 * 1024
 
 
@@ -86,6 +88,9 @@ def _find(item: Prepared, job: Job, stores: dict[tuple[Api, str], _Store]) -> Ba
     kind, name = parse_source(source)
     if kind == "file":
         return _from_file(item, name)
+    from holodeck_action.github.objects import ApiError
+    from holodeck_action.github.stored_results import NoResultsError
+
     try:
         return _from_github(item, job, stores)
     except NoResultsError as error:
@@ -101,6 +106,10 @@ def _from_github(item: Prepared, job: Job, stores: dict[tuple[Api, str], _Store]
         NoResultsError: there are none.
         ApiError: GitHub cannot be asked.
     """
+    from holodeck_action.github.artifacts import ArtifactResults
+    from holodeck_action.github.data_branch import BranchResults
+    from holodeck_action.github.merge_base import NoCommit
+
     folder, source = item.suite.folder, item.settings.baseline.source or ""
     api = job.api(folder)
     wanted = job.wanted(evaluated_commit(item), folder)
@@ -123,9 +132,16 @@ def evaluated_commit(item: Prepared) -> str | None:
     return head_commit(item.suite.folder) if item.stored is None else item.stored.record.provenance.commit
 
 
+def folder_of(item: Prepared) -> str | None:
+    """Return where a suite stands in its repository; None outside of one."""
+    return placed(item.suite.folder, item.environ).folder
+
+
 def place_of(item: Prepared) -> SuitePlace:
     """Return what tells a suite from the others of its repository."""
-    return SuitePlace(placed(item.suite.folder, item.environ).folder, item.suite.file)
+    from holodeck_action.github.stored_results import SuitePlace
+
+    return SuitePlace(folder_of(item), item.suite.file)
 
 
 def _from_file(item: Prepared, name: str) -> FoundBase:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from holodeck_action.github.event import FORKS, event_target
 from holodeck_action.prepare.packages import (
     Base,
     PackagesError,
@@ -199,6 +198,8 @@ def _refusal(environ: Mapping[str, str]) -> str | None:
     """Tell why nothing may be installed in a step of a workflow: what a fork names runs while it is installed."""
     if environ.get("GITHUB_ACTIONS") != "true":
         return None
+    from holodeck_action.github.event import FORKS, event_target
+
     target = event_target(environ)
     if not target.privileged or target.fork is False:
         return None

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from holodeck_action.github.branch_history import BranchHistory
-from holodeck_action.github.job import Job
 from holodeck_action.prepare.baselines import place_of
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.disk import Disk
 from holodeck_action.results.history import HistoryLine, HistoryLines, history_line, suite_name
-from holodeck_action.results.history_store import HistoryEntry, HistoryError, HistoryFolder, HistoryStore
 from holodeck_action.results.result_files import results_of
 from holodeck_action.suite.base_sources import parse_source
 from holodeck_action.suite.checkout import repository_root
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
+
+if TYPE_CHECKING:
+    from holodeck_action.github.job import Job
+    from holodeck_action.results.history_store import HistoryEntry, HistoryStore
 
 _Place = tuple[str, str]
 """What tells one history from another: its branch, and the root of the checkout (both empty for a folder)."""
@@ -81,11 +83,16 @@ class Histories:
         return (name, str(repository_root(item.suite.folder))) if kind == "branch" else None
 
     def _store(self, place: _Place, item: Prepared) -> HistoryStore:
+        from holodeck_action.github.branch_history import BranchHistory
+        from holodeck_action.results.history_store import HistoryFolder
+
         if isinstance(self._given, GivenPath):
             return HistoryFolder(self._given, self._job.pause, self._disk)
         return BranchHistory(self._job, place[0], item.suite.folder)
 
     def _read(self, place: _Place) -> HistoryLines:
+        from holodeck_action.results.history_store import HistoryError
+
         try:
             found = self._stores[place].read()
         except HistoryError as error:
@@ -116,5 +123,7 @@ class Histories:
 
 
 def _entry(run: Conclusion) -> HistoryEntry:
+    from holodeck_action.results.history_store import HistoryEntry
+
     line = history_line(run.record, run.verdict)
     return HistoryEntry(line, results_of(run.record).content if line.counts else None)

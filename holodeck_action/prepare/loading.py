@@ -28,7 +28,6 @@ from holodeck_action.results.cards import suite_cards
 from holodeck_action.suite.checkout import Checkout, ReachError
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, located, through
 from holodeck_action.suite.errors import Problem, SuiteError
-from holodeck_action.suite.excerpts import Quotable, with_excerpts
 from holodeck_action.suite.loader import graders, load_policy, load_suite
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.sources import POLICY_NAMES
@@ -255,12 +254,16 @@ def _load_all(
 
 def _located(error: SuiteError, folder: Path, shown: str, checkout: Checkout) -> list[str | Located]:
     """Return the problems of a suite's files with the lines they are about."""
+    from holodeck_action.suite.excerpts import Quotable, with_excerpts
+
     quotable = Quotable(checkout, error.files, error.redactor.text)
     return with_excerpts([located(problem, folder, shown) for problem in error.problems], {folder: quotable})
 
 
 def with_lines(problems: Iterable[str | Located], suites: Iterable[Loaded]) -> list[str | Located]:
     """Return problems of suites that are valid as far as they go, with the lines they are about."""
+    from holodeck_action.suite.excerpts import Quotable, with_excerpts
+
     known = {item.suite.folder: Quotable(item.suite.checkout, None, item.redactor.text) for item in suites}
     return with_excerpts(problems, known)
 

@@ -36,7 +36,6 @@ from holodeck_action.targets.spans.listening import Receivers
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import credentials_in, environment_secrets
-from holodeck_action.tools.mcp_settings import server_secrets
 from holodeck_action.tracing.traces import header_secrets
 from holodeck_action.workers.pool import WorkerPool
 
@@ -190,7 +189,11 @@ def secrets_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | Non
     found = suite.secrets | environment_secrets(environ) | header_secrets(suite.agent.observability, environ)
     if isinstance(target, HttpTarget):
         found |= set(credentials_in(target.url))
-    return found | server_secrets(suite.agent.tools or (), suite.checkout)
+    if suite.agent.tools:
+        from holodeck_action.tools.mcp_settings import server_secrets
+
+        found |= server_secrets(suite.agent.tools, suite.checkout)
+    return found
 
 
 def _open_base(opened: Opened, base: BaseToRun, receivers: Receivers, *, resume: bool) -> Opened | MissingBase | None:

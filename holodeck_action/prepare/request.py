@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from holodeck_action.prepare.settings import AGAINST, Flags
-from holodeck_action.reports.custom import CustomTemplate, read_template
 from holodeck_action.results.decision import decide
 from holodeck_action.results.exit_codes import TOLERABLE, ExitCode
 from holodeck_action.results.result_files import read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
+
+if TYPE_CHECKING:
+    from holodeck_action.reports.custom import CustomTemplate
 
 FailOn = Literal["violation", "never"]
 
@@ -148,4 +150,8 @@ def template_of(path: GivenPath | None) -> CustomTemplate | None:
     Raises:
         ConfigurationError: it cannot be read.
     """
-    return None if path is None else read_template(path)
+    if path is None:
+        return None
+    from holodeck_action.reports.custom import read_template
+
+    return read_template(path)
