@@ -123,6 +123,7 @@ class PanelTally:
         return tuple(self._tallies[name].summary(name) for name in sorted(self._tallies))
 
 
+_PLAIN = frozenset({float, int, str, bool, type(None)})
 _Verdicts = Sequence[Mapping[str, Any]]
 _Found = tuple[str, Mapping[str, Any], _Verdicts]
 """The name of a metric with its panel and the verdicts of that."""
@@ -136,6 +137,9 @@ def _panels(case: CaseRecord, verdict: CaseVerdict) -> Iterator[_Found]:
         for turn in trial.turns:
             for evaluation in turn.evaluations:
                 found = evaluation.metadata if evaluation.error is None else evaluation.error.context
+                if all(type(value) in _PLAIN for value in found.values()):
+                    # Most metrics tell nothing of the kind.
+                    continue
                 yield from _within(evaluation.evaluator_name, found, _DEEPEST)
 
 

@@ -181,7 +181,7 @@ def _line(record: Record, verdict: Verdict) -> HistoryLine:
     ]
     tally = MetricTally()
     for case, found in judged:
-        tally.add(found, case.weight, case_means(found))
+        tally.add(found.metrics, case.weight, case_means(found.metrics))
     scores, consumption = tally.scores, consumed(record.cases)
     latencies = timed(case for case, _ in judged).answers.answered
     cost, tokens = consumption.cost_usd, consumption.tokens

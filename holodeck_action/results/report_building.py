@@ -129,7 +129,7 @@ def _summary(judged: CaseVerdict, gate: GateSummary | None, minimized: frozenset
     if gate.weights is not None:
         lost &= gate.weights.keys()
     # The mean of the others is another number.
-    score = None if lost else summary_score(gate.method, gate.weights or {}, case_means(judged), minimized)
+    score = None if lost else summary_score(gate.method, gate.weights or {}, case_means(judged.metrics), minimized)
     return CaseSummary(gate.method, gate.weights, score)
 
 

@@ -98,14 +98,17 @@ def mean_lower_bound(values: Sequence[tuple[float, float]]) -> float | None:
         return wilson_lower_bound(mean, n)
     if n <= 1:
         return 0.0
-    squares = weighted_mean([((value - mean) ** 2, weight) for value, weight in values])
-    assert squares is not None
+    weights = math.fsum(weight for _, weight in values)
+    squares = math.fsum((value - mean) ** 2 * weight for value, weight in values) / weights
     return max(0.0, mean - student_t_quantile(0.975, n - 1) * math.sqrt(squares / (n - 1)))
 
 
 def mean_upper_bound(values: Sequence[tuple[float, float]]) -> float | None:
     """Return the upper end of the interval of `mean_lower_bound`: both are mirror images, x and 1 − x."""
-    low = mean_lower_bound([(1.0 - value, weight) for value, weight in values])
+    mirrored = Weighted()
+    for value, weight in values:
+        mirrored.add(1.0 - value, weight)
+    low = mean_lower_bound(mirrored)
     return None if low is None else 1.0 - low
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import combinations
 
 from holodeck_action.results.agreement import pearson
 from holodeck_action.results.consumption import Total
-from holodeck_action.results.evaluation import Evaluation, Polarity
+from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.record import CaseRecord
 from holodeck_action.results.statistics import MANY_ENOUGH, Weighted, equal_quantile, weighted_mean
-from holodeck_action.results.verdict import CaseVerdict, MetricSummary, Outcome
+from holodeck_action.results.verdict import CaseVerdict, MetricSummary, MetricVerdict, Outcome
 
 _HIGH, _MEDIUM = 0.8, 0.5
 
@@ -114,8 +114,19 @@ class EvaluationTally:
         """Add a case with its mean scores by metric."""
         for turn in case.turns:
             for each in turn.evaluations:
-                if each.status in ("completed", "failed"):
-                    self._add(each)
+                status = each.status
+                if status == "completed":
+                    self._successful += 1
+                elif status == "failed":
+                    self._failed += 1
+                else:
+                    continue
+                if each.duration_ms is not None:
+                    self._durations.append(each.duration_ms)
+                if each.confidence is not None:
+                    self._stated += 1
+                    self._high += each.confidence >= _HIGH
+                    self._medium += _MEDIUM <= each.confidence < _HIGH
         agreeing = _agreeing(verdict)
         if agreeing is not None:
             self._agreements.append(agreeing)
@@ -124,18 +135,6 @@ class EvaluationTally:
             column.extend([math.nan] * (self._cases - len(column)))
             column.append(mean)
         self._cases += 1
-
-    def _add(self, each: Evaluation) -> None:
-        if each.status == "completed":
-            self._successful += 1
-        else:
-            self._failed += 1
-        if each.duration_ms is not None:
-            self._durations.append(each.duration_ms)
-        if each.confidence is not None:
-            self._stated += 1
-            self._high += each.confidence >= _HIGH
-            self._medium += _MEDIUM <= each.confidence < _HIGH
 
     def summary(self, judging_cost: Total) -> EvaluationSummary:
         """Return what they came to; `judging_cost` is the list price of all judges, US dollars."""
@@ -183,14 +182,6 @@ def _agreeing(case: CaseVerdict) -> float | None:
     return agreed / pairs if pairs else None
 
 
-@dataclass(slots=True)
-class _Tally:
-    scores: Weighted = field(default_factory=Weighted)
-    thresholds: set[float | None] = field(default_factory=set)
-    polarities: set[Polarity] = field(default_factory=set)
-    outcomes: dict[Outcome, int] = field(default_factory=lambda: defaultdict(int))
-
-
 class MetricTally:
     """Every metric over the cases that gate, added up case by case.
 
@@ -199,34 +190,53 @@ class MetricTally:
     """
 
     def __init__(self) -> None:
-        self._tallies: dict[str, _Tally] = defaultdict(_Tally)
+        self.scores: dict[str, Weighted] = {}
+        """The score of every case that has one with its weight, by metric: what the means are made of."""
+        self._seen: Counter[tuple[str, Outcome, Polarity, float | None]] = Counter()
 
-    def add(self, verdict: CaseVerdict, weight: float, means: Mapping[str, float]) -> None:
-        """Add a case with its weight and its mean scores by metric."""
-        for metric in verdict.metrics:
-            tally = self._tallies[metric.name]
-            tally.outcomes[metric.outcome] += 1
-            tally.polarities.add(metric.polarity)
-            if metric.outcome != "skipped":
-                tally.thresholds.add(metric.threshold)
+    def add(self, metrics: Iterable[MetricVerdict], weight: float, means: Mapping[str, float]) -> None:
+        """Add the metrics of a case with its weight and its mean scores by metric."""
+        for metric in metrics:
+            self._seen[metric.name, metric.outcome, metric.polarity, metric.threshold] += 1
         for name, mean in means.items():
-            self._tallies[name].scores.add(mean, weight)
+            scores = self.scores.get(name)
+            if scores is None:
+                scores = self.scores[name] = Weighted()
+            scores.add(mean, weight)
 
     @property
     def summaries(self) -> dict[str, MetricSummary]:
         """What each came to, in order of name."""
-        return {name: _metric_summary(self._tallies[name]) for name in sorted(self._tallies)}
+        return {name: self._summary(name) for name in sorted({name for name, *_ in self._seen})}
 
-    @property
-    def scores(self) -> dict[str, Weighted]:
-        """The score of every case that has one with its weight, by metric: what the means are made of."""
-        return {name: tally.scores for name, tally in self._tallies.items() if tally.scores}
+    def _summary(self, name: str) -> MetricSummary:
+        outcomes: Counter[Outcome] = Counter()
+        thresholds: set[float | None] = set()
+        polarities: set[Polarity] = set()
+        for (metric, outcome, polarity, threshold), number in self._seen.items():
+            if metric == name:
+                outcomes[outcome] += number
+                polarities.add(polarity)
+                if outcome != "skipped":
+                    thresholds.add(threshold)
+        scores = self.scores.get(name, ())
+        return MetricSummary(
+            mean=weighted_mean(scores),
+            cases=len(scores),
+            threshold=next(iter(thresholds)) if len(thresholds) == 1 else None,
+            passed=outcomes["passed"],
+            failed=outcomes["failed"],
+            errors=outcomes["error"],
+            skipped=outcomes["skipped"],
+            informational=outcomes["informational"],
+            polarity=next(iter(polarities)) if len(polarities) == 1 else "neutral",
+        )
 
 
-def case_means(verdict: CaseVerdict) -> dict[str, float]:
+def case_means(metrics: Iterable[MetricVerdict]) -> dict[str, float]:
     """Return the mean score of each metric of a case over its counted trials and turns."""
     scores: dict[str, list[float]] = defaultdict(list)
-    for metric in verdict.metrics:
+    for metric in metrics:
         if metric.score is not None and metric.outcome not in ("skipped", "error"):
             scores[metric.name].append(metric.score)
     return {name: found[0] if len(found) == 1 else math.fsum(found) / len(found) for name, found in scores.items()}
@@ -252,17 +262,3 @@ def summary_score(
     if method == "simple_average":
         return weighted_mean([(quality[name], 1.0) for name in names])
     return weighted_mean([(quality[name], weights.get(name, 1.0)) for name in names])
-
-
-def _metric_summary(tally: _Tally) -> MetricSummary:
-    return MetricSummary(
-        mean=weighted_mean(tally.scores),
-        cases=len(tally.scores),
-        threshold=next(iter(tally.thresholds)) if len(tally.thresholds) == 1 else None,
-        passed=tally.outcomes["passed"],
-        failed=tally.outcomes["failed"],
-        errors=tally.outcomes["error"],
-        skipped=tally.outcomes["skipped"],
-        informational=tally.outcomes["informational"],
-        polarity=next(iter(tally.polarities)) if len(tally.polarities) == 1 else "neutral",
-    )

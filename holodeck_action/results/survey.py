@@ -90,7 +90,8 @@ class Survey:
         self._not_run += verdict.judged == "skipped"
         self.asserting += case.asserting
         self.repeated += case.repeat > 1
-        means = case_means(verdict)
+        metrics = [*verdict.metrics]
+        means = case_means(metrics)
         for turn in case.turns:
             self.consumption.add(turn)
             for each in turn.evaluations:
@@ -98,12 +99,12 @@ class Survey:
                 if each.criteria.polarity == "minimize":
                     self._minimized.add(each.evaluator_name)
         self.evaluations.add(case, verdict, means)
-        for metric in verdict.metrics:
+        for metric in metrics:
             if metric.outcome == "skipped":
                 self.skipped[metric.name, metric.reason] += 1
         if verdict.outcome != "quarantined":
             self._add_gating(case, verdict)
-            self.metrics.add(verdict, case.weight, means)
+            self.metrics.add(metrics, case.weight, means)
 
     def _add_gating(self, case: CaseRecord, verdict: CaseVerdict) -> None:
         for turn in case.turns:
