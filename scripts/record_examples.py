@@ -83,7 +83,7 @@ def record(example: Path) -> int:
         if finished.returncode not in (0, 1) or models.violations:
             raise click.ClickException("\n".join([finished.stdout, finished.stderr, *models.violations]))
     (cassette / "README.md").write_text(_LABEL, encoding="utf-8")
-    return len(list(cassette.glob("*.json")))
+    return len((cassette / "cassette.jsonl").read_bytes().splitlines())
 
 
 def _answer(request: Request, answerer: Answerer) -> Answer:

@@ -53,15 +53,15 @@ class Misses:
             return f"{start}; {way_out}"
         self._explained += 1
         if self._known is None:
-            self._known = [(key, _leaves(stored)) for key, stored in self._entries.requests(MOST_ENTRIES)]
+            self._known = [(place, _leaves(stored)) for place, stored in self._entries.requests(MOST_ENTRIES)]
         if not self._known:
             return f"{start}, which holds none at all; {way_out}"
         wanted = _leaves(request)
-        key, closest = max(self._known, key=lambda item: _likeness(item[1], wanted))
+        place, closest = max(self._known, key=lambda item: _likeness(item[1], wanted))
         lines = differences(closest, wanted)
         more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
         what = "; ".join(lines[:_MOST_LINES]) + more if lines else "it differs only in a part that is not stored"
-        return f"{start}; the closest is {key}.json, recorded → asked now: {what}; {way_out}"
+        return f"{start}; the closest is {place}, recorded → asked now: {what}; {way_out}"
 
 
 _NONE = object()

@@ -1,4 +1,4 @@
-"""Recorded answers on disk: one JSON file per call, written in one step, free of secrets."""
+"""Recorded answers as documents, free of secrets."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from holodeck_action.llm.calls import Answer, WireError
 from holodeck_action.llm.outcomes import header, parse
-from holodeck_action.results.disk import write_atomically
+from holodeck_action.llm.tapes import DamagedError, Documents
 from holodeck_action.text.redaction import Redactor
 
 _PIECES = frozenset(
@@ -82,6 +83,7 @@ def _pieces(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...]
 FORMAT = 1
 _LONGEST_TEXT = 20_000
 """Characters of one text of a stored request, which is there to be read and compared; images are longer."""
+_NONE_OF_OURS = "it is no recorded call of this version"
 _KEPT_HEADERS = ("content-type", "retry-after")
 
 
@@ -95,11 +97,17 @@ class Entry:
 
 
 class Entries:
-    """The entries of one folder."""
+    """Recorded calls by key."""
 
-    def __init__(self, folder: Path, redactor: Redactor) -> None:
-        self.folder = folder
+    def __init__(self, documents: Documents, redactor: Redactor) -> None:
+        """Prepare; nothing is read or made."""
+        self.documents = documents
         self._redactor = redactor
+
+    @property
+    def folder(self) -> Path:
+        """Where they are."""
+        return self.documents.folder
 
     def read(self, key: str) -> Entry | None:
         """Return the entry of a key, None when there is none.
@@ -107,17 +115,18 @@ class Entries:
         Raises:
             WireError: `cassette_unreadable`.
         """
-        path = self._path(key)
         try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return None
+            data = self.documents.read(key)
         except OSError as error:
-            raise _unreadable(path, error.strerror or type(error).__name__) from None
+            raise _unreadable(self.documents.place(key), error.strerror or type(error).__name__) from None
+        except DamagedError as error:
+            raise _unreadable(error.place, _NONE_OF_OURS) from None
+        if data is None:
+            return None
         try:
             return _entry(json.loads(data))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise _unreadable(path, "it is no recorded call of this version") from None
+            raise _unreadable(self.documents.place(key), _NONE_OF_OURS) from None
 
     def write(self, key: str, request: dict[str, Any], answer: Answer, now: datetime) -> None:
         """Store an answer.
@@ -136,31 +145,27 @@ class Entries:
             "request": _shortened(request),
             "response": {"status": answer.status, "latency_s": round(answer.latency_s, 4), "headers": headers, **body},
         }
-        data = json.dumps(document, indent=1, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
-        path = self._path(key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, [data])
+            self.documents.write(key, json.dumps(document, ensure_ascii=False, separators=(",", ":")))
         except OSError as error:
-            message = f"the answer cannot be recorded in {path}: {error.strerror or type(error).__name__}"
+            reason = error.strerror or type(error).__name__
+            message = f"the answer cannot be recorded in {self.folder}: {reason}"
             raise WireError(message, "cassette_unwritable") from None
 
     def requests(self, most: int) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield key and request of up to `most` entries, by key; files that are none are omitted."""
-        try:
-            paths = sorted(self.folder.glob("*.json"))[:most]
-        except OSError:
-            return
-        for path in paths:
+        """Yield place and request of up to `most` entries, by key; documents that are none are omitted."""
+        for key in islice(self.documents.keys(), most):
             try:
-                request = json.loads(path.read_bytes())["request"]
+                data = self.documents.read(key)
+                request = json.loads(data or b"")["request"]
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
                 continue
             if isinstance(request, dict):
-                yield path.stem, request
+                yield self.documents.place(key), request
 
-    def _path(self, key: str) -> Path:
-        return self.folder / f"{key}.json"
+    def close(self) -> None:
+        """Bring what was written into order."""
+        self.documents.close()
 
 
 def shortened_text(text: str) -> str:
@@ -201,8 +206,8 @@ def _entry(document: dict[str, Any]) -> Entry:
     return Entry(dict(request), Answer(status, headers, body, payload, latency, cached=True), at)
 
 
-def _unreadable(path: Path, reason: str) -> WireError:
+def _unreadable(place: str, reason: str) -> WireError:
     return WireError(
-        f"the recorded answer {path} cannot be read ({reason}); delete the file and record it again",
+        f"the recorded answer {place} cannot be read ({reason}); delete it there and record it again",
         "cassette_unreadable",
     )

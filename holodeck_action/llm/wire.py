@@ -35,12 +35,16 @@ from holodeck_action.llm.limits import AccountLimit
 from holodeck_action.llm.network import Connections, Lends, Network, account_label
 from holodeck_action.llm.pauses import TimeLimit, clocks_around
 from holodeck_action.llm.retries import Retries
+from holodeck_action.llm.tapes import Files, Tape
 from holodeck_action.llm.traced import call_ended, call_span
 from holodeck_action.llm.usage import Price, error_record, record_of
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.spans import Span
+
+CASSETTE = "cassette.jsonl"
+"""The file of recorded calls in its folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +200,7 @@ class Wire:
         self._connections: list[Connections] = []
         self._limits: dict[Account, AccountLimit] = {}
         self._live: Live | None = None
+        self._recorded: Entries | None = None
         self._chain = Keys(self._store(), self._redactor)
         self.counts = Counts()
 
@@ -234,7 +239,9 @@ class Wire:
         return client
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, and bring what was recorded into order."""
+        if self._recorded is not None:
+            self._recorded.close()
         for client in self._clients.values():
             await client.aclose()
         for limit in self._limits.values():
@@ -249,7 +256,7 @@ class Wire:
         settings = self._settings
         if settings.mode == "replay":
             assert settings.folder is not None
-            return Replay(Entries(settings.folder, self._redactor))
+            return Replay(self._cassette(settings.folder))
         link: Link = Retries(
             self._send,
             settings.max_retries,
@@ -260,12 +267,16 @@ class Wire:
         )
         for budget in self._budgets:
             link = Spending(link, budget, self._price)
-        cache = None if settings.cache is None else Entries(settings.cache, self._redactor)
+        cache = None if settings.cache is None else Entries(Files(settings.cache), self._redactor)
         self._live = Live(Dedupe(link), cache, settings.ttl_s, self._now)
         if settings.mode == "live":
             return self._live
         assert settings.folder is not None
-        return Recorder(self._live, Entries(settings.folder, self._redactor), self._now)
+        return Recorder(self._live, self._cassette(settings.folder), self._now)
+
+    def _cassette(self, folder: Path) -> Entries:
+        self._recorded = Entries(Tape(folder / CASSETTE, folder), self._redactor)
+        return self._recorded
 
     async def _send(self, call: Call) -> Answer:
         limit = self._limits.get(call.account)

@@ -112,11 +112,13 @@ def reuse_of(item: Prepared, redactor: Redactor, judges: Judges) -> Reuse | None
     folder = calls.cache if calls.mode == "live" else calls.folder
     if folder is None:
         return None
+    from holodeck_action.llm.tapes import Files, Tape
     from holodeck_action.scoring.reuse import Reuse
     from holodeck_action.scoring.verdict_cache import VerdictCache
 
+    files = folder / "verdicts"
     cache = VerdictCache(
-        folder / "verdicts",
+        Files(files) if calls.mode == "live" else Tape(folder / "verdicts.jsonl", files),
         redactor,
         calls.ttl_s if calls.mode == "live" else None,
         lambda: datetime.now(UTC),

@@ -118,6 +118,8 @@ class Opened:
         """Release what it holds, and what runs beside it."""
         if isinstance(self.base, Opened):
             await self.base.close()
+        if self.reuse is not None:
+            self.reuse.close()
         for held in (self.agent, self.wire, self.files, self.target_pool):
             if held is not None:
                 await held.close()

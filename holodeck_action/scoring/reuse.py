@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -89,10 +89,14 @@ class Reuse:
         self._on_miss: Callable[[], None] | None = on_miss
         self._metrics: dict[tuple[int, int], tuple[Metric, BaseEvaluator, Reusable | None]] = {}
 
-    @property
+    @cached_property
     def looks(self) -> bool:
         """Whether a verdict of an earlier run may spare asking a judge."""
-        return self._cache.reads
+        return self._cache.reads and not self._cache.empty
+
+    def close(self) -> None:
+        """Bring what was kept into order."""
+        self._cache.close()
 
     @property
     def notices(self) -> tuple[str, ...]:

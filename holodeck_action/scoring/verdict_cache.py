@@ -1,4 +1,4 @@
-"""Verdicts kept between runs: one JSON file each, written in one step, free of secrets."""
+"""Verdicts kept between runs as documents, free of secrets."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
+from holodeck_action.llm.tapes import DamagedError, Documents
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.result import EvaluationResult
-from holodeck_action.results.disk import UNSYNCED_DISK, write_atomically
 from holodeck_action.results.record import Usage
 from holodeck_action.text.redaction import Redactor
 
 FORMAT = 2
-"""Of the files, and part of every key: another one finds nothing that was kept."""
+"""Of the documents, and part of every key: another one finds nothing that was kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +29,11 @@ class KeptVerdict:
 
 
 class VerdictCache:
-    """The verdicts of one folder. What cannot be read or written is asked for: a cache is a saving, not a proof."""
+    """The verdicts of one place. What cannot be read or written is asked for: a cache is a saving, not a proof."""
 
     def __init__(
         self,
-        folder: Path,
+        documents: Documents,
         redactor: Redactor,
         ttl_s: float | None,
         now: Callable[[], datetime],
@@ -45,7 +44,7 @@ class VerdictCache:
         """Prepare; nothing is read or made.
 
         Args:
-            folder: where the files are.
+            documents: where they are kept.
             redactor: masks secrets in what is kept.
             ttl_s: seconds for which a verdict is used; None forever.
             now: the time, aware and in UTC.
@@ -54,7 +53,7 @@ class VerdictCache:
         """
         self.reads = reads
         self._writes = writes
-        self._folder = folder
+        self._documents = documents
         self._redactor = redactor
         self._ttl = None if ttl_s is None else timedelta(seconds=ttl_s)
         self._now = now
@@ -68,8 +67,20 @@ class VerdictCache:
         try:
             return _verdict(content)
         except (EvaluationError, ValueError, KeyError, TypeError, AttributeError):
-            self.trouble = f"{self._path(key)} is no verdict of this version; delete it"
+            self.trouble = f"{self._documents.place(key)} is no verdict of this version; delete it"
             return None
+
+    @property
+    def empty(self) -> bool:
+        """Whether there are none."""
+        try:
+            return self._documents.empty
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Bring what was kept into order."""
+        self._documents.close()
 
     def write(self, key: str, verdict: KeptVerdict) -> None:
         """Keep a verdict."""
@@ -113,20 +124,23 @@ class VerdictCache:
     def _content(self, key: str) -> dict[str, Any] | None:
         if not self.reads:
             return None
-        path = self._path(key)
         try:
-            document = json.loads(path.read_bytes())
+            data = self._documents.read(key)
+            if data is None:
+                return None
+            document = json.loads(data)
             if document["format"] != FORMAT:
                 return None
             at = datetime.fromisoformat(document["kept_at"])
             fresh = self._ttl is None or self._now() - at < self._ttl
-        except FileNotFoundError:
-            return None
         except OSError as error:
-            self.trouble = f"{path} cannot be read: {error.strerror or type(error).__name__}"
+            self.trouble = f"{self._documents.place(key)} cannot be read: {error.strerror or type(error).__name__}"
+            return None
+        except DamagedError as error:
+            self.trouble = f"{error.place} is no verdict of this version; delete it"
             return None
         except (ValueError, KeyError, TypeError, RecursionError):
-            self.trouble = f"{path} is no verdict of this version; delete it"
+            self.trouble = f"{self._documents.place(key)} is no verdict of this version; delete it"
             return None
         return document if fresh else None
 
@@ -138,20 +152,16 @@ class VerdictCache:
             "kept_at": self._now().isoformat(timespec="seconds"),
             **self._redactor.value(content),
         }
-        path = self._path(key)
         try:
-            text = json.dumps(document, ensure_ascii=False, allow_nan=False)
+            text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         except (ValueError, TypeError):
             # What JSON cannot hold would come back as something else.
             return
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, [text.encode("utf-8", "surrogatepass"), b"\n"], disk=UNSYNCED_DISK)
+            self._documents.write(key, text)
         except OSError as error:
-            self.trouble = f"{path} cannot be written: {error.strerror or type(error).__name__}"
-
-    def _path(self, key: str) -> Path:
-        return self._folder / f"{key}.json"
+            place = self._documents.place(key)
+            self.trouble = f"{place} cannot be written: {error.strerror or type(error).__name__}"
 
 
 def _verdict(content: Mapping[str, Any]) -> KeptVerdict:

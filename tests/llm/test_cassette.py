@@ -27,6 +27,10 @@ def stored(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
+def recorded(folder: Path) -> list[str]:
+    return (folder / "cassette.jsonl").read_text().splitlines()
+
+
 def _record(folder: Path) -> WireSettings:
     return WireSettings(mode="record", folder=folder)
 
@@ -168,7 +172,7 @@ def test_a_call_repeated_in_a_recording_gets_the_first_answer(tmp_path: Path) ->
             # A new recording asks again and replaces what was there.
             async with opened(_record(tmp_path)) as wire:
                 assert said(await post(wire, account(models.openai_url), chat())) == "two"
-            assert len(stored(tmp_path)) == 1
+            assert len(recorded(tmp_path)) == 1
 
     run(work)
 
@@ -205,7 +209,7 @@ def test_a_refusal_is_recorded_but_not_cached(tmp_path: Path) -> None:
             async with opened(WireSettings("record", tmp_path / "tape", tmp_path / "cache")) as wire:
                 await post(wire, account(models.openai_url), chat())
                 await post(wire, account(models.openai_url), chat(stream=True))
-            assert len(stored(tmp_path / "tape")) == 2
+            assert len(recorded(tmp_path / "tape")) == 2
             assert stored(tmp_path / "cache") == []
             asked = len(models.requests)
             async with opened(WireSettings("replay", tmp_path / "tape")) as wire:
@@ -229,11 +233,10 @@ def test_secrets_are_in_no_entry_and_another_secret_finds_it(tmp_path: Path) -> 
             async with opened(_record(tmp_path), redactor=Redactor([secret, KEY])) as wire:
                 await post(wire, account(url), chat(f"the password is {secret}"))
                 await post(wire, account(url), chat(f"the password is {secret}", stream=True))
-        entries = stored(tmp_path)
-        assert len(entries) == 2
-        for path in entries:
-            assert secret not in path.read_text()
-            assert KEY not in path.read_text()
+        assert len(recorded(tmp_path)) == 2
+        (path,) = stored(tmp_path)
+        assert secret not in path.read_text()
+        assert KEY not in path.read_text()
         async with opened(_replay(tmp_path), network=Offline(), redactor=Redactor(["stand-in"])) as wire:
             assert said(await post(wire, account(url), chat("the password is stand-in"))).endswith("***")
 
@@ -276,19 +279,51 @@ def test_the_cache_asks_again_when_an_answer_is_old(tmp_path: Path) -> None:
     run(work)
 
 
-@pytest.mark.parametrize(
+BROKEN = pytest.mark.parametrize(
     "content",
-    ["", "nonsense", "[]", "{}", '{"format": 2}', '{"format": 1, "response": {"status": 500}}', "[" * 100_000],
-    ids=["empty", "text", "list", "bare", "newer", "error", "deep"],
+    ["nonsense", "[]", "{}", '{"format": 2}', '{"format": 1, "response": {"status": 500}}', "[" * 100_000],
+    ids=["text", "list", "bare", "newer", "error", "deep"],
 )
-def test_a_broken_entry_stops_a_replay_and_not_a_cache(tmp_path: Path, content: str) -> None:
+
+
+@BROKEN
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_broken_line_stops_a_replay_and_is_named(tmp_path: Path, content: str, keyed: bool) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            who = account(models.openai_url)
+            async with opened(_record(tmp_path)) as wire:
+                for text in ("one", "two", "three"):
+                    await post(wire, who, chat(text))
+            lines = recorded(tmp_path)
+            at = next(number for number, line in enumerate(lines) if '"content":"two"' in line)
+            key = json.loads(lines[at])["key"]
+            lines[at] = f'{{"key":"{key}",{content.removeprefix("{")}' if keyed else content
+            (tmp_path / "cassette.jsonl").write_text("\n".join(lines) + "\n")
+            async with opened(_replay(tmp_path), network=Offline()) as wire:
+                assert (await post(wire, who, chat("one"))).status_code == 200
+                with pytest.raises(WireError, match="cannot be read") as caught:
+                    await post(wire, who, chat("two"))
+                assert caught.value.code == "cassette_unreadable"
+                assert f"line {at + 1} of {tmp_path / 'cassette.jsonl'}" in caught.value.message
+
+    run(work)
+
+
+@BROKEN
+def test_a_broken_file_of_an_earlier_version_stops_a_replay_and_one_of_a_cache_nothing(
+    tmp_path: Path, content: str
+) -> None:
     async def work() -> None:
         with FakeModels() as models:
             models.answer(lambda _: "fresh")
             who = account(models.openai_url)
-            async with opened(_record(tmp_path)) as wire:
+            async with opened(_cache(tmp_path)) as wire:
                 await post(wire, who, chat())
             (path,) = stored(tmp_path)
+            # Recordings were files as those of a cache are.
+            async with opened(_replay(tmp_path), network=Offline()) as wire:
+                assert said(await post(wire, who, chat())) == "fresh"
             path.write_text(content)
             async with opened(_replay(tmp_path), network=Offline()) as wire:
                 with pytest.raises(WireError, match="cannot be read") as caught:
@@ -299,6 +334,13 @@ def test_a_broken_entry_stops_a_replay_and_not_a_cache(tmp_path: Path, content: 
                 assert said(await post(wire, who, chat())) == "fresh"
                 assert len(wire.notices) == 1
             assert json.loads(path.read_text())["format"] == 1
+            # A new recording takes its place.
+            models.answer(lambda _: "again")
+            async with opened(_record(tmp_path)) as wire:
+                await post(wire, who, chat())
+            assert [each.name for each in stored(tmp_path)] == ["cassette.jsonl"]
+            async with opened(_replay(tmp_path), network=Offline()) as wire:
+                assert said(await post(wire, who, chat())) == "again"
 
     run(work)
 
