@@ -188,7 +188,7 @@ def _reports(
     made: dict[str, Callable[[], Iterable[bytes]]] = {}
     if output.reports:
         made[REPORT_FILE] = lambda: [readable(report, output.template, output.note).encode("utf-8", "replace")]
-        made[JUNIT_FILE] = lambda: [render(report, "junit").encode("utf-8", "replace")]
+        made[JUNIT_FILE] = lambda: render(report, "junit")
     if viewed is not None:
         from holodeck_action.reports.viewer import PAGE_FILE, View, page_of
 

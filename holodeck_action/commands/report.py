@@ -88,8 +88,13 @@ def show_record(showing: Showing, caller: Caller) -> int:
         )
         write_pieces(page_of(view), showing.file, stdout)
         return ExitCode.PASSED
-    text = readable(report, template, note) if showing.format == "markdown" else render(report, showing.format)
-    write_text(text, showing.file, stdout)
+    if showing.format == "markdown":
+        write_text(readable(report, template, note), showing.file, stdout)
+    else:
+        write_pieces(render(report, showing.format), showing.file, stdout)
+    if showing.format == "csv":
+        # A table has no place for it.
+        note(f"the table holds outcomes, scores and reasons; what was asked and answered is in {results}")
     return ExitCode.PASSED
 
 

@@ -6,6 +6,7 @@ A log gets plain text, a terminal the same in colours and tables.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action.reports.comparison import comparison_lines
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _CASE_SIGNS = {"failed": "✗", "error": "!", "skipped": "-", "quarantined": "~"}
+_FLAKY_NAMED = 20
 _COLOURS = {
     "passed": "green",
     "failed": "red",
@@ -45,15 +47,15 @@ _COLOURS = {
 }
 
 
-def console_report(report: Report) -> str:
+def console_report(report: Report) -> Iterator[str]:
     """Render a report as plain text, for logs."""
-    return "\n".join(_lines(report)) + "\n"
+    return (f"{line}\n" for line in _lines(report))
 
 
 def show(report: Report, stream: TextIO, terminal: Terminal) -> None:
     """Write a report to a stream, with what it can show; a log without colours gets it as `console_report`."""
     if terminal.width is None and not terminal.colour:
-        stream.write(console_report(report))
+        stream.writelines(console_report(report))
     else:
         _draw(report, console_on(stream, terminal), terminal.width)
     stream.flush()
@@ -102,9 +104,10 @@ def _below_metrics(report: Report) -> Iterator[str]:
     yield from _card_lines(report)
     if report.trial_rates is not None:
         yield suite_trials_text(report.trial_rates)
-        flaky = [one_line(case.title, 60) for case in report.passing if case.flaky]
+        passing = report.passing if report.trial_rates.flaky else ()
+        flaky = list(islice((one_line(case.title, 60) for case in passing if case.flaky), _FLAKY_NAMED + 1))
         if flaky:
-            yield f"passing and flaky: {', '.join(flaky[:20])}{' …' if len(flaky) > 20 else ''}"
+            yield f"passing and flaky: {', '.join(flaky[:_FLAKY_NAMED])}{' …' if len(flaky) > _FLAKY_NAMED else ''}"
 
 
 def _history_lines(report: Report) -> Iterator[str]:

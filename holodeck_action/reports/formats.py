@@ -1,5 +1,7 @@
 """Every text a report can be written as, and the reports that a run writes beside its results.
 
+All are made case by case: a report of many cases is never in memory as a whole.
+
 JUnit XML is in the form of the Jenkins schema (junit-10.xsd of Jenkins' xUnit plugin). That schema gives a testcase no
 file and no line: the suite's file is an attribute of the testsuite, and a case's position is the first line of its
 failure, error or skip. What XML 1.0 allows nowhere, not even as a character reference (its production 2, `Char`), is
@@ -11,6 +13,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from html import escape
 
 from holodeck_action.reports.console import console_report
@@ -27,27 +30,30 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import lines_of, one_line
 
 _TEXT_LIMIT = 2000
+_CALLS = 20
+_PIECE = 64 * 1024
+"""Characters that are written together."""
 
 
-def junit(report: Report) -> str:
+def junit(report: Report) -> Iterator[str]:
     """Render a report as one testsuite with a testcase per case.
 
     Failed cases are failures, cases in error errors; cases that were not run, are quarantined or assert nothing are
     skipped.
     """
-    return "\n".join(_lines(report)) + "\n"
+    return (f"{line}\n" for line in _lines(report))
 
 
 def _lines(report: Report) -> Iterator[str]:
-    cases = list(in_suite_order(report))
+    cases = len(report.attention) + len(report.passing) + len(report.informational)
     numbers = {
-        "tests": str(len(cases)),
+        "tests": str(cases),
         "failures": str(report.counts.failed),
         "errors": str(report.counts.error),
     }
     if report.run is not None:
         numbers["time"] = _seconds(report.run.duration_ms)
-    skipped = len(cases) - report.counts.passed - report.counts.failed - report.counts.error
+    skipped = cases - report.counts.passed - report.counts.failed - report.counts.error
     own = {"skipped": str(skipped), "file": _file(report)}
     if report.run is not None:
         own["timestamp"] = report.run.started_at
@@ -58,7 +64,7 @@ def _lines(report: Report) -> Iterator[str]:
     for name, value in _properties(report):
         yield f"<property{_attributes({'name': name, 'value': value})}/>"
     yield "</properties>"
-    for case in cases:
+    for case in in_suite_order(report):
         yield from _case(case, report)
     yield "</testsuite>"
     yield "</testsuites>"
@@ -78,6 +84,12 @@ def _properties(report: Report) -> Iterator[tuple[str, str]]:
         yield "commit", report.provenance.commit
     for gate in report.gates:
         yield f"gate.{gate.name}", f"{gate.state}: {gate.reason}"
+    yield (
+        "omitted",
+        "of cases that passed or assert nothing: questions, answers and scores; of the others: scores, "
+        f"what texts have beyond {_TEXT_LIMIT:,} characters, tool calls beyond {_CALLS} a turn, and trials beyond the "
+        "one that explains the outcome; results.json has them",
+    )
 
 
 def _case(case: CaseView, report: Report) -> Iterator[str]:
@@ -111,7 +123,7 @@ def _turn(turn: TurnView, *, numbered: bool) -> Iterator[str]:
         yield f"answer: {_text(turn.response)}"
     if turn.ground_truth is not None:
         yield f"expected: {_text(turn.ground_truth)}"
-    for call in turn.tool_calls[:20]:
+    for call in turn.tool_calls[:_CALLS]:
         yield f"tool: {_text(call_text(call))}"
 
 
@@ -142,16 +154,30 @@ _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """First characters that make a spreadsheet compute a cell (OWASP, CSV Injection); tabs and line ends are gone here."""
 
 
-def render(report: Report, name: str) -> str:
-    """Render a report in one of `FORMATS`."""
-    renderers = {
-        "markdown": markdown,
+def render(report: Report, name: str) -> Iterator[bytes]:
+    """Yield a report in one of `FORMATS`, as UTF-8 in pieces."""
+    renderers: dict[str, Callable[[Report], Iterable[str]]] = {
+        "markdown": lambda shown: [markdown(shown)],
         "junit": junit,
         "json": json_report,
         "csv": csv_report,
         "console": console_report,
     }
-    return renderers[name](report)
+    return _gathered(renderers[name](report))
+
+
+def _gathered(texts: Iterable[str]) -> Iterator[bytes]:
+    """Yield texts together, in fewer and larger pieces."""
+    gathered: list[str] = []
+    characters = 0
+    for text in texts:
+        gathered.append(text)
+        characters += len(text)
+        if characters >= _PIECE:
+            yield "".join(gathered).encode("utf-8", "replace")
+            gathered.clear()
+            characters = 0
+    yield "".join(gathered).encode("utf-8", "replace")
 
 
 def write_reports(
@@ -207,13 +233,28 @@ def markdown(report: Report, limit: SizeLimit = JOB_SUMMARY, *, rest: str = IN_T
     return fit(render, limit, rest)
 
 
-def json_report(report: Report) -> str:
+def json_report(report: Report) -> Iterator[str]:
     """Render a report as JSON; `##[` is escaped, as GitHub's runner would read a command there in a log."""
-    content = adapter(Report).dump_json(report, indent=1).decode()
-    return content.replace("##[", "\\u0023\\u0023[") + "\n"
+    return (piece.replace("##[", "\\u0023\\u0023[") for piece in _json_pieces(report))
 
 
-def csv_report(report: Report) -> str:
+def _json_pieces(report: Report) -> Iterator[str]:
+    bare = replace(report, attention=(), passing=(), informational=())
+    rest = adapter(Report).dump_json(bare, indent=1).decode()
+    for name in ("attention", "passing", "informational"):
+        # A line end is in no text of JSON: the name of a field of the report is what this finds.
+        before, field, rest = rest.partition(f'\n "{name}": [')
+        yield before + field
+        cases = getattr(report, name)
+        for number, case in enumerate(cases):
+            text = adapter(CaseView).dump_json(case, indent=1).decode().replace("\n", "\n  ")
+            yield f"{',' if number else ''}\n  {text}"
+        if cases:
+            yield "\n "
+    yield f"{rest}\n"
+
+
+def csv_report(report: Report) -> Iterator[str]:
     """Render a report as CSV, for spreadsheets and data frames (RFC 4180, lines ended by LF).
 
     A turn's tool assertions are a row of the metric `expected_tools`; a turn or case without any metric has one row
@@ -224,7 +265,10 @@ def csv_report(report: Report) -> str:
     writer.writerow(COLUMNS)
     for case in in_suite_order(report):
         writer.writerows(_case_rows(case, report.folder))
-    return text.getvalue()
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
+    yield text.getvalue()
 
 
 def _case_rows(case: CaseView, folder: str) -> Iterator[tuple[object, ...]]:
@@ -251,5 +295,5 @@ def _turn_rows(turn: TurnVerdict) -> Iterator[tuple[object, ...]]:
 
 
 def _cell(text: str) -> str:
-    shown = one_line(text, 2000)
+    shown = one_line(text, _TEXT_LIMIT)
     return f"'{shown}" if shown.startswith(_FORMULA) else shown

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from holodeck_action.results.sequences import Made
+
 UNKNOWN = "–"
 
 
@@ -107,7 +109,7 @@ def wrap(value: Any) -> Any:
     """Return a report, or its plain data, as templates see it: every text in it is `Untrusted`."""
     if isinstance(value, str):
         return Untrusted(value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | Made):
         return Items(value)
     if isinstance(value, dict) or hasattr(type(value), "__dataclass_fields__"):
         return Fields(value)

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.comparison import Comparison
@@ -26,6 +26,8 @@ from holodeck_action.results.verdict import Counts, GateVerdict, Outcome, PanelS
 from holodeck_action.suite.errors import SourceMark
 
 REPORT_VERSION = 1
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +245,26 @@ def canonical_report(report: Report) -> Report:
     `holodeck_action.results.canonical`): the same canonical record gives the same report.
     """
     comparison = None if report.comparison is None else report.comparison.without_times()
-    bare = replace(report, folder="", run=None, comparison=comparison, history=None)
-    values = adapter(Report)
-    return values.validate_python(_canonical(values.dump_python(bare)))
+    head = replace(
+        report, folder="", run=None, comparison=comparison, history=None, attention=(), passing=(), informational=()
+    )
+    return replace(
+        _rounded(Report, head),
+        attention=_canonical_cases(report.attention),
+        passing=_canonical_cases(report.passing),
+        informational=_canonical_cases(report.informational),
+    )
+
+
+def _canonical_cases(cases: Sequence[CaseView]) -> Sequence[CaseView]:
+    if isinstance(cases, CaseViews):
+        return CaseViews(cases.positions, lambda position: _rounded(CaseView, cases.view(position)))
+    return tuple(_rounded(CaseView, case) for case in cases)
+
+
+def _rounded(kind: type[_T], value: _T) -> _T:
+    values = adapter(kind)
+    return values.validate_python(_canonical(values.dump_python(value)))
 
 
 class CaseViews(Made[CaseView]):

@@ -65,7 +65,7 @@ def test_a_card_is_one_row_and_a_stale_one_a_line() -> None:
         "tone: judge card of 2027-01-31 is stale and corrects nothing. Not as when it was made: "
         "settings of the metric; threshold (was 0.5, is 0.7)"
     )
-    console = console_report(report)
+    console = "".join(console_report(report))
     assert f"{said}\n" in console
     assert f"{stale}\n" in console
     shown = Page(page(of(HELD, STALE)))
@@ -77,12 +77,12 @@ def test_what_is_not_known_is_a_dash_and_missing_labels_are_told() -> None:
     report = report_of(made)
     assert "| 60 (2 not judged) |" in markdown(report)
     assert "| – | – |\n" in markdown(report)
-    assert "60 labels (2 more not judged)" in console_report(report)
-    assert "passes – of 0 answers, corrected –\n" in console_report(report)
+    assert "60 labels (2 more not judged)" in "".join(console_report(report))
+    assert "passes – of 0 answers, corrected –\n" in "".join(console_report(report))
     assert "60 labels (2 more not judged)" in page(made)
 
 
-@pytest.mark.parametrize("show", [markdown, comment, console_report])
+@pytest.mark.parametrize("show", [markdown, comment, lambda report: "".join(console_report(report))])
 def test_without_cards_nothing_is_said(show: object) -> None:
     assert "card" not in show(report_of(of())).casefold()  # type: ignore[operator]
 
@@ -103,7 +103,7 @@ def test_the_text_of_a_card_stays_text(text: str) -> None:
     shown = markdown(report)
     check_inert(shown, SENTINEL)
     assert all([len(row) for row in rows(tokens)].count(10) == 2 for tokens in parses(shown))
-    for told in (shown, comment(report), console_report(report)):
+    for told in (shown, comment(report), "".join(console_report(report))):
         assert read_log(told.encode()).commands == ()
     found = Page(page(of(*cards)))
     assert found.stray == []

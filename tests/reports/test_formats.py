@@ -34,11 +34,11 @@ def hostile(text: str) -> Record:
 @settings(max_examples=30)
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_format_says_anything_to_a_runner(name: str, text: str) -> None:
-    assert read_log(render(report_of(hostile(text)), name).encode()).commands == ()
+    assert read_log(b"".join(render(report_of(hostile(text)), name))).commands == ()
 
 
 def rows_of(made: Record) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(csv_report(report_of(made))), strict=True))
+    return list(csv.DictReader(io.StringIO("".join(csv_report(report_of(made)))), strict=True))
 
 
 def test_csv_has_a_row_per_case_trial_turn_and_metric() -> None:
@@ -80,7 +80,7 @@ def test_csv_rows_are_never_torn(text: str) -> None:
     rows = rows_of(hostile(text))
     assert [row["metric"] == "expected_tools" for row in rows] == [True, False, False, False]
     assert all(None not in row and None not in row.values() for row in rows)
-    assert csv_report(report_of(hostile(text))).count("\n") == 5
+    assert "".join(csv_report(report_of(hostile(text)))).count("\n") == 5
 
 
 def test_tool_assertions_are_a_row() -> None:
@@ -93,7 +93,7 @@ def test_tool_assertions_are_a_row() -> None:
 @settings(max_examples=30)
 def test_json_holds_every_text_as_it_is(text: str) -> None:
     report = report_of(hostile(text))
-    shown = json_report(report)
+    shown = "".join(json_report(report))
     assert "##[" not in shown
     assert json.loads(shown) == adapter(Report).dump_python(report, mode="json")
     assert json.loads(shown)["attention"][0]["turns"][0]["response"] == text

@@ -65,14 +65,14 @@ def test_every_text_of_a_history_is_shown_as_text(text: str) -> None:
     for shown in (markdown(report), markdown_history(suites)):
         check_inert(shown, SENTINEL)
         assert read_log(shown.encode()).commands == ()
-    for plain in (console_report(report), console_history(suites)):
+    for plain in ("".join(console_report(report)), console_history(suites)):
         assert read_log(plain.encode()).commands == ()
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202e\u2066\u200b]", plain)
     found = Page(page(varied(), history=report.history))
     assert found.stray == []
     assert found.elements == Page(page(varied(), history=history("harmless"))).elements
     assert len(found.head["history"]) == 12
-    assert json.loads(json_report(report))["history"]["metrics"][0]["name"] == text
+    assert json.loads("".join(json_report(report)))["history"]["metrics"][0]["name"] == text
 
 
 def test_a_comment_has_one_line_of_it_and_what_is_not_the_pull_requests_doing() -> None:

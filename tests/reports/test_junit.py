@@ -40,19 +40,19 @@ def test_any_text_gives_a_valid_document(text: str) -> None:
         suite=SuiteIdentity(text, text, text),
         provenance=Provenance(text, text, text),
     )
-    shown = junit(report_of(made, text))
+    shown = "".join(junit(report_of(made, text)))
     root = parsed(shown)
     assert [len(root.findall(f".//{name}")) for name in ("testcase", "failure", "error", "skipped")] == [3, 1, 1, 0]
     assert read_log(shown.encode()).commands == ()
 
 
 def test_characters_that_xml_forbids_are_left_out() -> None:
-    root = parsed(junit(report_of(record(case("F", name="a\x00b\ufffe\x1bc")))))
+    root = parsed("".join(junit(report_of(record(case("F", name="a\x00b\ufffe\x1bc"))))))
     assert root.find(".//testcase").get("name") == "abc"
 
 
 def test_a_case_is_a_testcase_an_error_an_error_and_a_skip_a_skip() -> None:
-    root = parsed(junit(report_of(varied(), "suites/one")))
+    root = parsed("".join(junit(report_of(varied(), "suites/one"))))
     (suite,) = root
     found = {
         item.get("name"): [child.tag for child in item if child.tag != "system-out"] for item in suite.iter("testcase")
@@ -87,7 +87,7 @@ def test_a_case_is_a_testcase_an_error_an_error_and_a_skip_a_skip() -> None:
 
 
 def test_a_failure_says_where_and_why_and_what_was_said() -> None:
-    root = parsed(junit(report_of(varied(), "suites/one")))
+    root = parsed("".join(junit(report_of(varied(), "suites/one"))))
     two = root.findall(".//testcase")[7]
     failure = two.find("failure").text.split("\n")
     assert failure[0] == "suites/one/agent.yaml:3:5"
@@ -101,15 +101,15 @@ def test_times_are_the_records_own() -> None:
     made = varied()
     first = replace(made.cases[0], trials=(replace(made.cases[0].trials[0], timing=Timing("", 1234.5)),))
     report = report_of(replace(made, cases=(first, *made.cases[1:])))
-    root = parsed(junit(report))
+    root = parsed("".join(junit(report)))
     assert root.find(".//testcase").get("time") == "1.234"
     assert (root.get("time"), root[0].get("time")) == ("1.000", "1.000")
-    bare = parsed(junit(canonical_report(report)))
+    bare = parsed("".join(junit(canonical_report(report))))
     assert [element for element in bare.iter() if "time" in element.attrib or "timestamp" in element.attrib] == []
 
 
 def test_gates_and_verdict_are_properties() -> None:
-    root = parsed(junit(report_of(varied())))
+    root = parsed("".join(junit(report_of(varied()))))
     properties = {item.get("name"): item.get("value") for item in root.iter("property")}
     assert properties["verdict"] == "FAILED"
     assert properties["exit-code"] == "1"
@@ -128,3 +128,13 @@ def test_gates_and_verdict_are_properties() -> None:
 )
 def test_the_schema_refuses_what_jenkins_refuses(document: str) -> None:
     assert not schema().validate(etree.fromstring(document))
+
+
+def test_a_document_says_what_it_omits() -> None:
+    root = parsed("".join(junit(report_of(record(case("F", name="a"), case("P", name="b"))))))
+    (said,) = (item.get("value") for item in root.iter("property") if item.get("name") == "omitted")
+    assert said.startswith("of cases that passed or assert nothing: questions, answers and scores; ")
+    assert said.endswith("results.json has them")
+    texts = {item.get("name"): "".join(item.itertext()) for item in root.iter("testcase")}
+    assert "question" in texts["a"]
+    assert texts["b"] == ""

@@ -110,5 +110,5 @@ def test_the_corpus_is_inert_everywhere() -> None:
         body, summary = comment(report), render_check((report,), texts, AT, None, silent, marks)[1]
         for channel in (body, summary, render_check((report,), (), AT, None, silent, marks)[1]):
             check_inert(channel)
-        for log in (body, summary, markdown(report), console_report(report)):
+        for log in (body, summary, markdown(report), "".join(console_report(report))):
             assert read_log(log.encode()).commands == ()

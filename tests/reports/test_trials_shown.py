@@ -131,7 +131,7 @@ def test_noise_is_said_below_the_metrics() -> None:
     made = record(*(case_of(turn(evaluation(0.6 + 0.2 * (n % 2), 0.72))) for n in range(10)))
     report = report_of(made)
     said = "the mean 0.7000 is within noise of the threshold 0.72 (95 % interval 0.6246 to 0.7754)"
-    assert f"\nbleu: {said}\n" in console_report(report)
+    assert f"\nbleu: {said}\n" in "".join(console_report(report))
     assert f"\n- `bleu`: {said}\n" in markdown(report)
     assert f"<li>bleu: {said}</li>" in page(made)
 
@@ -166,5 +166,5 @@ def test_no_name_is_anything_but_text(text: str) -> None:
     check_inert(shown, SENTINEL)
     for tokens in parses(shown):
         assert [len(row) for row in rows(tokens)].count(7) == 3
-    for text_of_ours in (shown, console_report(report)):
+    for text_of_ours in (shown, "".join(console_report(report))):
         assert read_log(text_of_ours.encode()).commands == ()
