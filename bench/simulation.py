@@ -70,14 +70,14 @@ def _case(random: Random, chance: float, trials: Trials) -> tuple[float, float]:
     return (float(all(passed)) if trials.all_pass else sum(passed) / len(passed)), score
 
 
-def _run(random: Random, cases: int, trials: Trials, change: float) -> tuple[list[Values], list[Values]]:
+def _run(random: Random, cases: int, trials: Trials, change: float) -> tuple[Values, Values]:
     """The pass rates and the scores of both sides."""
-    passed, scored = [], []
+    passed, scored = Values(), Values()
     for _ in range(cases):
         chance = random.betavariate(_A, _B)
         base, head = _case(random, chance, trials), _case(random, chance * (1 + change / _RATE), trials)
-        passed.append(Values(base[0], head[0], 1.0, None, trials.number))
-        scored.append(Values(base[1], head[1], 1.0, None, trials.number))
+        passed.add(base[0], head[0], 1.0, None, trials.number)
+        scored.add(base[1], head[1], 1.0, None, trials.number)
     return passed, scored
 
 
@@ -98,10 +98,12 @@ def gate_row(cases: int, trials: Trials, change: float) -> tuple[str, ...]:
             for each in with_states([difference(values, MARGIN) for values in (passed, scored)], [True, True], MARGIN)
         ]
         counts[next(state for state in ("regressed", "inconclusive", "non_inferior") if state in states)] += 1
-        before, after = (math.fsum(getattr(each, side) for each in passed) / cases for side in ("base", "head"))
+        before, after = (math.fsum(value for value, _ in side) / cases for side in (passed.base, passed.head))
         counts["fell"] += after < before
         counts["below"] += after < _threshold(trials)
-        counts["case"] += any(each.base >= _NEEDED > each.head for each in passed)
+        counts["case"] += any(
+            base >= _NEEDED > head for (base, _), (head, _) in zip(passed.base, passed.head, strict=True)
+        )
     shares = (f"{100 * number / RUNS:.1f} %" for number in counts.values())
     return str(cases), str(trials), f"{100 * change:+.0f}" if change else "none", *shares
 
@@ -138,7 +140,7 @@ def _few_graded(random: Random, cases: int) -> tuple[list[tuple[float, float]], 
 def _shares(trials: Trials, change: float) -> Callable[[Random, int], tuple[list[tuple[float, float]], float]]:
     def made(random: Random, cases: int) -> tuple[list[tuple[float, float]], float]:
         passed, _ = _run(random, cases, trials, change)
-        return [(each.head - each.base, 1.0) for each in passed], change
+        return [(head - base, 1.0) for (base, _), (head, _) in zip(passed.base, passed.head, strict=True)], change
 
     return made
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from holodeck_action.commands.output import Output
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.prepare.request import Request
+from holodeck_action.results.base_results import results_of
 from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.disk import write_atomically
-from holodeck_action.results.result_files import BaseResults, results_of
+from holodeck_action.results.result_files import BaseResults
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
@@ -55,7 +56,7 @@ def bless(file: GivenPath, concluded: Conclusion, base: BaseResults | None, outp
     content = results_of(concluded.record).content if found.side == "head" else base.content
     name = "this run" if found.side == "head" else f"the base, {recorded.base.name},"
     try:
-        write_atomically(file.path, [content], disk=output.disk)
+        write_atomically(file.path, content, disk=output.disk)
     except OSError as error:
         output.stderr.write(f"error: --bless {file}: cannot be written: {error.strerror}\n")
         return False

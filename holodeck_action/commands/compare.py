@@ -16,6 +16,7 @@ from holodeck_action.prepare.settings import Flags, baseline_problem, merge_base
 from holodeck_action.reports.comparison_page import render_comparison
 from holodeck_action.reports.viewer import View, page_of
 from holodeck_action.reports.viewer_index import ViewedSuite
+from holodeck_action.results.base_results import results_in
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.comparing import NO_DIGESTS, Digests, compare
 from holodeck_action.results.comparison_report import ComparisonReport, report_comparison
@@ -24,7 +25,7 @@ from holodeck_action.results.disk import DISK
 from holodeck_action.results.history import suite_of
 from holodeck_action.results.history_store import HistoryFolder, record_at
 from holodeck_action.results.record import BaseRun, Record
-from holodeck_action.results.result_files import RESULTS_FILE, parse_results, read_record
+from holodeck_action.results.result_files import RESULTS_FILE, Results, read_results
 from holodeck_action.results.survey import judge_cases
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import Baseline
@@ -75,9 +76,10 @@ def compare_runs(asked: Comparing, caller: Caller) -> int:
         ConfigurationError: a file is no record, the history has no such run, settings contradict each other, or the
             report cannot be written.
     """
-    base, head = _records(asked, caller)
-    before = None if head.baseline is None else head.baseline.settings
-    baseline, gates = before or Baseline(), head.gates
+    before, after = _both(asked, caller)
+    base, head = before.record, after.record
+    recorded = None if head.baseline is None else head.baseline.settings
+    baseline, gates = recorded or Baseline(), head.gates
     if asked.policy is not None:
         policy = policy_of(asked.policy, caller.surroundings(None))
         baseline, gates = policy.baseline, policy.gates
@@ -87,7 +89,7 @@ def compare_runs(asked: Comparing, caller: Caller) -> int:
         raise ConfigurationError([" ".join(problem)])
     against = BaseRun(str(asked.base), base.provenance.commit)
     # Of all formats only JSON shows them.
-    digests = Digests(record_digest(base), record_digest(head)) if asked.format == "json" else NO_DIGESTS
+    digests = Digests(_digest(before), _digest(after)) if asked.format == "json" else NO_DIGESTS
     comparison = compare(base, head, settings, against=against, judged=judge_cases(head), digests=digests)
     report = report_comparison(
         comparison,
@@ -121,17 +123,21 @@ def _view(base: Record, head: Record, compared: ComparisonReport, asked: Compari
     return View([suite], compared.exit_code, results=results, links=links_of(caller.environ))
 
 
-def _records(asked: Comparing, caller: Caller) -> tuple[Record, Record]:
+def _digest(results: Results) -> str:
+    return results.record_digest or record_digest(results.record)
+
+
+def _both(asked: Comparing, caller: Caller) -> tuple[Results, Results]:
     """Read both runs; a run of the history is of the suite that the other one is of."""
-    found: dict[GivenPath, Record] = {}
+    found: dict[GivenPath, Results] = {}
     head = asked.head or results_or_last(None, caller)
     named = [path for path in (asked.base, head) if asked.history is not None and not path.path.exists()]
     for path in (asked.base, head):
         if path not in named:
-            found[path] = read_record(path / RESULTS_FILE if path.path.is_dir() else path)
+            found[path] = read_results(path / RESULTS_FILE if path.path.is_dir() else path)
     for path in named:
         assert asked.history is not None
         store = HistoryFolder(asked.history, caller.pause, caller.disk or DISK)
-        suite = next((suite_of(record) for record in found.values()), None)
-        found[path] = parse_results(record_at(store, str(path), suite), f"{asked.history}: {path}").record
+        suite = next((suite_of(results.record) for results in found.values()), None)
+        found[path] = results_in(record_at(store, str(path), suite), f"{asked.history}: {path}").results
     return found[asked.base], found[head]

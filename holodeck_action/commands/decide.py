@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holodeck_action.commands.caller import Caller
@@ -11,11 +11,12 @@ from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.prepare.loading import policy_of, writable_folder
 from holodeck_action.prepare.settings import Flags, baseline_problem, merge_baseline, merge_gates
 from holodeck_action.reports.console import show
+from holodeck_action.results.base_results import read_base
 from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.folder import Claims
 from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import VERDICT_FILE, read_base, read_earlier, read_results, write_verdict
+from holodeck_action.results.result_files import VERDICT_FILE, read_earlier, read_results, write_verdict
 from holodeck_action.results.survey import Survey
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -68,7 +69,8 @@ def decide_again(asked: Redecision, caller: Caller) -> int:
     stored = read_results(results)
     record = stored.record
     gates = merge_gates(given.gates if given is not None else record.gates, asked.flags)
-    terms = Terms(gates, _baseline(record, given, asked, results), read_base(results, record))
+    base = read_base(results, record)
+    terms = replace(Terms.against(base), gates=gates, baseline=_baseline(record, given, asked, results))
     surveyed = Survey(record, stored.record_digest)
     _check_names(surveyed, gates, results)
     _check_gates(surveyed, terms, gates, results)

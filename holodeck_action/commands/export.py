@@ -13,6 +13,7 @@ from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.report import write_text
 from holodeck_action.reports.honeyhive import honeyhive_export, honeyhive_json
 from holodeck_action.reports.honeyhive_patterns import of_card
+from holodeck_action.results.base_results import read_base
 from holodeck_action.results.cards import read_card
 from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.conclusion import conclude
@@ -23,7 +24,7 @@ from holodeck_action.results.history_layout import HISTORY_FILE
 from holodeck_action.results.history_store import HistoryFolder
 from holodeck_action.results.honeyhive import HumanAIEvaluation
 from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import read_base, read_earlier, read_record
+from holodeck_action.results.result_files import read_earlier, read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -69,8 +70,9 @@ def export_record(asked: Exporting, caller: Caller) -> int:
         raise ConfigurationError(["--metric says what labels are about: give --labels, or leave it out"])
     record = read_record(asked.results)
     base = read_base(asked.results, record)
-    concluded = conclude(record, Terms(base=base))
-    earlier = (*_history(asked, record, caller), *_base_run(record, base, concluded.report.comparison))
+    concluded = conclude(record, Terms.against(base))
+    past = () if base is None else _base_run(record, base.record, concluded.report.comparison)
+    earlier = (*_history(asked, record, caller), *past)
     before = in_order(line for line in earlier if line.moment < datetime.fromisoformat(record.run.started_at))
     export = honeyhive_export(concluded, before, tuple(_humans(asked, record)))
     write_text(honeyhive_json(export), asked.file, caller.stdout)
@@ -92,10 +94,10 @@ def _history(asked: Exporting, record: Record, caller: Caller) -> Iterator[Histo
     yield from (line for line in found.of(suite) if line.counts)
 
 
-def _base_run(record: Record, base: Record | None, compared: Comparison | None) -> Iterator[HistoryLine]:
+def _base_run(record: Record, base: Record, compared: Comparison | None) -> Iterator[HistoryLine]:
     """Yield the base where it is a run of the past, with the metrics that can be compared."""
     run = None if record.baseline is None else record.baseline.base
-    if base is None or compared is None or run is None or not run.source.startswith(_PAST):
+    if compared is None or run is None or not run.source.startswith(_PAST):
         return
     comparable = {metric.name for metric in compared.metrics if metric.change is not None}
     line = history_line(base, decide(base))

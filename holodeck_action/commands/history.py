@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.reports.history import SuiteHistory, console_history, markdown_history
+from holodeck_action.results.base_results import read_base, results_at
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.decision import Terms, decide
 from holodeck_action.results.disk import DISK
@@ -15,7 +16,7 @@ from holodeck_action.results.folder import PREVIOUS_FOLDER
 from holodeck_action.results.history import HistoryLines, history_line
 from holodeck_action.results.history_layout import HISTORY_FILE
 from holodeck_action.results.history_store import HistoryEntry, HistoryFolder
-from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, parse_results, read_base, read_content
+from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE
 from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.results.trends import History, history_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -99,12 +100,12 @@ def _entry(file: GivenPath) -> HistoryEntry | None:
     Raises:
         ConfigurationError: the file, or the base's beside it, cannot be used.
     """
-    content = read_content(file)
-    record = parse_results(content, str(file)).record
+    stored = results_at(file)
+    record = stored.results.record
     if record.provenance.rejudged is not None:
         return None
-    line = history_line(record, decide(record, Terms(base=read_base(file, record))))
-    return HistoryEntry(line, content if line.counts else None)
+    line = history_line(record, decide(record, Terms.against(read_base(file, record))))
+    return HistoryEntry(line, stored.content if line.counts else None)
 
 
 def _results(given: GivenPath) -> list[GivenPath]:

@@ -10,6 +10,7 @@ from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.output import Done, Output, report_suite, report_together
 from holodeck_action.prepare.loading import writable_folder
 from holodeck_action.prepare.request import request_from, template_of
+from holodeck_action.results.base_results import read_base_results
 from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.folder import PREVIOUS_FOLDER, Claims, is_inside, suite_folders
@@ -21,7 +22,6 @@ from holodeck_action.results.result_files import (
     VERDICT_FILE,
     BaseResults,
     Beside,
-    read_base_results,
     read_record,
 )
 from holodeck_action.results.stored_cases import RecordError
@@ -82,7 +82,7 @@ def merge_folders(folders: Sequence[GivenPath], output: Output, claims: Claims) 
             claims.clear(folder)
     done = []
     for (record, base), folder in zip(merged, into, strict=True):
-        terms = Terms(base=None if base is None else base.results.record)
+        terms = Terms.against(None if base is None else base.results)
         concluded = conclude(record, terms, folder=record.provenance.folder or "")
         done.append(report_suite(concluded, folder, output, Beside(base), journaled=False))
     code = report_together(done, (), output)

@@ -21,11 +21,12 @@ from holodeck_action.github.payload import is_hash, is_repository
 from holodeck_action.github.publisher import Findings, open_publisher
 from holodeck_action.github.surfaces import surfaces_from
 from holodeck_action.prepare.request import request_from, template_of
+from holodeck_action.results.base_results import read_base
 from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import PREVIOUS_FOLDER
-from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, read_base, read_earlier, read_record
+from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, read_earlier, read_record
 from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.results.verdict import SuiteVerdict
 from holodeck_action.runner.journal import JOURNAL_FILE
@@ -158,9 +159,15 @@ def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
     given = GivenPath(Path(os.path.relpath(file, start)), start)
     try:
         stored = read_record(given)
-        record, base = redactor.value(stored), redactor.value(read_base(given, stored))
+        record, beside = redactor.value(stored), read_base(given, stored)
+        base = None if beside is None else redactor.value(beside.record)
         earlier = redactor.value(read_earlier(given))
-        concluded = conclude(record, Terms(base=base), folder=record.provenance.folder or "", earlier=earlier)
+        concluded = conclude(
+            record,
+            Terms(base=base),
+            folder=record.provenance.folder or "",
+            earlier=earlier,
+        )
     except RecordError:
         raise
     except Exception as error:  # a record that fits the schema may still contradict itself

@@ -15,12 +15,13 @@ from holodeck_action.reports.console import show
 from holodeck_action.reports.formats import readable, render
 from holodeck_action.reports.viewer import View, page_of
 from holodeck_action.reports.viewer_index import ViewedSuite
+from holodeck_action.results.base_results import read_base
 from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.disk import write_atomically
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.report_views import Report, canonical_report
-from holodeck_action.results.result_files import read_base, read_earlier, read_record
+from holodeck_action.results.result_files import read_earlier, read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.terminal import terminal_of
@@ -106,7 +107,8 @@ def read_viewed(results: GivenPath) -> ViewedSuite:
     """
     record = read_record(results)
     base = read_base(results, record)
-    return ViewedSuite(conclude(record, Terms(base=base), earlier=read_earlier(results)), base)
+    concluded = conclude(record, Terms.against(base), earlier=read_earlier(results))
+    return ViewedSuite(concluded, None if base is None else base.record)
 
 
 def _chosen(globs: Sequence[str], report: Report) -> Callable[[str, str], bool] | None:

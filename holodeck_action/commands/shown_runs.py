@@ -17,6 +17,7 @@ from holodeck_action.commands.options import LAST_RESULTS
 from holodeck_action.commands.report import read_viewed
 from holodeck_action.reports.viewer import View
 from holodeck_action.reports.viewer_index import ViewedSuite
+from holodeck_action.results.base_results import results_in
 from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import LOCK_FILE, PREVIOUS_FOLDER
@@ -24,7 +25,7 @@ from holodeck_action.results.history import HistoryLine
 from holodeck_action.results.history_layout import HISTORY_FILE
 from holodeck_action.results.history_store import HistoryFolder
 from holodeck_action.results.record import SCHEMA_VERSION, CaseRecord, Provenance, Record, RunInfo, SuiteIdentity
-from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, VERDICT_FILE, parse_results
+from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, VERDICT_FILE
 from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.runner.journal import JOURNAL_FILE, Running, follow
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -170,7 +171,9 @@ def _of_history(folder: GivenPath, caller: Caller) -> Iterator[ShownRun]:
         content = store.results(line)
         if content is None:
             raise RecordError(f"{folder / line.record_path}: the history has no results of this run any more")
-        return _view([ViewedSuite(conclude(parse_results(content, f"{folder}: {line.place}").record))], str(folder))
+        return _view(
+            [ViewedSuite(conclude(results_in(content, f"{folder}: {line.place}").results.record))], str(folder)
+        )
 
     for line in store.read().lines:
         if (folder / line.record_path).path.is_file():

@@ -21,12 +21,13 @@ from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.prepare.request import Request
 from holodeck_action.prepare.settings import Flags
 from holodeck_action.prepare.shards import durations_of, part_of
+from holodeck_action.results.base_results import results_of
 from holodeck_action.results.conclusion import Conclusion, conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import Claims, suite_folders
 from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import BASE_FOLDER, Beside, results_of
+from holodeck_action.results.result_files import BASE_FOLDER, Beside
 from holodeck_action.runner.journal import JOURNAL_FILE, Journal, set_aside
 from holodeck_action.runner.signals import interrupting
 from holodeck_action.runner.suite_run import resumable
@@ -114,7 +115,7 @@ def _evaluate(
         head = sides[0]
         done = _run(sides, flags, output, deadline, flush)
         record, results = compared(done.record, head.ready.item, _ran_beside(head.ready, done.base) or base)
-        terms = Terms(base=None if results is None else results.results.record)
+        terms = Terms.against(None if results is None else results.results)
         concluded = conclude(record, terms, folder=head.ready.item.shown, earlier=past)
         beside = Beside(results, past)
         reported = report_suite(concluded, head.ready.folder, output, beside, journaled=head.journal is not None)

@@ -58,7 +58,7 @@ class BranchHistory:
 
     def _append(self, api: Api, entries: Sequence[HistoryEntry]) -> None:
         packed = {
-            entry.line.record_path: api.create_blob(pack(entry.results))
+            entry.line.record_path: api.create_blob(b"".join(pack(entry.results)))
             for entry in entries
             if entry.results is not None
         }

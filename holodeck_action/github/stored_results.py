@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 
 from holodeck_action.github.merge_base import Wanted
 from holodeck_action.github.objects import ApiError
+from holodeck_action.results.base_results import results_in
 from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import BaseResults, parse_results
+from holodeck_action.results.result_files import BaseResults
 from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.text.plain import one_line
 
@@ -85,7 +86,7 @@ def checked(content: bytes, name: str, suite: SuitePlace, commit: str) -> BaseRe
     Raises:
         RecordError: they cannot be read, are of another commit, or of a run that did not end.
     """
-    found = BaseResults(content, parse_results(content, name))
+    found = results_in(content, name)
     record = found.results.record
     if not suite.asks(record):
         return None

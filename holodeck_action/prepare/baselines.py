@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from holodeck_action.github.annotations import placed
 from holodeck_action.prepare.loading import with_lines
 from holodeck_action.prepare.preflight import Prepared
+from holodeck_action.results.base_results import results_from
 from holodeck_action.results.record import BaseRun, Record, RecordedBaseline
-from holodeck_action.results.result_files import RESULTS_FILE, BaseResults, parse_results
+from holodeck_action.results.result_files import RESULTS_FILE, BaseResults
 from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.suite.base_sources import MERGE_BASE, parse_source
 from holodeck_action.suite.checkout import head_commit
@@ -153,10 +154,10 @@ def _from_file(item: Prepared, name: str) -> FoundBase:
     files = item.base_files
     try:
         file = os.path.join(name, RESULTS_FILE) if files.place(name).is_dir() else name
-        content = files.read(file, _MOST_BYTES)
+        with files.open(file, _MOST_BYTES) as opened:
+            found = results_from(opened, file)
     except OSError as error:
         raise RecordError(f"{name}: cannot be read: {error.strerror}; give the results.json of a run") from error
-    found = BaseResults(content, parse_results(content, file))
     return FoundBase(found, BaseRun(f"file:{name}", found.results.record.provenance.commit))
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from holodeck_action.prepare.baselines import place_of
 from holodeck_action.prepare.preflight import Prepared
+from holodeck_action.results.base_results import results_of
 from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.disk import Disk
 from holodeck_action.results.history import HistoryLine, HistoryLines, history_line, suite_name
-from holodeck_action.results.result_files import results_of
 from holodeck_action.suite.base_sources import parse_source
 from holodeck_action.suite.checkout import repository_root
 from holodeck_action.suite.configuration_errors import ConfigurationError

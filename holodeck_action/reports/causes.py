@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
+from holodeck_action.results.comparison import changed_ids
 from holodeck_action.results.faults import Actor
 from holodeck_action.results.figures import decisive
 from holodeck_action.results.report_views import CaseView, Report
@@ -96,7 +97,7 @@ def _standings(report: Report) -> dict[str, Standing]:
     cases = [case.id for case in report.attention]
     if report.comparison is None:
         return dict.fromkeys(cases, "failing")
-    worse = {case.id for case in report.comparison.regressed}
+    worse = set(changed_ids(report.comparison.regressed))
     alone = {case.id for case in report.comparison.unpaired}
     return {case: "worse" if case in worse else "failing" if case in alone else "before" for case in cases}
 

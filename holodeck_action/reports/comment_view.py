@@ -9,7 +9,7 @@ from holodeck_action.reports.causes import Cause, causes_of
 from holodeck_action.reports.comparison import cases_text, rate_text
 from holodeck_action.reports.phrases import call_text, run_alone
 from holodeck_action.reports.untrusted import wrap
-from holodeck_action.results.comparison import Comparison
+from holodeck_action.results.comparison import Comparison, changed_ids, gating
 from holodeck_action.results.figures import counted
 from holodeck_action.results.report_views import CaseView, Report, ToolCallView, TurnView
 from holodeck_action.text.code_spans import inline_code
@@ -78,7 +78,7 @@ def _example(report: Report, cause: Cause, case: CaseView) -> dict[str, Any]:
 def _before(case: CaseView, comparison: Comparison | None) -> str | None:
     """Return what the base answered to a case that got worse since."""
     changed = () if comparison is None else comparison.regressed
-    return next((change.before for change in changed if change.id == case.id), None)
+    return next((changed[at].before for at, name in enumerate(changed_ids(changed)) if name == case.id), None)
 
 
 def _rows(case: CaseView, turn: TurnView, before: str | None) -> list[tuple[str, str]]:
@@ -132,8 +132,8 @@ def _said(report: Report) -> dict[str, Any]:
         "moved": moved,
         "lost": "" if comparison is None else _lost(comparison),
         "unchanged": comparison is not None and not comparison.regressed and not comparison.fixed,
-        "worse": 0 if comparison is None else sum(not case.quarantined for case in comparison.regressed),
-        "better": 0 if comparison is None else sum(not case.quarantined for case in comparison.fixed),
+        "worse": 0 if comparison is None else gating(comparison.regressed),
+        "better": 0 if comparison is None else gating(comparison.fixed),
     }
 
 

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from holodeck_action.reports.phrases import place, usd_text
-from holodeck_action.results.comparison import CaseChange, ComparedRun, Comparison, Consumed, Difference, MetricStep
+from holodeck_action.results.comparison import (
+    CaseChange,
+    ComparedRun,
+    Comparison,
+    Consumed,
+    Difference,
+    MetricStep,
+    gating,
+)
 from holodeck_action.text.plain import one_line
 
 CASES_SHOWN = 10
@@ -17,8 +25,7 @@ _AGES = ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 
 def changed_text(comparison: Comparison) -> str:
     """Return how many cases got worse and better."""
-    worse = sum(not case.quarantined for case in comparison.regressed)
-    better = sum(not case.quarantined for case in comparison.fixed)
+    worse, better = gating(comparison.regressed), gating(comparison.fixed)
     if not comparison.paired:
         return "Nothing can be compared"
     if not worse and not better:

@@ -25,6 +25,7 @@ from holodeck_action.reports.phrases import (
     place,
     suite_trials_text,
 )
+from holodeck_action.results.comparison import gating
 from holodeck_action.results.report_views import CaseView, MetricView, Report, TurnView
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.terminal import Terminal
@@ -211,7 +212,7 @@ def _draw(report: Report, console: Console, width: int | None) -> None:
         say(notice, "dim")
     if report.comparison is not None:
         sentence, *lines = comparison_lines(report.comparison, report.folder)
-        worse = any(not case.quarantined for case in report.comparison.regressed)
+        worse = gating(report.comparison.regressed) > 0
         say(f"\n{sentence}", "bold red" if worse else "bold")
         say("\n".join(lines))
     elif report.base_missing is not None:

@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 
-from holodeck_action.results.comparison import CaseChange, CaseChangeKind, MetricStep
+from holodeck_action.results.comparison import CaseChange, CaseChangeKind, ChangedCases, MetricStep
 from holodeck_action.results.pairing import CasePair, Place
 from holodeck_action.results.record import CaseRecord, TurnRecord
 from holodeck_action.results.verdict import CaseVerdict, TrialVerdict
 
-_Ranked = tuple[tuple[float, float], CaseChange]
+_Ranked = tuple[bool, tuple[float, float], str, int]
+"""Whether a changed case is in quarantine, how bad it is, its id and its place among the pairs."""
 
 
-@dataclass(frozen=True, slots=True)
 class CaseChanges:
-    """Changed cases, worst first, and pairs whose change rests on what was not evaluated on both sides, with why."""
+    """The changed cases among pairs that passed or failed on both sides."""
 
-    regressed: tuple[CaseChange, ...]
-    fixed: tuple[CaseChange, ...]
-    unexplained: tuple[tuple[CasePair, str], ...]
+    def __init__(self, again: Callable[[int], CasePair] | None) -> None:
+        """Begin with none.
 
+        Args:
+            again: makes a pair once more, by its place, so that no changed case need be kept; None: they are kept.
+        """
+        self._again = again
+        self._kept: dict[int, CaseChange] = {}
+        self._ranked: dict[CaseChangeKind, list[_Ranked]] = {"regressed": [], "fixed": []}
 
-def case_changes(pairs: Sequence[CasePair]) -> CaseChanges:
-    """Return the changed cases among pairs that passed or failed on both sides."""
-    changed: dict[CaseChangeKind, list[_Ranked]] = {"regressed": [], "fixed": []}
-    unexplained = []
-    for pair in pairs:
-        if pair.base.judged != pair.head.judged:
-            change = _change(pair)
-            if isinstance(change, str):
-                unexplained.append((pair, change))
-            else:
-                changed[change.kind].append((_badness(pair, change), change))
-    return CaseChanges(_worst_first(changed["regressed"]), _worst_first(changed["fixed"]), tuple(unexplained))
+    def add(self, pair: CasePair, place: int) -> str:
+        """Add a pair; return why its change rests on what was not evaluated on both sides, empty where it does not."""
+        if pair.base.judged == pair.head.judged:
+            return ""
+        change = _change(pair)
+        if isinstance(change, str):
+            return change
+        self._ranked[change.kind].append((change.quarantined, _badness(pair, change), change.id, place))
+        if self._again is None:
+            self._kept[place] = change
+        return ""
 
+    def worst_first(self, kind: CaseChangeKind) -> Sequence[CaseChange]:
+        """Return the changed cases of a kind."""
+        again, ranked = self._again, sorted(self._ranked[kind])
+        if again is None:
+            return tuple(self._kept[place] for *_, place in ranked)
+        places = array("Q", (place for *_, place in ranked))
 
-def _worst_first(changes: list[_Ranked]) -> tuple[CaseChange, ...]:
-    ordered = sorted(changes, key=lambda found: (found[1].quarantined, found[0], found[1].id))
-    return tuple(change for _, change in ordered)
+        def make(at: int) -> CaseChange:
+            change = _change(again(places[at]))
+            assert isinstance(change, CaseChange)
+            return change
+
+        return ChangedCases([name for _, _, name, _ in ranked], sum(not aside for aside, *_ in ranked), make)
 
 
 def _badness(pair: CasePair, change: CaseChange) -> tuple[float, float]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from holodeck_action.results.evaluation import Criteria, Evaluation, Polarity
 from holodeck_action.results.judge_card import Configuration
 from holodeck_action.results.pairing import SameCase, decides_alike
-from holodeck_action.results.record import Record
+from holodeck_action.results.record import CaseRecord, Record
 
 _DIGESTS = {
     "addresses": "its judges are asked at another address",
@@ -40,48 +40,72 @@ class ComparableMetrics:
     notices: tuple[str, ...]
 
 
-def comparable_metrics(base: Record, head: Record, cases: Sequence[SameCase]) -> ComparableMetrics:
-    """Tell which metrics of two runs can be compared, over the cases that are the same."""
-    of_base, of_head = _asked(base), _asked(head)
-    asserting = frozenset(name for found in (of_base, of_head) for name, asked in found.items() if asked.asserts)
-    both = of_base.keys() & of_head.keys()
-    incomparable = {
-        **dict.fromkeys(of_base.keys() - both, "only the base has it"),
-        **dict.fromkeys(of_head.keys() - both, "the base does not have it"),
-        **{name: reason for name in both for reason in _judged_otherwise(name, base, head)},
-    }
-    own_verdicts: set[str] = set()
-    thresholds: dict[str, Counter[str]] = {}
-    lonely: Counter[str] = Counter()
-    for same in cases:
+class MetricsTally:
+    """What is known of the metrics of two runs, from their cases one by one."""
+
+    def __init__(self, base: Record, head: Record) -> None:
+        """Take both runs, of whose cases nothing is read."""
+        self._base, self._head = base, head
+        self._of_base: dict[str, tuple[int, Criteria]] = {}
+        self._of_head: dict[str, tuple[int, Criteria]] = {}
+        self._measured: dict[str, str] = {}
+        self._own_verdicts: set[str] = set()
+        self._thresholds: dict[str, Counter[str]] = {}
+        self._lonely: Counter[str] = Counter()
+
+    def add_base(self, case: CaseRecord, place: int) -> None:
+        """Add a case of the base, which has it at a place; the order of cases does not matter."""
+        _add_asked(self._of_base, case, place)
+
+    def add_head(self, case: CaseRecord, place: int) -> None:
+        """Add a case of the head likewise."""
+        _add_asked(self._of_head, case, place)
+
+    def add_same(self, same: SameCase) -> None:
+        """Add a case that both have, in the head's order; `add_base` and `add_head` are for what each of them asks."""
         if same.base.trials and same.head.trials:
-            lonely.update({name for _, name in same.base_asked.keys() ^ same.head_asked.keys() if name in both})
+            self._lonely.update({name for _, name in same.base_asked.keys() ^ same.head_asked.keys()})
         for (_, name), before, now in same.common:
-            if name not in incomparable:
+            if name not in self._measured:
                 reason = _measured_otherwise(before, now)
                 if reason:
-                    incomparable[name] = reason
+                    self._measured[name] = reason
             if not decides_alike(before.criteria, now.criteria):
-                thresholds.setdefault(name, Counter())[_change(before, now)] += 1
+                self._thresholds.setdefault(name, Counter())[_change(before, now)] += 1
                 if any(isinstance(each.metadata.get("passed"), bool) and _graded(each) for each in (before, now)):
-                    own_verdicts.add(name)
-    return ComparableMetrics(
-        polarities={name: asked.polarity for name, asked in sorted((of_base | of_head).items())},
-        incomparable=incomparable,
-        silent=frozenset(incomparable) | own_verdicts,
-        asserting=asserting,
-        notices=tuple(_notices(incomparable, asserting, own_verdicts, thresholds, lonely)),
-    )
+                    self._own_verdicts.add(name)
+
+    @property
+    def found(self) -> ComparableMetrics:
+        """Which metrics can be compared."""
+        of_base, of_head = self._of_base, self._of_head
+        asserting = frozenset(name for found in (of_base, of_head) for name, (_, by) in found.items() if by.asserts)
+        both = of_base.keys() & of_head.keys()
+        incomparable = {
+            **self._measured,
+            **dict.fromkeys(of_base.keys() - both, "only the base has it"),
+            **dict.fromkeys(of_head.keys() - both, "the base does not have it"),
+            **{name: reason for name in both for reason in _judged_otherwise(name, self._base, self._head)},
+        }
+        lonely = {name: count for name, count in self._lonely.items() if name in both}
+        own_verdicts = self._own_verdicts
+        return ComparableMetrics(
+            polarities={name: by.polarity for name, (_, by) in sorted((of_base | of_head).items())},
+            incomparable=incomparable,
+            silent=frozenset(incomparable) | own_verdicts,
+            asserting=asserting,
+            notices=tuple(_notices(incomparable, asserting, own_verdicts, self._thresholds, lonely)),
+        )
 
 
-def _asked(record: Record) -> dict[str, Criteria]:
-    """Return the criteria of each metric: asserting ones where there are any."""
-    found: dict[str, Criteria] = {}
-    for each in record.evaluations:
-        known = found.get(each.evaluator_name)
-        if known is None or (each.criteria.asserts and not known.asserts):
-            found[each.evaluator_name] = each.criteria
-    return found
+def _add_asked(found: dict[str, tuple[int, Criteria]], case: CaseRecord, place: int) -> None:
+    """Take note of the criteria of each metric: asserting ones where there are any, of these the first ones."""
+    for turn in case.turns:
+        for each in turn.evaluations:
+            by = each.criteria
+            known = found.get(each.evaluator_name)
+            if known is None or (not by.asserts, place) < (not known[1].asserts, known[0]):
+                found[each.evaluator_name] = place, by
 
 
 def _judged_otherwise(name: str, base: Record, head: Record) -> Iterator[str]:
@@ -145,7 +169,7 @@ def _notices(
     asserting: frozenset[str],
     own_verdicts: set[str],
     thresholds: Mapping[str, Counter[str]],
-    lonely: Counter[str],
+    lonely: Mapping[str, int],
 ) -> Iterator[str]:
     for name, reason in sorted(incomparable.items()):
         if name in asserting:

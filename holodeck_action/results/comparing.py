@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from holodeck_action.results.case_changes import case_changes
-from holodeck_action.results.comparable_metrics import ComparableMetrics, comparable_metrics
+from holodeck_action.results.case_changes import CaseChanges
+from holodeck_action.results.comparable_metrics import ComparableMetrics, MetricsTally
 from holodeck_action.results.comparison import (
     ComparedRun,
     Comparison,
@@ -16,11 +17,13 @@ from holodeck_action.results.comparison import (
     MetricComparison,
     UnpairedCase,
 )
-from holodeck_action.results.consumption import Total, consumed, timed
-from holodeck_action.results.differences import MetricValues, difference, metric_values, pass_values, with_states
-from holodeck_action.results.pairing import CasePair, judged_alike, same_cases
+from holodeck_action.results.consumption import Consumption, Timings, Total
+from holodeck_action.results.differences import MetricValues, PassTally, add_metrics, difference, with_states
+from holodeck_action.results.pairing import CasePair, SameCase, judged_alike, title
 from holodeck_action.results.record import BaseRun, CaseRecord, Record
+from holodeck_action.results.sequences import Made
 from holodeck_action.results.statistics import equal_quantile
+from holodeck_action.results.stored_cases import case_ids
 from holodeck_action.results.verdict import CaseVerdict
 from holodeck_action.suite.policy import Baseline
 
@@ -58,43 +61,172 @@ def compare(
         judged: the verdicts on the head's cases, in their order.
         digests: of both records, where they are asked for.
     """
-    same, others = same_cases(base, head, judged)
-    metrics = comparable_metrics(base, head, same)
-    all_pairs = [
-        judged_alike(each, metrics.silent, base_stops=base.stop_when_decided, head_stops=head.stop_when_decided)
-        for each in same
-    ]
-    both = [pair for pair in all_pairs if not pair.missing]
-    changes = case_changes([pair for pair in both if pair.decided])
-    missing = [(pair, pair.missing) for pair in all_pairs if pair.missing] + list(changes.unexplained)
-    gone = {id(pair) for pair, _ in missing}
-    pairs = [pair for pair in both if id(pair) not in gone and not pair.quarantined]
-    passed, by_trial = pass_values([pair for pair in pairs if pair.decided])
-    values = metric_values(pairs)
+    matched = _matched(base, head)
+    same, metrics = matched.same, matched.metrics
+
+    def pair_at(at: int) -> CasePair:
+        return judged_alike(
+            same[at],
+            judged[matched.places[at]],
+            metrics.silent,
+            base_stops=base.stop_when_decided,
+            head_stops=head.stop_when_decided,
+        )
+
+    small = isinstance(base.cases, tuple) and isinstance(head.cases, tuple)
+    found = _Found(CaseChanges(None if small else pair_at))
+    for at in range(len(same)):
+        found.add(pair_at(at), at, metrics)
+    passed = found.passed.values
     pass_rate, compared = _with_states(
         difference(passed, settings.margin) if passed else None,
-        [_metric(name, metrics, values, settings.margin) for name in metrics.polarities],
+        [_metric(name, metrics, found.metrics, settings.margin) for name in metrics.polarities],
         settings.margin,
     )
     return Comparison(
         base=replace(_run(base, against.source, digests.base, against.distance), name=against.name),
         head=_run(head, "this run", digests.head),
         margin=settings.margin,
-        paired=sum(_comparable(pair, metrics) for pair in pairs),
+        paired=found.comparable,
         pass_rate=pass_rate,
         metrics=compared,
-        regressed=changes.regressed,
-        fixed=changes.fixed,
-        unpaired=(*others, *(_not_evaluated(pair, reason) for pair, reason in missing)),
-        base_consumed=_consumed([each.base for each in same]),
-        head_consumed=_consumed([each.head for each in same]),
+        regressed=found.changes.worst_first("regressed"),
+        fixed=found.changes.worst_first("fixed"),
+        unpaired=(*matched.others, *found.missing, *found.unexplained),
+        base_consumed=matched.base_took.consumed,
+        head_consumed=matched.head_took.consumed,
         notices=(
             *against.notices,
-            *_notices(base, pairs, by_trial=by_trial),
+            *_notices(base, found),
             *metrics.notices,
-            *_left_out(values, metrics),
+            *_left_out(found.metrics, metrics),
         ),
     )
+
+
+class _Took:
+    """What the cases took that both runs have, so that added cases do not look like a rise."""
+
+    def __init__(self) -> None:
+        self._times, self._took = Timings(), Consumption()
+
+    def add(self, case: CaseRecord) -> None:
+        for turn in case.turns:
+            self._times.add(turn)
+            self._took.add(turn)
+
+    @property
+    def consumed(self) -> Consumed:
+        answered, begun = self._times.answers.answered, self._times.first_tokens.answered
+        tokens = _known(self._took.tokens)
+        return Consumed(
+            cost_usd=_known(self._took.cost_usd),
+            tokens=None if tokens is None else round(tokens),
+            p50_latency_ms=equal_quantile(answered, 0.5),
+            p95_latency_ms=equal_quantile(answered, 0.95),
+            p95_first_token_ms=equal_quantile(begun, 0.95),
+        )
+
+
+def _known(total: Total) -> float | None:
+    return None if total.unknown else total.known
+
+
+@dataclass(frozen=True, slots=True)
+class _Matched:
+    """The cases of two records by id and content.
+
+    Attributes:
+        same: those that are the same, in the head's order.
+        places: where each of these stands in the head.
+        others: all others.
+        metrics: what can be compared of these.
+        base_took: what they took on the base.
+        head_took: what they took now.
+    """
+
+    same: Sequence[SameCase]
+    places: Sequence[int]
+    others: tuple[UnpairedCase, ...]
+    metrics: ComparableMetrics
+    base_took: _Took
+    head_took: _Took
+
+
+def _matched(base: Record, head: Record) -> _Matched:
+    """Match the cases of two records, and look at what each of them asks."""
+    metrics, base_took, head_took = MetricsTally(base, head), _Took(), _Took()
+    alone = {name: place for place, name in enumerate(case_ids(base.cases))}
+    base_places, head_places = array("Q"), array("Q")
+    unpaired = []
+    for place, case in enumerate(head.cases):
+        metrics.add_head(case, place)
+        at = alone.pop(case.id, None)
+        if at is None:
+            unpaired.append(UnpairedCase(case.id, title(case), "added", "the base does not have it"))
+            continue
+        known = base.cases[at]
+        metrics.add_base(known, at)
+        if known.content_hash != case.content_hash:
+            reason = "its questions or expectations are not those of the base"
+            unpaired.append(UnpairedCase(case.id, title(case), "changed", reason))
+            continue
+        metrics.add_same(SameCase(known, case))
+        base_took.add(known)
+        head_took.add(case)
+        base_places.append(at)
+        head_places.append(place)
+    for at in alone.values():
+        gone = base.cases[at]
+        metrics.add_base(gone, at)
+        unpaired.append(UnpairedCase(gone.id, title(gone), "removed", "only the base has it"))
+    return _Matched(
+        Made(len(head_places), lambda at: SameCase(base.cases[base_places[at]], head.cases[head_places[at]])),
+        head_places,
+        tuple(sorted(unpaired, key=lambda case: (case.why, case.id))),
+        metrics.found,
+        base_took,
+        head_took,
+    )
+
+
+class _Found:
+    """What pairs of cases come to, one by one.
+
+    Attributes:
+        changes: those that pass on one side and fail on the other.
+        missing: those that one side could not judge.
+        unexplained: those whose change rests on what was not evaluated on both sides.
+        passed: the values of the pass rate.
+        metrics: the values of each metric, by name.
+        comparable: how many tell anything.
+        repeated_otherwise: whether the runs repeat one differently.
+    """
+
+    def __init__(self, changes: CaseChanges) -> None:
+        self.changes = changes
+        self.missing: list[UnpairedCase] = []
+        self.unexplained: list[UnpairedCase] = []
+        self.passed = PassTally()
+        self.metrics: dict[str, MetricValues] = {}
+        self.comparable = 0
+        self.repeated_otherwise = False
+
+    def add(self, pair: CasePair, place: int, metrics: ComparableMetrics) -> None:
+        if pair.missing:
+            self.missing.append(_not_evaluated(pair, pair.missing))
+            return
+        reason = self.changes.add(pair, place) if pair.decided else ""
+        if reason:
+            self.unexplained.append(_not_evaluated(pair, reason))
+            return
+        if pair.quarantined:
+            return
+        if pair.decided:
+            self.passed.add(pair)
+        add_metrics(self.metrics, pair)
+        self.comparable += _comparable(pair, metrics)
+        self.repeated_otherwise = self.repeated_otherwise or pair.same.base.repeat != pair.same.head.repeat
 
 
 def _run(record: Record, source: str, digest: str, distance: int | None = None) -> ComparedRun:
@@ -133,36 +265,17 @@ def _not_evaluated(pair: CasePair, reason: str) -> UnpairedCase:
     return UnpairedCase(pair.same.head.id, pair.same.title, "not evaluated", reason)
 
 
-def _consumed(cases: Sequence[CaseRecord]) -> Consumed:
-    """Return what the cases took that both runs have, so that added cases do not look like a rise."""
-    times, took = timed(cases), consumed(cases)
-    answered, begun = times.answers.answered, times.first_tokens.answered
-    tokens = _known(took.tokens)
-    return Consumed(
-        cost_usd=_known(took.cost_usd),
-        tokens=None if tokens is None else round(tokens),
-        p50_latency_ms=equal_quantile(answered, 0.5),
-        p95_latency_ms=equal_quantile(answered, 0.95),
-        p95_first_token_ms=equal_quantile(begun, 0.95),
-    )
-
-
-def _known(total: Total) -> float | None:
-    return None if total.unknown else total.known
-
-
-def _notices(base: Record, pairs: Sequence[CasePair], *, by_trial: bool) -> Iterator[str]:
+def _notices(base: Record, found: _Found) -> Iterator[str]:
     if base.stopped is not None:
         yield f"The base stopped early: {base.stopped}."
-    counts = {(pair.same.base.repeat, pair.same.head.repeat) for pair in pairs}
-    if any(before != now for before, now in counts):
+    if found.repeated_otherwise:
         yield "The runs repeat their cases differently; of each case as many first trials count as both have."
-    if by_trial:
+    if found.passed.by_trial:
         yield "Cases are repeated, so the pass rate is compared as the share of passing trials."
 
 
 def _left_out(values: Mapping[str, MetricValues], metrics: ComparableMetrics) -> Iterator[str]:
-    for name, found in values.items():
+    for name, found in sorted(values.items()):
         if found.missing and found.values and name not in metrics.incomparable:
             plural = "s" * (found.missing > 1)
             yield f"{name} leaves out {found.missing} case{plural} that one side did not evaluate ({found.example})."

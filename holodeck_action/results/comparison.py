@@ -6,11 +6,12 @@ Differences follow the metric's polarity: above 0 is better, below 0 is worse. R
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from holodeck_action.results.evaluation import IfGiven, Polarity
+from holodeck_action.results.sequences import Made, OneByOne
 from holodeck_action.suite.errors import SourceMark
 
 ChangeState = Literal["regressed", "non_inferior", "inconclusive"]
@@ -153,6 +154,27 @@ class CaseChange:
     after: str | None
 
 
+class ChangedCases(Made[CaseChange]):
+    """The changed cases of large runs, each made when it is asked for.
+
+    `ids` are theirs; `gating` is how many of them are not in quarantine.
+    """
+
+    def __init__(self, ids: Sequence[str], gating: int, make: Callable[[int], CaseChange]) -> None:
+        super().__init__(len(ids), make)
+        self.ids, self.gating = ids, gating
+
+
+def gating(cases: Sequence[CaseChange]) -> int:
+    """Return how many changed cases are not in quarantine: these come first."""
+    return cases.gating if isinstance(cases, ChangedCases) else sum(not case.quarantined for case in cases)
+
+
+def changed_ids(cases: Sequence[CaseChange]) -> Iterable[str]:
+    """Return the ids of changed cases, without making these."""
+    return cases.ids if isinstance(cases, ChangedCases) else [case.id for case in cases]
+
+
 @dataclass(frozen=True, slots=True)
 class UnpairedCase:
     """A case that takes no part, by its id and title.
@@ -191,8 +213,8 @@ class Comparison:
         paired: cases that both runs have with the same questions and expectations, and that both could judge.
         pass_rate: share of passing cases, judged by the head's criteria on metrics that both have; None without pairs.
         metrics: every metric that one of the runs has, in order of name.
-        regressed: cases that passed on the base and fail now, worst first.
-        fixed: cases that failed on the base and pass now.
+        regressed: cases that passed on the base and fail now, worst first, those in quarantine last.
+        fixed: cases that failed on the base and pass now, likewise.
         unpaired: cases that take no part.
         base_consumed: what the base took.
         head_consumed: what the head took.
@@ -205,8 +227,8 @@ class Comparison:
     paired: int
     pass_rate: Difference | None
     metrics: tuple[MetricComparison, ...]
-    regressed: tuple[CaseChange, ...]
-    fixed: tuple[CaseChange, ...]
+    regressed: OneByOne[CaseChange]
+    fixed: OneByOne[CaseChange]
     unpaired: tuple[UnpairedCase, ...]
     base_consumed: Consumed
     head_consumed: Consumed

@@ -10,6 +10,7 @@ from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.gates import gate_sentence, judge_gates
 from holodeck_action.results.record import Record
 from holodeck_action.results.regressions import BaselineVerdict, judge_comparison
+from holodeck_action.results.result_files import Results
 from holodeck_action.results.survey import Survey
 from holodeck_action.results.verdict import GateVerdict, Verdict, VerdictOutcome
 from holodeck_action.suite.policy import Baseline, Gates
@@ -29,12 +30,19 @@ class Terms:
     Attributes:
         gates: None for those of the record.
         baseline: what a loss does; None for what the record says.
-        base: the results that the record is compared with; None for none.
+        base: the record that the record is compared with; None for none.
+        base_digest: of its canonical form; None where it is not known: making one takes a while.
     """
 
     gates: Gates | None = None
     baseline: Baseline | None = None
     base: Record | None = None
+    base_digest: str | None = None
+
+    @classmethod
+    def against(cls, base: Results | None) -> Terms:
+        """Return the terms of the record, compared with the results of a base; None for none."""
+        return OWN_TERMS if base is None else cls(base=base.record, base_digest=base.record_digest)
 
 
 OWN_TERMS = Terms()
@@ -86,7 +94,7 @@ def _compared(record: Record, terms: Terms, gates: Gates, found: Survey) -> tupl
         # numpy takes longer to import than most of a start-up.
         from holodeck_action.results.comparing import Digests, compare
 
-        digests = Digests(record_digest(terms.base), found.digest)
+        digests = Digests(terms.base_digest or record_digest(terms.base), found.digest)
         comparison = compare(
             terms.base, record, settings, against=recorded.base, judged=found.verdicts, digests=digests
         )

@@ -3,94 +3,120 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holodeck_action.results import paired_statistics
 from holodeck_action.results.comparison import SIGNIFICANT, ChangeState, Difference
 from holodeck_action.results.pairing import CasePair, Place
-from holodeck_action.results.statistics import MANY_ENOUGH, weighted_mean
+from holodeck_action.results.statistics import MANY_ENOUGH, Weighted, weighted_mean
 from holodeck_action.results.verdict import CaseVerdict, MetricVerdict
 
 _MOST_TRIALS = 10
 
 
-@dataclass(frozen=True, slots=True)
 class Values:
-    """A case's value on both sides, 0..1.
+    """The values of cases on both sides, 0..1: means over turns of the means over trials; a few numbers a case."""
 
-    Attributes:
-        base: mean over turns of the means over trials.
-        head: the same of the head.
-        weight: of the case.
-        noise: variance of head − base that repeating the case explains; None where no trial was repeated.
-        trials: how many trials it comes from, on the side with fewer.
-    """
+    def __init__(self) -> None:
+        self.base, self.head = Weighted(), Weighted()
+        self.noise = Weighted()
+        self.trials = 0
 
-    base: float
-    head: float
-    weight: float
-    noise: float | None
-    trials: int
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def add(self, base: float, head: float, weight: float, noise: float | None, trials: int) -> None:
+        """Add a case.
+
+        Args:
+            base: its value on the base.
+            head: its value of the head.
+            weight: of the case.
+            noise: variance of head − base that repeating the case explains; None where no trial was repeated.
+            trials: how many trials it comes from, on the side with fewer.
+        """
+        self.trials = min(trials, self.trials) if len(self) else trials
+        self.base.add(base, weight)
+        self.head.add(head, weight)
+        if noise is not None:
+            self.noise.add(noise, weight)
 
 
-@dataclass(frozen=True, slots=True)
-class MetricValues:
-    """The values of a metric, and for how many cases and why one side has none."""
-
-    values: tuple[Values, ...]
-    missing: int = 0
-    example: str = ""
-
-
-def pass_values(pairs: Sequence[CasePair]) -> tuple[tuple[Values, ...], bool]:
-    """Return what passed, case by case, and whether it is counted in trials.
+class PassTally:
+    """What passed on both sides, case by case.
 
     That is the share of passing trials where all trials of all cases were repeated and run; where trials ended when
     their case was decided, shares would depend on when, and the case's own verdict counts, 1 or 0.
     """
-    by_trial = any(pair.trials > 1 for pair in pairs) and all(
-        verdict.passes + verdict.failures + verdict.errors == pair.trials and verdict.passes + verdict.failures
-        for pair in pairs
-        for verdict in (pair.base, pair.head)
-    )
-    if by_trial:
-        return tuple(_shares(pair) for pair in pairs), True
-    return tuple(
-        Values(float(pair.base.judged == "passed"), float(pair.head.judged == "passed"), pair.weight, None, pair.trials)
-        for pair in pairs
-    ), False
+
+    def __init__(self) -> None:
+        self._shares, self._verdicts = Values(), Values()
+        self._repeated, self._complete = False, True
+
+    def add(self, pair: CasePair) -> None:
+        """Add a case that both sides decided."""
+        self._repeated = self._repeated or pair.trials > 1
+        self._complete = self._complete and all(
+            each.passes + each.failures + each.errors == pair.trials and each.passes + each.failures > 0
+            for each in (pair.base, pair.head)
+        )
+        passed = [float(each.judged == "passed") for each in (pair.base, pair.head)]
+        self._verdicts.add(passed[0], passed[1], pair.weight, None, pair.trials)
+        if self._complete:
+            _add_shares(self._shares, pair)
+
+    @property
+    def by_trial(self) -> bool:
+        """Whether it is counted in trials."""
+        return self._repeated and self._complete
+
+    @property
+    def values(self) -> Values:
+        """What passed."""
+        return self._shares if self.by_trial else self._verdicts
 
 
-def _shares(pair: CasePair) -> Values:
+def _add_shares(values: Values, pair: CasePair) -> None:
     counts = [(verdict.passes, verdict.passes + verdict.failures) for verdict in (pair.base, pair.head)]
     shares = [passes / trials for passes, trials in counts]
     trials = min(trials for _, trials in counts)
     # s²/n of 0 and 1 is p(1 − p)/(n − 1).
     noise = math.fsum(share * (1 - share) / (trials - 1) for share in shares) if trials > 1 else None
-    return Values(shares[0], shares[1], pair.weight, noise, trials)
+    values.add(shares[0], shares[1], pair.weight, noise, trials)
 
 
-def metric_values(pairs: Iterable[CasePair]) -> dict[str, MetricValues]:
-    """Return the values of every metric over cases in which both sides have one for the same turns."""
-    found: dict[str, list[Values]] = defaultdict(list)
-    missing: dict[str, list[str]] = defaultdict(list)
-    for pair in pairs:
-        base, head = _scores(pair.base), _scores(pair.head)
-        names = {name for _, name in base.scores.keys() | head.scores.keys()}
-        for name in names:
-            places = sorted(place for place in base.scores.keys() | head.scores.keys() if place[1] == name)
-            lost = [place for place in places if place not in base.scores or place not in head.scores]
-            if lost:
-                where, side = ("on the base", base) if lost[0] not in base.scores else ("in this run", head)
-                missing[name].append(f"{pair.same.title}, {where}: {side.reasons.get(lost[0], 'not evaluated')}")
-            else:
-                found[name].append(_values(pair, [(base.scores[place], head.scores[place]) for place in places]))
-    return {
-        name: MetricValues(tuple(found[name]), len(missing[name]), min(missing[name], default=""))
-        for name in sorted(found.keys() | missing.keys())
-    }
+class MetricValues:
+    """The values of a metric over cases in which both sides have one for the same turns.
+
+    `missing` is for how many cases one side has none, `example` one of these and why.
+    """
+
+    def __init__(self) -> None:
+        self.values = Values()
+        self.missing = 0
+        self.example = ""
+
+    def miss(self, why: str) -> None:
+        """Add a case of which one side has no value."""
+        self.example = min(self.example, why) if self.missing else why
+        self.missing += 1
+
+
+def add_metrics(found: dict[str, MetricValues], pair: CasePair) -> None:
+    """Add the values of every metric of a case, by name."""
+    base, head = _scores(pair.base), _scores(pair.head)
+    names: dict[str, list[Place]] = {}
+    for place in base.scores.keys() | head.scores.keys():
+        names.setdefault(place[1], []).append(place)
+    for name, places in names.items():
+        metric = found.setdefault(name, MetricValues())
+        lost = sorted(place for place in places if place not in base.scores or place not in head.scores)
+        if lost:
+            where, side = ("on the base", base) if lost[0] not in base.scores else ("in this run", head)
+            metric.miss(f"{pair.same.title}, {where}: {side.reasons.get(lost[0], 'not evaluated')}")
+        else:
+            _add_scores(metric.values, pair, [(base.scores[place], head.scores[place]) for place in sorted(places)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +148,7 @@ def _score(metric: MetricVerdict) -> float | None:
     return metric.score
 
 
-def _values(pair: CasePair, turns: Sequence[tuple[list[float], list[float]]]) -> Values:
+def _add_scores(values: Values, pair: CasePair, turns: Sequence[tuple[list[float], list[float]]]) -> None:
     sides = [[scores[side] for scores in turns] for side in (0, 1)]
     means = [math.fsum(math.fsum(trials) / len(trials) for trials in side) / len(side) for side in sides]
     counts = {len(trials) for side in sides for trials in side}
@@ -131,7 +157,7 @@ def _values(pair: CasePair, turns: Sequence[tuple[list[float], list[float]]]) ->
         noise = math.fsum(
             _variance_of_mean([math.fsum(trial) / len(side) for trial in zip(*side, strict=True)]) for side in sides
         )
-    return Values(means[0], means[1], pair.weight, noise, min(counts))
+    values.add(means[0], means[1], pair.weight, noise, min(counts))
 
 
 def _variance_of_mean(values: Sequence[float]) -> float:
@@ -139,7 +165,7 @@ def _variance_of_mean(values: Sequence[float]) -> float:
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)
 
 
-def difference(values: Sequence[Values], margin: float, *, minimize: bool = False) -> Difference:
+def difference(values: Values, margin: float, *, minimize: bool = False) -> Difference:
     """Return the paired difference of some values, its p-values not yet adjusted.
 
     Args:
@@ -148,12 +174,14 @@ def difference(values: Sequence[Values], margin: float, *, minimize: bool = Fals
         minimize: whether low values are good.
     """
     sign = -1 if minimize else 1
-    found = [(sign * paired_statistics.difference(each.base, each.head), each.weight) for each in values]
+    found = Weighted()
+    for (base, weight), (head, _) in zip(values.base, values.head, strict=True):
+        found.add(sign * paired_statistics.difference(base, head), weight)
     mean = _mean(found)
     made = Difference(
         pairs=len(values),
-        base=_mean([(each.base, each.weight) for each in values]),
-        head=_mean([(each.head, each.weight) for each in values]),
+        base=_mean(values.base),
+        head=_mean(values.head),
         difference=mean,
         low=None,
         high=None,
@@ -220,11 +248,10 @@ def _state(found: Difference, margin: float) -> ChangeState:
     return "non_inferior" if found.low > -margin else "inconclusive"
 
 
-def _settling(values: Sequence[Values], found: paired_statistics.Weighted, mean: float, margin: float) -> str:
+def _settling(values: Values, found: paired_statistics.Weighted, mean: float, margin: float) -> str:
     """Say how many cases and trials would see the margin, or tell a smaller loss from none and from the margin."""
     effect = min(margin, max(-mean, margin + mean))
-    trials = min(each.trials for each in values)
-    noise = weighted_mean([(each.noise, each.weight) for each in values if each.noise is not None])
+    trials, noise = values.trials, weighted_mean(values.noise)
     points = f"would see a change of {100 * effect:.2g} points"
     needed = paired_statistics.cases_to_see(effect, found)
     for more in range(trials + 1, _MOST_TRIALS + 1) if noise else ():

@@ -9,7 +9,7 @@ import io
 import os
 import shutil
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -31,6 +31,7 @@ from holodeck_action.text.plain import one_line
 MOST_HISTORY_BYTES = 256 * 1024 * 1024
 MOST_RESULTS_BYTES = 256 * 1024 * 1024
 """Bytes of the results of one run, unpacked."""
+_LEVEL, _GZIP = 9, 31
 _WAITS, _WAIT_S = 300, 0.1
 """How often, and for how many seconds each, an append waits for another one."""
 
@@ -44,10 +45,10 @@ class HistoryError(ConfigurationError):
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """A run to be added: its line, and its results file where the history is to keep it (None: not kept)."""
+    """A run to be added: its line, and the pieces of its results file where the history is to keep that; else None."""
 
     line: HistoryLine
-    results: bytes | None
+    results: Iterable[bytes] | None
 
 
 class HistoryStore(Protocol):
@@ -123,9 +124,12 @@ def _listed(suites: Sequence[str]) -> str:
     return shown if len(suites) <= 5 else f"{shown}, …"
 
 
-def pack(content: bytes) -> bytes:
-    """Return results as a history keeps them: the same bytes for the same results."""
-    return gzip.compress(content, mtime=0)
+def pack(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield results as a history keeps them: the same bytes for the same results."""
+    packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
+    for piece in pieces:
+        yield packer.compress(piece)
+    yield packer.flush()
 
 
 def unpack(packed: bytes, place: str) -> bytes:
@@ -201,7 +205,7 @@ class HistoryFolder:
             if entry.line in new and entry.results is not None:
                 path = self._folder.path / entry.line.record_path
                 path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(path, [pack(entry.results)], disk=self._disk)
+                write_atomically(path, pack(entry.results), disk=self._disk)
         # A line that was cut short stays a line of its own.
         before = content if not content or content.endswith(b"\n") else content + b"\n"
         lines = [before, *map(dump_line, new)]

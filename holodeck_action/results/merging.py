@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from holodeck_action.results.answer_notices import about_answers
+from holodeck_action.results.base_results import results_of
 from holodeck_action.results.record import CaseRecord, ModelCalls, Record, RunInfo, Shard
-from holodeck_action.results.result_files import BaseResults, results_of
+from holodeck_action.results.result_files import BaseResults
 from holodeck_action.text.plain import one_line
 
 _SHOWN = 5

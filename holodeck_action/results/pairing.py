@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
 
 from holodeck_action.results.case_verdicts import judge_case
-from holodeck_action.results.comparison import UnpairedCase
 from holodeck_action.results.evaluation import Criteria, Evaluation
-from holodeck_action.results.record import CaseRecord, Record, TrialRecord, TurnRecord
+from holodeck_action.results.record import CaseRecord, TrialRecord, TurnRecord
 from holodeck_action.results.verdict import CaseVerdict
 
 Place = tuple[int, str]
@@ -23,16 +22,19 @@ class SameCase:
     Attributes:
         base: the base's.
         head: the head's.
-        judged: the head's verdict in its own run.
         base_asked: an evaluation of each metric on each turn of the base; a completed one where there is one.
         head_asked: those of the head.
     """
 
     base: CaseRecord
     head: CaseRecord
-    judged: CaseVerdict
-    base_asked: Mapping[Place, Evaluation]
-    head_asked: Mapping[Place, Evaluation]
+    base_asked: Mapping[Place, Evaluation] = field(init=False)
+    head_asked: Mapping[Place, Evaluation] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Look for what was asked."""
+        object.__setattr__(self, "base_asked", _asked(self.base))
+        object.__setattr__(self, "head_asked", _asked(self.head))
 
     @property
     def title(self) -> str:
@@ -50,17 +52,16 @@ class SameCase:
 
 @dataclass(frozen=True, slots=True)
 class CasePair:
-    """A case judged alike in both runs: by the head's criteria, on what both were asked, over as many trials."""
+    """A case judged alike in both runs: by the head's criteria, on what both were asked, over as many trials.
+
+    `quarantined`: the head's run has it in quarantine.
+    """
 
     same: SameCase
     base: CaseVerdict
     head: CaseVerdict
     trials: int
-
-    @property
-    def quarantined(self) -> bool:
-        """Whether the head's run has it in quarantine."""
-        return self.same.judged.outcome == "quarantined"
+    quarantined: bool
 
     @property
     def weight(self) -> float:
@@ -86,34 +87,6 @@ def title(case: CaseRecord) -> str:
     return case.name or case.id
 
 
-def same_cases(
-    base: Record, head: Record, judged: Sequence[CaseVerdict]
-) -> tuple[list[SameCase], tuple[UnpairedCase, ...]]:
-    """Match the cases of two records by id and content.
-
-    Args:
-        base: the record of the base.
-        head: the record of the head.
-        judged: the verdicts on the head's cases, in their order.
-
-    Returns:
-        The cases that are the same, in the head's order, and all others.
-    """
-    before = {case.id: case for case in base.cases}
-    same, unpaired = [], []
-    for case, verdict in zip(head.cases, judged, strict=True):
-        known = before.pop(case.id, None)
-        if known is None:
-            unpaired.append(UnpairedCase(case.id, title(case), "added", "the base does not have it"))
-        elif known.content_hash != case.content_hash:
-            reason = "its questions or expectations are not those of the base"
-            unpaired.append(UnpairedCase(case.id, title(case), "changed", reason))
-        else:
-            same.append(SameCase(known, case, verdict, _asked(known), _asked(case)))
-    unpaired += (UnpairedCase(case.id, title(case), "removed", "only the base has it") for case in before.values())
-    return same, tuple(sorted(unpaired, key=lambda case: (case.why, case.id)))
-
-
 def _asked(case: CaseRecord) -> dict[Place, Evaluation]:
     found: dict[Place, Evaluation] = {}
     for turn in case.turns:
@@ -124,7 +97,7 @@ def _asked(case: CaseRecord) -> dict[Place, Evaluation]:
     return found
 
 
-def judged_alike(same: SameCase, silent: Set[str], *, base_stops: bool, head_stops: bool) -> CasePair:
+def judged_alike(same: SameCase, own: CaseVerdict, silent: Set[str], *, base_stops: bool, head_stops: bool) -> CasePair:
     """Judge both sides of a case by the same rules.
 
     Metrics count where both sides have them, with the head's criteria. Of different numbers of trials the first ones
@@ -132,6 +105,7 @@ def judged_alike(same: SameCase, silent: Set[str], *, base_stops: bool, head_sto
 
     Args:
         same: the case.
+        own: the head's verdict in its own run.
         silent: metrics that decide nothing.
         base_stops: whether the base's trials end with the one that decides.
         head_stops: whether the head's do.
@@ -147,8 +121,8 @@ def judged_alike(same: SameCase, silent: Set[str], *, base_stops: bool, head_sto
     ours = _alike(head, criteria, same.head_asked, trials, needed)
     theirs = _alike(base, criteria, same.base_asked, trials, needed)
     as_run = ours is head and stops == head_stops
-    judged = same.judged if as_run else judge_case(ours, stop_when_decided=stops)
-    return CasePair(same, judge_case(theirs, stop_when_decided=stops), judged, trials)
+    judged = own if as_run else judge_case(ours, stop_when_decided=stops)
+    return CasePair(same, judge_case(theirs, stop_when_decided=stops), judged, trials, own.outcome == "quarantined")
 
 
 def decides_alike(one: Criteria, other: Criteria) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holodeck_action.results.comparison import Comparison, Difference
+from holodeck_action.results.comparison import Comparison, Difference, gating
 from holodeck_action.results.figures import counted
 from holodeck_action.results.verdict import GateState, GateVerdict
 from holodeck_action.suite.policy import Baseline, Reaction
@@ -67,13 +67,14 @@ def _without_base(
 
 
 def _found(comparison: Comparison, max_regressions: int) -> Iterator[GateVerdict]:
-    cases = [case for case in comparison.regressed if not case.quarantined]
+    cases = gating(comparison.regressed)
     allowed = "none" if max_regressions == 0 else f"{max_regressions:,}"
-    reason = f"{counted(len(cases), 'case')} got worse than on the base, {allowed} allowed"
+    reason = f"{counted(cases, 'case')} got worse than on the base, {allowed} allowed"
     if cases:
-        more = f" and {len(cases) - _NAMED} more" if len(cases) > _NAMED else ""
-        reason += f": {', '.join(case.title for case in cases[:_NAMED])}{more}"
-    yield _at_most(CASES, len(cases), max_regressions, reason)
+        more = f" and {cases - _NAMED} more" if cases > _NAMED else ""
+        named = comparison.regressed[: min(cases, _NAMED)]
+        reason += f": {', '.join(case.title for case in named)}{more}"
+    yield _at_most(CASES, cases, max_regressions, reason)
     measures = list(comparison.measures(gating=True))
     worse = [text(name, change) for name, change in measures if change.state == "regressed"]
     reason = "worse beyond chance: " + "; ".join(worse) if worse else "nothing is worse beyond chance"

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from holodeck_action.results.canonical import adapter, chosen_cases, head_of, record_digest
+from holodeck_action.results.canonical import adapter, chosen_cases, head_of
 from holodeck_action.results.disk import DISK, Disk, staged, write_atomically
 from holodeck_action.results.history import HistoryLine, dump_line, parse_lines
 from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, Record, TrialRecord, TurnRecord
@@ -69,9 +69,9 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class BaseResults:
-    """The results of a base: its file as it was written, and what that holds."""
+    """The results of a base: the pieces of its file, each time they are asked for, and what it holds."""
 
-    content: bytes
+    content: Iterable[bytes]
     results: Results
 
 
@@ -84,13 +84,6 @@ class Beside:
 
 
 NOTHING_BESIDE = Beside()
-
-
-def results_of(record: Record) -> BaseResults:
-    """Return the results of a run, with their file as `write_results` would write it."""
-    sealed = _sealed(record, record_digest(record))
-    content = b"".join(sealed)
-    return BaseResults(content, Results(record, sealed.digest, sealed.record_digest))
 
 
 def write_results(
@@ -111,10 +104,10 @@ def write_results(
     if base is not None:
         below = folder / BASE_FOLDER
         below.mkdir(exist_ok=True)
-        write_atomically(below / RESULTS_FILE, [base.content], disk=disk)
+        write_atomically(below / RESULTS_FILE, base.content, disk=disk)
     if earlier:
         write_atomically(folder / EARLIER_FILE, map(dump_line, earlier[-EARLIER_RUNS:]), disk=disk)
-    sealed = _sealed(record, verdict.record_digest)
+    sealed = Sealed(record, verdict.record_digest)
     results, judged = folder / RESULTS_FILE, folder / VERDICT_FILE
     with staged(results, sealed, disk) as new_results:
         bound = replace(verdict, results_digest=sealed.digest)
@@ -173,36 +166,12 @@ def read_content(path: os.PathLike[str]) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise RecordError(f"{path}: cannot be read: {error.strerror}; give the results.json of a run") from error
+        raise unreadable(path, error) from error
 
 
-def read_base(path: os.PathLike[str], record: Record) -> Record | None:
-    """Return the record of what a run was compared with, see `read_base_results`."""
-    base = read_base_results(path, record)
-    return None if base is None else base.results.record
-
-
-def read_base_results(path: os.PathLike[str], record: Record) -> BaseResults | None:
-    """Read the results that a run was compared with.
-
-    Args:
-        path: the results file of the run.
-        record: what it holds.
-
-    Returns:
-        Those of the base; None where the run was compared with nothing.
-
-    Raises:
-        RecordError: the base's results are not beside the run's, or are others.
-    """
-    if record.baseline is None or record.baseline.base is None:
-        return None
-    name = Path(path).parent / BASE_FOLDER / RESULTS_FILE
-    content = read_content(name)
-    base = parse_results(content, name)
-    if record.run.base_digest is None or base.digest != record.run.base_digest:
-        raise RecordError(f"{name}: is not what {path} was compared with; keep the folder of the run whole")
-    return BaseResults(content, base)
+def unreadable(path: os.PathLike[str] | str, error: OSError) -> RecordError:
+    """Say that a results file cannot be read."""
+    return RecordError(f"{path}: cannot be read: {error.strerror}; give the results.json of a run")
 
 
 def read_earlier(path: os.PathLike[str]) -> tuple[HistoryLine, ...]:
@@ -318,20 +287,17 @@ def _missing(record: Record, written: bytes, digest: re.Match[bytes] | None) -> 
     return None
 
 
-def _sealed(record: Record, record_digest: str) -> _Sealed:
-    return _Sealed(_lines(head_of(record), case_lines(record.cases)), record_digest)
+class Sealed:
+    """The pieces of a results file, made each time they are asked for; `digest` is known at their end."""
 
-
-class _Sealed:
-    """The chunks of a file whose last line is the digest of what comes before; `digest` is known at their end."""
-
-    def __init__(self, chunks: Iterable[bytes], record_digest: str) -> None:
+    def __init__(self, record: Record, record_digest: str) -> None:
         self.digest, self.record_digest = "", record_digest
-        self._chunks = chain(chunks, [f',\n "record_digest": "{record_digest}"'.encode()])
+        self._record = record
 
     def __iter__(self) -> Iterator[bytes]:
+        lines = _lines(head_of(self._record), case_lines(self._record.cases))
         hashed = hashlib.sha256()
-        for chunk in self._chunks:
+        for chunk in chain(lines, [f',\n "record_digest": "{self.record_digest}"'.encode()]):
             hashed.update(chunk)
             yield chunk
         self.digest = hashed.hexdigest()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Generic, TypeVar, overload
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, WrapSerializer
 
 T = TypeVar("T")
 
-OneByOne = Annotated[Sequence[T], AfterValidator(tuple)]
+OneByOne = Annotated[Sequence[T], AfterValidator(tuple), WrapSerializer(lambda values, written: written(tuple(values)))]
 """A field that holds a tuple, or for a large run a sequence of this module."""
 
 

@@ -22,6 +22,7 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 
 INDEXED_FROM = 16 * 1024 * 1024
 """Bytes from which on a file is not read as a whole."""
+_BLOCK = 1 << 20
 LIGHTEST, HEAVIEST = 1e-9, 1e9
 """Weights of cases with which every sum is a number."""
 
@@ -54,6 +55,17 @@ class LazyCases(Made[CaseRecord]):
         """Return the case as the JSON of a results file."""
         return adapter(CaseRecord).dump_json(self[place])
 
+    def id(self, place: int) -> str:
+        """Return the id of the case at a place."""
+        return self[place].id
+
+
+def case_ids(cases: Sequence[CaseRecord]) -> Iterator[str]:
+    """Yield the ids of cases, in order."""
+    if isinstance(cases, LazyCases):
+        return map(cases.id, range(len(cases)))
+    return (case.id for case in cases)
+
 
 def case_lines(cases: Sequence[CaseRecord]) -> Iterator[bytes]:
     """Yield cases as the JSON of a results file."""
@@ -62,11 +74,31 @@ def case_lines(cases: Sequence[CaseRecord]) -> Iterator[bytes]:
     return map(adapter(CaseRecord).dump_json, cases)
 
 
+class StoredFile:
+    """A file that may be closed, replaced and deleted, and is still read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Take an open one."""
+        self._handle = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._handle)
+
+    def read(self, start: int, length: int) -> bytes:
+        """Return so many bytes, fewer at the end of the file."""
+        return os.pread(self._handle, length, start)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the file block by block."""
+        start = 0
+        while block := self.read(start, _BLOCK):
+            start += len(block)
+            yield block
+
+
 class StoredCases(LazyCases):
     """The cases of a results file."""
 
-    def __init__(self, file: BinaryIO, starts: array[int], lengths: array[int], name: str) -> None:
-        """Take an open file, which may be closed, replaced and deleted afterwards.
+    def __init__(self, file: StoredFile, starts: array[int], lengths: array[int], name: str) -> None:
+        """Take the file.
 
         Args:
             file: the file.
@@ -75,13 +107,17 @@ class StoredCases(LazyCases):
             name: what to call the file.
         """
         super().__init__(len(starts))
-        self._handle = os.dup(file.fileno())
-        weakref.finalize(self, os.close, self._handle)
+        self.file = file
         self._starts, self._lengths, self._name = starts, lengths, name
 
     def line(self, place: int) -> bytes:
         """Return the case as the file has it."""
-        return os.pread(self._handle, self._lengths[place], self._starts[place])
+        return self.file.read(self._starts[place], self._lengths[place])
+
+    def id(self, place: int) -> str:
+        """Return the id of the case, of which nothing else is read."""
+        found = _ID.match(self.line(place))
+        return self[place].id if found is None else str(json.loads(found[1]))
 
     def read(self, place: int) -> CaseRecord:
         """Read the case.
@@ -177,7 +213,7 @@ def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
         return None
     if ending is None or len(seen) < len(starts) or record.chosen != ids.chosen:
         return None
-    return replace(record, cases=StoredCases(file, starts, lengths, name)), *ending
+    return replace(record, cases=StoredCases(StoredFile(file), starts, lengths, name)), *ending
 
 
 def _head(lines: Iterable[bytes]) -> bytes | None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holodeck_action.results.decision import decide
+from holodeck_action.results.record import CaseRecord, TurnRecord
+from holodeck_action.results.result_files import read_record, write_results
+from holodeck_action.results.stored_cases import INDEXED_FROM
 from tests.cli.project import Finished, Project
 
 Lose = Callable[..., Project]
@@ -86,6 +91,31 @@ def test_flags_take_the_place_of_the_policy_file(lose: Lose) -> None:
     code = project.run("run", "-o", "out", "--baseline", "file:elsewhere", "--max-regressions", "2").code
     assert code == 0
     assert project.run("decide", "out/results.json", "--max-regressions", "1").code == 1
+
+
+def test_a_base_too_large_to_be_held_stands_beside_the_run(lose: Lose) -> None:
+    project = lose(2)
+    stored = project.folder / "base" / "results.json"
+    held = read_record(stored)
+    assert project.run("run", "-o", "out").code == 1
+    gates = gates_of(project)
+
+    def wide(turn: TurnRecord) -> TurnRecord:
+        return replace(turn, retrieval_context=("x" * 1_000_000,))
+
+    def with_context(case: CaseRecord) -> CaseRecord:
+        return replace(case, trials=tuple(replace(each, turns=tuple(map(wide, each.turns))) for each in case.trials))
+
+    large = replace(held, cases=tuple(map(with_context, held.cases)))
+    write_results(stored.parent, large, decide(large))
+    assert stored.stat().st_size > INDEXED_FROM
+    assert project.run("run", "-o", "out").code == 1
+    assert (project.folder / "out" / "base" / "results.json").read_bytes() == stored.read_bytes()
+    assert gates_of(project) == gates
+    stored.unlink()
+    again = project.run("decide", "out/results.json")
+    assert again.code == 1
+    assert "2 cases got worse" in again.stdout
 
 
 def reactions(project: Project, *arguments: str) -> tuple[Finished, set[str]]:

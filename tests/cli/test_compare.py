@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 from holodeck_action.results.decision import decide
+from holodeck_action.results.record import CaseRecord, Record, TurnRecord
 from holodeck_action.results.result_files import result_schema, write_results
+from holodeck_action.results.stored_cases import INDEXED_FROM
+from holodeck_action.suite.policy import QuarantineEntry
 from tests.cli.project import Project
 from tests.reports.pages import Page, told
 from tests.results.records import case, record
@@ -181,3 +187,42 @@ def test_what_cannot_be_compared_is_refused(both: Project, arguments: list[str],
     finished = both.run("compare", *arguments)
     assert finished.code == 2
     assert sentence in finished.stderr
+
+
+def _written(folder: Path, made: Record, *, padded: int) -> None:
+    """Write a run whose turns have so many bytes of context, of which no comparison tells."""
+
+    def wide(turn: TurnRecord) -> TurnRecord:
+        return replace(turn, retrieval_context=("x" * padded,))
+
+    def with_context(case: CaseRecord) -> CaseRecord:
+        return replace(case, trials=tuple(replace(each, turns=tuple(map(wide, each.turns))) for each in case.trials))
+
+    folder.mkdir(parents=True)
+    whole = replace(made, cases=tuple(map(with_context, made.cases)))
+    write_results(folder, whole, decide(whole))
+
+
+@pytest.mark.parametrize("form", ["console", "markdown", "json"])
+def test_runs_too_large_to_be_held_are_compared_alike(tmp_path: Path, form: str) -> None:
+    aside = QuarantineEntry(case="case-3", reason="flaky", owner="octocat", expires=date(2099, 1, 1))
+    base = of_trials("PPPPPFFFPEPS" * 2, "PFPF")
+    head = replace(of_trials("PFPFPPFEPPES" * 2, "FPPP", "new"), quarantine=(aside,))
+    told = []
+    for name, padded in (("small", 0), ("large", 1_500_000)):
+        _written(tmp_path / name / "base", base, padded=padded)
+        _written(tmp_path / name / "head", head, padded=padded)
+        size = (tmp_path / name / "base" / "results.json").stat().st_size
+        assert (size > INDEXED_FROM) == (name == "large")
+        finished = Project(tmp_path / name).run("compare", "base", "head", "--format", form)
+        assert finished.code == 1
+        told.append(re.sub('"record_digest": "[0-9a-f]{64}"', "", finished.stdout))
+    assert told[0] == told[1]
+    assert "case-1" in told[0]
+    assert "case-3" in told[0]
+
+
+def of_trials(single: str, repeated: str, *more: str) -> Record:
+    """Cases with one trial for each letter, one case with several, and cases that the other run does not have."""
+    cases = [case(letter) for letter in single] + [case(repeated, repeat=4, min_pass=2)]
+    return record(*cases, *(case("P", content_hash=name * 8) for name in more))
