@@ -17,6 +17,7 @@ from holodeck_action.github.action_inputs import (
     AT_LEAST_ONE,
     BASE,
     BOTH,
+    CLUSTER,
     COUNT,
     DOLLARS,
     FILE,
@@ -35,6 +36,7 @@ from holodeck_action.github.action_inputs import (
     SECONDS,
     SHARD,
     TAGS,
+    VARIABLES,
     Input,
     Kind,
 )
@@ -155,6 +157,7 @@ TYPES: Mapping[Kind, click.ParamType] = {
     MARGIN: Finite(0.0, 1.0, min_open=True),
     BASE: Written("source", BASE),
     SHARD: Written("shard", SHARD),
+    CLUSTER: Written("address", CLUSTER),
     SECONDS: Finite(min=0.0, min_open=True),
     DOLLARS: Finite(min=0.0),
     FOLDER: PATH,
@@ -163,7 +166,7 @@ TYPES: Mapping[Kind, click.ParamType] = {
     FILE: PATH,
     RESULTS: PATH,
 }
-_LISTS = (FOLDERS, GLOBS, PACKAGES, TAGS)
+_LISTS = (FOLDERS, GLOBS, PACKAGES, TAGS, VARIABLES)
 _WRITTEN = {"output-dir": ("-o", "--output-dir"), "check": ("--check/--no-check",), "html": ("--html/--no-html",)}
 """Options that are not just `--NAME`."""
 _SETTINGS = {item.name: item for item in INPUTS}

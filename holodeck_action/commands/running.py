@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import time
-import uuid
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from holodeck_action.commands.output import Output
 from holodeck_action.prepare.baselines import evaluated_commit, folder_of
 from holodeck_action.prepare.open_suites import Opened
 from holodeck_action.prepare.settings import Flags, filters_of
+from holodeck_action.prepare.trials import SYSTEM_CLOCK, grading_pool, trials_of
 from holodeck_action.reports.progress import CasesShown
 from holodeck_action.results.record import CaseRecord, Record
 from holodeck_action.runner.journal import Journal
 from holodeck_action.runner.schedule import Lane, Slots, Stop, Trials
 from holodeck_action.runner.signals import stopping
-from holodeck_action.runner.stored import StoredTrials
 from holodeck_action.runner.suite_run import RunPlan, resumable, run_suite
-from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.scoring.evaluations import with_custom_summary
-from holodeck_action.scoring.scoring import TurnScorer
 from holodeck_action.targets.factory import describe
-from holodeck_action.workers.pool import WorkerPool
 
-SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
+if TYPE_CHECKING:
+    from holodeck_action.cluster.trials import Shipment
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,9 @@ class Ran:
     interrupted: bool
 
 
-async def run_sides(sides: Sequence[Side], flags: Flags, output: Output, deadline: float | None) -> Ran:
+async def run_sides(
+    sides: Sequence[Side], flags: Flags, output: Output, deadline: float | None, shipment: Shipment | None
+) -> Ran:
     """Run a suite and what it is compared with at the same time, under one limit, deadline and stop, and close them.
 
     Args:
@@ -56,22 +54,20 @@ async def run_sides(sides: Sequence[Side], flags: Flags, output: Output, deadlin
         flags: the command line.
         output: where the run writes.
         deadline: by the system's clock, in seconds; None for none.
+        shipment: what the workers of a cluster need, where they run the trials; None where they run here.
+
+    Raises:
+        ConfigurationError: the cluster cannot be used; nothing has run then.
     """
     head = sides[0].ready
-    item, suite, settings = head.item, head.item.suite, head.item.settings
-    pool = WorkerPool(
-        suite.folder,
-        environ=item.environ,
-        cwd=suite.checkout.cwd,
-        size=settings.workers,
-        imported=head.imported,
-        interpreter=item.interpreter,
-    )
+    settings = head.item.settings
+    pool = grading_pool(head)
     for side in sides:
         if side.journal is not None:
             side.ready.imported.tell(side.journal.append_code)
     told = _tell(sides, frozenset(), output)
     stop, slots = Stop(), Slots(settings.concurrency)
+    held = AsyncExitStack()
     totals = [len(side.ready.item.own_cases) for side in sides]
     with ExitStack() as scope:
         left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
@@ -81,8 +77,13 @@ async def run_sides(sides: Sequence[Side], flags: Flags, output: Output, deadlin
         for budget in head.budgets:
             scope.enter_context(budget.telling(stop.drain))
         try:
+            trials = [trials_of(side.ready, pool) for side in sides]
+            if shipment is not None:
+                trials = [await held.enter_async_context(_on_cluster(head, shipment, stop, output))]
             with output.progress.cases(totals, stop_when_decided=settings.stop_when_decided) as shown:
-                runs = (_run(side, flags, pool, slots.lane(), stop, shown) for side in sides)
+                runs = (
+                    _run(side, flags, each, slots.lane(), stop, shown) for side, each in zip(sides, trials, strict=True)
+                )
                 waiting = asyncio.create_task(_wait(shown))
                 try:
                     records = await asyncio.gather(*runs)
@@ -93,6 +94,7 @@ async def run_sides(sides: Sequence[Side], flags: Flags, output: Output, deadlin
                 for side, record in zip(sides, records, strict=True)
             ]
         finally:
+            await held.aclose()
             await head.close()
             await pool.close()
     _tell(sides, told, output)
@@ -121,20 +123,29 @@ def _tell(sides: Sequence[Side], told: frozenset[str], output: Output) -> frozen
     return told
 
 
-async def _run(side: Side, flags: Flags, pool: WorkerPool, lane: Lane, stop: Stop, shown: CasesShown) -> Record:
+@asynccontextmanager
+async def _on_cluster(ready: Opened, shipment: Shipment, stop: Stop, output: Output) -> AsyncIterator[Trials]:
+    """Run trials on the workers of a cluster for the block."""
+    from holodeck_action.cluster.coordinator import Cluster
+    from holodeck_action.cluster.trials import ClusterTrials
+
+    assert ready.item.settings.cluster is not None
+    address = ready.item.settings.cluster
+    note = partial(_note, ready, output)
+    async with Cluster(address, shipment.run, shipment.packed, lost=stop.request, tell=note) as cluster:
+        yield ClusterTrials(cluster, ready)
+
+
+def _note(ready: Opened, output: Output, sentence: str) -> None:
+    output.note(ready.redactor.text(sentence))
+
+
+async def _run(side: Side, flags: Flags, trials: Trials, lane: Lane, stop: Stop, shown: CasesShown) -> Record:
     ready = side.ready
-    scorer = TurnScorer(
-        ready.item.grading.suite,
-        pool=pool,
-        clock=SYSTEM_CLOCK.now,
-        new_id=lambda: str(uuid.uuid4()),
-        judges=ready.judges,
-        reuse=ready.reuse,
-    )
     return await run_suite(
         ready.item.suite,
         _plan(ready, flags),
-        _trials(ready, scorer),
+        trials,
         lane=lane,
         stop=stop,
         journal=side.journal,
@@ -177,25 +188,3 @@ def _plan(ready: Opened, flags: Flags) -> RunPlan:
             notices=stored.notices,
         )
     return plan
-
-
-def _trials(ready: Opened, scorer: TurnScorer) -> Trials:
-    """Return what runs the trials of a suite, or grades those of an earlier run."""
-    item = ready.item
-    if item.stored is not None:
-        return StoredTrials(item.stored, scorer, SYSTEM_CLOCK, ready.redactor)
-    assert ready.agent is not None
-    return TrialRunner(
-        ready.agent,
-        scorer,
-        Deadlines(item.settings.turn_timeout_s, item.settings.case_timeout_s),
-        SYSTEM_CLOCK,
-        ready.redactor,
-        item.suite.name,
-        ready.files,
-        own_model=ready.own is not None,
-        on_spent=(lambda usage: None) if ready.charges is None else ready.charges.add,
-        base=ready.beside is not None,
-        # With kept verdicts there may be nothing to judge.
-        on_turn=ready.prepare_judges,
-    )

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from holodeck_action.commands.blessing import bless, check_blessing
 from holodeck_action.commands.output import Done, Output, SuiteDone, report_suite, report_together
-from holodeck_action.commands.running import SYSTEM_CLOCK, Ran, Side, run_sides
+from holodeck_action.commands.running import Ran, Side, run_sides
 from holodeck_action.prepare.base_suites import BaseSuite, suites_against
 from holodeck_action.prepare.baselines import Base, FoundBase, MissingBase, compared, find_bases
 from holodeck_action.prepare.histories import Histories
@@ -21,6 +22,7 @@ from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.prepare.request import Request
 from holodeck_action.prepare.settings import Flags
 from holodeck_action.prepare.shards import durations_of, part_of
+from holodeck_action.prepare.trials import SYSTEM_CLOCK
 from holodeck_action.results.base_results import results_of
 from holodeck_action.results.conclusion import Conclusion, conclude
 from holodeck_action.results.decision import Terms
@@ -38,6 +40,7 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.tracing.traces import FlushTime, traced_run
 
 if TYPE_CHECKING:
+    from holodeck_action.cluster.trials import Shipment
     from holodeck_action.github.job import Job
     from holodeck_action.tools.searching import PlannedCalls
 
@@ -113,7 +116,7 @@ def _evaluate(
     complete = blessed = True
     for sides, base, past in zip(started, bases, earlier, strict=True):
         head = sides[0]
-        done = _run(sides, flags, output, deadline, flush)
+        done = _run(sides, request, output, deadline, flush)
         record, results = compared(done.record, head.ready.item, _ran_beside(head.ready, done.base) or base)
         terms = Terms.against(None if results is None else results.results)
         concluded = conclude(record, terms, folder=head.ready.item.shown, earlier=past)
@@ -196,13 +199,14 @@ def _make_folders(folders: Sequence[GivenPath | None], besides: Sequence[BaseToR
             writable_folder(folder / BASE_FOLDER)
 
 
-def _run(sides: Sequence[Side], flags: Flags, output: Output, deadline: float | None, flush: FlushTime) -> Ran:
+def _run(sides: Sequence[Side], request: Request, output: Output, deadline: float | None, flush: FlushTime) -> Ran:
     """Run a suite and what it is compared with, and close their journals."""
     ready = sides[0].ready
     item = ready.item
     try:
+        shipment = None if item.settings.cluster is None else _shipment(ready, request, output)
         with traced_run(item.suite, item.environ, ready.redactor, output.stderr, flush, output.note):
-            return asyncio.run(run_sides(sides, flags, output, deadline))
+            return asyncio.run(run_sides(sides, request.flags, output, deadline, shipment))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
@@ -210,6 +214,26 @@ def _run(sides: Sequence[Side], flags: Flags, output: Output, deadline: float | 
         for side in sides:
             if side.journal is not None and side.journal.error is not None:
                 output.stderr.write(f"note: {side.journal.error}\n")
+
+
+def _shipment(ready: Opened, request: Request, output: Output) -> Shipment:
+    """Return what workers of a cluster need of a suite.
+
+    Raises:
+        ConfigurationError: something cannot be sent, or the package for clusters is not installed.
+    """
+    if find_spec("distributed") is None:
+        asyncio.run(ready.close())
+        raise ConfigurationError(["--cluster needs the package distributed: install holodeck-action[cluster]"])
+    from holodeck_action.cluster.trials import shipment_of
+
+    try:
+        return shipment_of(
+            ready, request, [folder.path for folder in (output.folder, ready.folder) if folder is not None]
+        )
+    except ConfigurationError:
+        asyncio.run(ready.close())
+        raise
 
 
 def _ran_beside(ready: Opened, record: Record | None) -> Base:

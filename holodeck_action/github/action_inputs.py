@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from holodeck_action.suite.base_sources import SOURCES
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -202,6 +203,12 @@ def _shard(text: str) -> str:
     return text if found[1] is None or int(found[1]) <= int(found[2]) else _refuse()
 
 
+def _cluster(text: str) -> str:
+    parts = urlsplit(text)
+    bare = parts.username is None and text == f"{parts.scheme}://{parts.netloc}"
+    return text if parts.scheme in ("tcp", "tls") and parts.hostname and parts.port and bare else _refuse()
+
+
 def _base(text: str) -> str:
     return text if re.fullmatch(SOURCES, text) else _refuse()
 
@@ -237,6 +244,8 @@ BASE = Kind(_base, "file:PATH, artifact, artifact:NAME, branch:NAME, merge-base"
 HISTORY = Kind(_history, "a folder, or branch:NAME")
 MARGIN = Kind(_margin, "a number above 0 and up to 1")
 SHARD = Kind(_shard, "I/N with I from 1 to N, auto, or auto/N")
+CLUSTER = Kind(_cluster, "tcp://HOST:PORT or tls://HOST:PORT")
+VARIABLES = Kind(_lines, "names of variables, one per line")
 REACTION = _one_of("fail", "warn", "ignore")
 PACKAGES = Kind(_lines, "a file or a Python, or packages, one per line")
 TAGS = Kind(_lines, "tags, one per line")
@@ -380,6 +389,27 @@ RUN_INPUTS: tuple[Input, ...] = (
         SHARD,
         "Run part I of N of the selected cases, or the part of this parallel job (auto); merge joins all parts.",
         metavar="I/N",
+    ),
+    Input(
+        "cluster",
+        "cluster",
+        CLUSTER,
+        "Run the trials on the workers of the Dask cluster with this scheduler.",
+        metavar="ADDRESS",
+    ),
+    Input(
+        "cluster-env",
+        "cluster_env",
+        VARIABLES,
+        "Give the cluster's workers this variable, which may be a key; without it they know their own alone.",
+        metavar="NAME",
+    ),
+    Input(
+        "cluster-insecure",
+        "cluster_insecure",
+        FLAG,
+        "Allow a cluster on other machines over tcp://, unencrypted and open to whoever reaches it.",
+        default="false",
     ),
     Input(
         "failed-from",

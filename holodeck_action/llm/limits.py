@@ -302,10 +302,12 @@ class AccountLimit:
                 self._opener = asyncio.create_task(self._open())
         elif answer.status < 400:
             self._gate.answered()
-            took = now - started
-            self._usual_s = took if self._usual_s is None else self._usual_s + USUAL_WEIGHT * (took - self._usual_s)
+            self._note_usual(now - started)
             self._window.answered(started, now, busy, full=bool(self._queue) or self._taken >= self.window)
             self._wake()
+
+    def _note_usual(self, took: float) -> None:
+        self._usual_s = took if self._usual_s is None else self._usual_s + USUAL_WEIGHT * (took - self._usual_s)
 
     async def _open(self) -> None:
         """Wait until a gate that is shut may be tried; let nobody wait for one that stays shut for too long."""
@@ -322,9 +324,14 @@ class AccountLimit:
         self._wake()
 
     def _given_up(self) -> WireError:
-        return WireError(
-            f"{self._label} has refused every call for {self._gate.refused_for(self._monotonic()):.0f} s because of "
-            "its rate limit; lower `limits.concurrency`, or let calls wait longer by `limits.rate_limit_wait_s`",
-            "rate_limited",
-            status=429,
-        )
+        return given_up(self._label, self._gate.refused_for(self._monotonic()))
+
+
+def given_up(label: str, seconds: float) -> WireError:
+    """Return the error of calls to an account that has given refusals alone for so many seconds."""
+    return WireError(
+        f"{label} has refused every call for {seconds:.0f} s because of "
+        "its rate limit; lower `limits.concurrency`, or let calls wait longer by `limits.rate_limit_wait_s`",
+        "rate_limited",
+        status=429,
+    )

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import httpx2
 
@@ -42,6 +42,9 @@ from holodeck_action.results.record import ModelCalls
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.spans import Span
+
+if TYPE_CHECKING:
+    from holodeck_action.llm.leases import Leases
 
 CASSETTE = "cassette.jsonl"
 """The file of recorded calls in its folder."""
@@ -173,6 +176,7 @@ class Wire:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         proxies: Mapping[str, str] | None = None,
         budgets: Sequence[Budget] = (),
+        leases: Leases | None = None,
     ) -> None:
         """Prepare; nothing is opened or read yet.
 
@@ -187,7 +191,9 @@ class Wire:
             now: the time of day, in UTC.
             proxies: proxy URLs by scheme, with `no`; None for those of the environment.
             budgets: what may be spent; a call needs room in each of them.
+            leases: of accounts whose limits hold across processes; None where this one has them alone.
         """
+        self._leases = leases
         self._settings = settings
         self._monotonic, self._pause, self._uniform, self._now = monotonic, pause, uniform, now
         self._network = network
@@ -282,7 +288,12 @@ class Wire:
         limit = self._limits.get(call.account)
         if limit is None:
             network: Link = Network(call.account, self._lends(call.account), self._monotonic)
-            limit = self._limits[call.account] = AccountLimit(
+            kind: Callable[..., AccountLimit] = AccountLimit
+            if self._leases is not None:
+                from holodeck_action.llm.leases import LeasedLimit
+
+                kind = partial(LeasedLimit, self._leases.of(call.account))
+            limit = self._limits[call.account] = kind(
                 Losses(network) if self._budgets else network,
                 account_label(call.account),
                 self._settings.max_in_flight,

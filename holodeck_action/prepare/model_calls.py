@@ -14,6 +14,7 @@ from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
     from holodeck_action.llm.budget import Budget
+    from holodeck_action.llm.leases import Leases
     from holodeck_action.llm.wire import Wire
     from holodeck_action.scoring.judges import Judges
     from holodeck_action.scoring.reuse import Reuse
@@ -32,8 +33,8 @@ def budget_of(max_cost_usd: float | None, max_tokens: int | None, shards: int = 
     return Budget(max_cost_usd=max_cost_usd, max_tokens=max_tokens)
 
 
-def wire_of(item: Prepared, redactor: Redactor, budgets: Sequence[Budget]) -> Wire:
-    """Return the wire of a suite."""
+def wire_of(item: Prepared, redactor: Redactor, budgets: Sequence[Budget], leases: Leases | None = None) -> Wire:
+    """Return the wire of a suite; with leases its accounts have their limits across processes."""
     from holodeck_action.llm.usage import list_price
     from holodeck_action.llm.wire import Wire, WireSettings
 
@@ -46,7 +47,7 @@ def wire_of(item: Prepared, redactor: Redactor, budgets: Sequence[Budget]) -> Wi
         max_in_flight=item.settings.concurrency,
         rate_limit_wait_s=item.settings.rate_limit_wait_s,
     )
-    return Wire(settings, redactor=redactor, price=list_price, budgets=budgets)
+    return Wire(settings, redactor=redactor, price=list_price, budgets=budgets, leases=leases)
 
 
 def model_environment(item: Prepared) -> Mapping[str, str]:

@@ -42,6 +42,7 @@ from holodeck_action.workers.pool import WorkerPool
 if TYPE_CHECKING:
     from holodeck_action.llm.budget import Budget
     from holodeck_action.llm.charges import Charges
+    from holodeck_action.llm.leases import Leases
     from holodeck_action.llm.wire import Wire
     from holodeck_action.scoring.judges import Judges
     from holodeck_action.scoring.reuse import Reuse
@@ -101,8 +102,8 @@ class Opened:
         )
 
     def begin_judging(self) -> None:
-        """Start the process in which libraries grade, unless verdicts of earlier runs may spare it."""
-        if self.judges is not None and not self._may_reuse:
+        """Start the process in which libraries grade, where some grade here and no verdicts of earlier runs may do."""
+        if self.judges is not None and not self._may_reuse and self.item.settings.cluster is None:
             self.judges.begin()
 
     def prepare_judges(self) -> None:
@@ -144,6 +145,7 @@ def open_all(
     *,
     resume: bool,
     besides: Sequence[BaseToRun],
+    leases: Leases | None = None,
 ) -> list[Opened]:
     """Open what every suite needs before anything runs.
 
@@ -153,6 +155,7 @@ def open_all(
         shared: limits the calls of all of them together.
         resume: whether to read what an interrupted run finished.
         besides: what runs beside each suite.
+        leases: of accounts whose limits hold across processes; None where this one has them alone.
 
     Raises:
         ConfigurationError: the problems of all suites.
@@ -164,7 +167,7 @@ def open_all(
         # What one side must not show, the other must not either.
         redactor = redactor_of(item, base.item) if isinstance(base, BaseSuite) else redactor_of(item)
         try:
-            suites.append(_open(item, redactor, shared, receivers))
+            suites.append(_open(item, redactor, shared, receivers, leases=leases))
             if folder is not None:
                 suites[-1] = _in_folder(suites[-1], folder, {}, resume=resume)
             if (agent := suites[-1].agent) is not None:
@@ -224,7 +227,12 @@ def _open_base(opened: Opened, base: BaseToRun, receivers: Receivers, *, resume:
 
 
 def _open(
-    item: Prepared, redactor: Redactor, shared: Budget | None, receivers: Receivers, head: Opened | None = None
+    item: Prepared,
+    redactor: Redactor,
+    shared: Budget | None,
+    receivers: Receivers,
+    head: Opened | None = None,
+    leases: Leases | None = None,
 ) -> Opened:
     """Open a suite; one that runs beside another, `head`, shares its wire and what reads files with it."""
     # A turn's deadline runs while it waits for a process: there is one for every conversation.
@@ -254,7 +262,7 @@ def _open(
     judged = bool(judged_metrics(item.own_cases))
     if judged or isinstance(item.target, ModelTarget):
         shared_wire = None if head is None else head.wire
-        wire = wire_of(item, redactor, budgets) if shared_wire is None else shared_wire.beside()
+        wire = wire_of(item, redactor, budgets, leases) if shared_wire is None else shared_wire.beside()
     if judged and wire is not None:
         judges = judges_of(item, wire)
         reuse = reuse_of(item, redactor, judges)

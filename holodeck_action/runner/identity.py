@@ -126,6 +126,13 @@ class ImportedFiles:
         if found:
             self._listener(found)
 
+    def take(self, digests: Mapping[str, str | None]) -> None:
+        """Take note of files that were imported from a copy of the checkout elsewhere, with their digests there."""
+        found = {name: digest for name, digest in digests.items() if name not in self._digests}
+        self._digests |= found
+        if found:
+            self._listener(found)
+
     def tell(self, listener: Callable[[Mapping[str, str | None]], None]) -> None:
         """Tell of the files known so far, and of others as they come."""
         if self._digests:

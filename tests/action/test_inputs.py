@@ -80,6 +80,7 @@ def test_blank_inputs_leave_the_defaults() -> None:
         "resume": False,
         "allow_empty": False,
         "allow_plain_http": False,
+        "cluster_insecure": False,
         "html": True,
         "fail_on": "violation",
         "summary": True,

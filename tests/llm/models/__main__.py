@@ -15,9 +15,11 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.0, help="seconds until an answer")
     parser.add_argument("--limit", type=int, help="calls of one key under way at once; more are answered 429")
     parser.add_argument("--retry-after", help="header of those answers")
+    parser.add_argument("--lingering", action="store_true", help="calls that are abandoned go on until their answer")
     parser.add_argument("--faults", type=float, default=0.0, help="share of the requests that meet passing trouble")
     given = parser.parse_args()
     with FakeModels(latency=given.latency) as models:
+        models.lingering = given.lingering
         models.limit(given.limit, retry_after=given.retry_after)
         if given.faults:
             models.answer(mixed(given.faults, faults=PASSING))

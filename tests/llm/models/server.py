@@ -49,6 +49,8 @@ class FakeModels:
         latency: float | Callable[[Request], float] = 0.0,
     ) -> None:
         self.latency = latency
+        self.lingering = False
+        """Whether a call goes on, and counts at its limit, after its client has left: as at a real provider."""
         self._keys = None if keys is None else frozenset(keys)
         self._models = None if models is None else frozenset(models)
         self._rule: Rule = rules.echo
@@ -265,17 +267,33 @@ class FakeModels:
             await send(self._troubled(dialect, request, fault, Answer()))
             return
         self._enter(request.key)
+        begun = time.monotonic()
         try:
             await send(await self._admitted(dialect, request))
-        finally:
-            self._under_way[request.key] -= 1
-            self._total -= 1
+        except asyncio.CancelledError:
+            if self.lingering:
+                rest = self._latency_of(request) - (time.monotonic() - begun)
+                asyncio.get_running_loop().call_later(max(0.0, rest), self._leave, request.key)
+            else:
+                self._leave(request.key)
+            raise
+        except BaseException:
+            self._leave(request.key)
+            raise
+        self._leave(request.key)
 
     def _enter(self, key: str | None) -> None:
         self._under_way[key] += 1
         self._total += 1
         self._peaks[key] = max(self._peaks[key], self._under_way[key])
         self._peak = max(self._peak, self._total)
+
+    def _leave(self, key: str | None) -> None:
+        self._under_way[key] -= 1
+        self._total -= 1
+
+    def _latency_of(self, request: Request) -> float:
+        return self.latency(request) if callable(self.latency) else self.latency
 
     async def _admitted(self, dialect: Dialect, request: Request) -> Outgoing:
         refused = self._judged(request)
@@ -287,7 +305,7 @@ class FakeModels:
         if isinstance(reply, Fault):
             fault, reply = reply, rules.echo(request)
         answer = _cut(rules.answer_of(reply), contract.most_tokens(request))
-        latency = self.latency(request) if callable(self.latency) else self.latency
+        latency = self._latency_of(request)
         latency += fault.delay if fault is not None else 0.0
         if latency:
             await asyncio.sleep(latency)

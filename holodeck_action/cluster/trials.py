@@ -1,0 +1,136 @@
+"""Trials of a suite run on a cluster: what `runner.schedule` asks for, answered by workers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from holodeck_action.cluster.opening import identity_of
+from holodeck_action.cluster.shipping import ShippingError, pack
+from holodeck_action.cluster.values import RemoteRun, RemoteTrial
+from holodeck_action.prepare.open_suites import Opened
+from holodeck_action.prepare.request import Request
+from holodeck_action.prepare.settings import Flags
+from holodeck_action.prepare.trials import SYSTEM_CLOCK
+from holodeck_action.results.record import TrialRecord
+from holodeck_action.runner.trial import Clock
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.values import Case
+from holodeck_action.text.redaction import Redactor
+
+if TYPE_CHECKING:
+    from holodeck_action.cluster.coordinator import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTrials:
+    """Runs the trials of an opened suite on a cluster, and counts here what they took."""
+
+    cluster: Cluster
+    ready: Opened
+
+    @property
+    def clock(self) -> Clock:
+        """The time here."""
+        return SYSTEM_CLOCK
+
+    @property
+    def redactor(self) -> Redactor:
+        """Masks secrets; trials come without any."""
+        return self.ready.redactor
+
+    async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
+        """Run one trial; see `runner.trial.TrialRunner.run`."""
+        answered = asyncio.Event()
+        async with slot:
+            running = asyncio.create_task(self.cluster.trial(case.id, index, answered.set))
+            running.add_done_callback(lambda _: answered.set())
+            try:
+                await answered.wait()
+            except asyncio.CancelledError:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+                raise
+        try:
+            done = await running
+        except asyncio.CancelledError:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            raise
+        self._count(done)
+        return done.trial
+
+    def _count(self, done: RemoteTrial) -> None:
+        self.ready.imported.take(done.imported)
+        for budget in self.ready.budgets:
+            budget.charge(done.spent)
+        if self.ready.wire is not None:
+            counts, more = self.ready.wire.counts, done.calls
+            counts.calls += more.calls
+            counts.cached += more.cached
+            counts.failed += more.failed
+            counts.requests += more.requests
+            counts.tokens = None if None in (counts.tokens, more.tokens) else (counts.tokens or 0) + (more.tokens or 0)
+            known = None not in (counts.cost_usd, more.cost_usd)
+            counts.cost_usd = (counts.cost_usd or 0.0) + (more.cost_usd or 0.0) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """What is sent to workers: the run, and the files of its checkout."""
+
+    run: RemoteRun
+    packed: bytes
+
+
+def shipment_of(ready: Opened, request: Request, leave_out: list[Path]) -> Shipment:
+    """Return what the workers of a cluster need to run a suite.
+
+    Args:
+        ready: the suite.
+        request: what is asked for.
+        leave_out: folders of which nothing is sent.
+
+    Raises:
+        ConfigurationError: something cannot be sent.
+    """
+    item, flags = ready.item, request.flags
+    checkout = item.suite.checkout
+    assert checkout.roots is not None
+    root = checkout.roots[0]
+    missing = [name for name in request.cluster_env if name not in item.environ]
+    if missing:
+        raise ConfigurationError([f"--cluster-env {name}: there is no such variable" for name in missing])
+    folder, cwd = Path(os.path.realpath(item.suite.folder)), Path(os.path.realpath(checkout.cwd))
+    limited: Literal["tokens", "dollars"] | None = None
+    if ready.budgets:
+        in_dollars = any(budget.max_cost_usd is not None for budget in ready.budgets)
+        limited = "dollars" if in_dollars else "tokens"
+    try:
+        run = RemoteRun(
+            id=uuid.uuid4().hex,
+            suite=os.path.relpath(folder / item.suite.file, root),
+            cwd=os.path.relpath(cwd, root) if cwd.is_relative_to(root) else os.path.relpath(folder, root),
+            flags=_choosing(flags),
+            settings=replace(item.settings, cluster=None, max_cost_usd=None, max_tokens=None, run_timeout_s=None),
+            requirements=request.requirements,
+            plain_http=request.allowed.plain_http,
+            environ={name: item.environ[name] for name in request.cluster_env},
+            identity=identity_of(item),
+            limited=limited,
+        )
+        return Shipment(run, pack(root, item.environ, [Path(os.path.realpath(path)) for path in leave_out]))
+    except OSError as error:
+        raise ConfigurationError([f"{error.filename}: cannot be read: {error.strerror}"]) from error
+    except ShippingError as error:
+        raise ConfigurationError([str(error)]) from error
+
+
+def _choosing(flags: Flags) -> Flags:
+    """Return the flags that say which cases there are, and what answers them."""
+    return replace(flags, cluster=None, shard=None, max_cost_usd=None, max_tokens=None, run_timeout_s=None)

@@ -1,0 +1,84 @@
+"""What coordinator and workers tell each other. Dask sends it; nothing here needs Dask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from holodeck_action.llm.budget import Amount
+from holodeck_action.llm.wire import Counts
+from holodeck_action.prepare.settings import Flags, Settings
+from holodeck_action.results.canonical import adapter
+from holodeck_action.results.record import TrialRecord
+
+REPORTS = "holodeck-action"
+"""Topic of the scheduler under which workers report."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRun:
+    """A run of one suite, as a worker must know it.
+
+    Attributes:
+        id: tells runs apart.
+        suite: path of agent.yaml from the root of the checkout.
+        cwd: path of the working folder from there.
+        flags: that choose cases and target.
+        settings: the coordinator's, whatever the worker's environment says.
+        requirements: see `Surroundings`.
+        plain_http: see `Allowed`.
+        environ: variables that workers are given.
+        identity: what the suite must be there, too (`runner.identity.run_identity`).
+        limited: what budgets there are, of which a worker only counts what is spent; None for none.
+    """
+
+    id: str
+    suite: str
+    cwd: str
+    flags: Flags
+    settings: Settings
+    requirements: tuple[str, ...]
+    plain_http: bool
+    environ: Mapping[str, str] = field(repr=False)
+    identity: Mapping[str, Any]
+    limited: Literal["tokens", "dollars"] | None
+
+    @property
+    def name(self) -> str:
+        """What a worker keeps it under."""
+        return f"holodeck-action-{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTrial:
+    """A trial that has ended on a worker, and what came with it since the last one.
+
+    Attributes:
+        trial: free of secrets.
+        calls: what model calls came to.
+        spent: against budgets.
+        imported: files of the suite's code with their digests (`runner.identity.ImportedFiles`).
+    """
+
+    trial: TrialRecord
+    calls: Counts = field(default_factory=Counts)
+    spent: Amount = field(default_factory=lambda: Amount(0))
+    imported: Mapping[str, str | None] = field(default_factory=dict)
+
+    def dumped(self) -> bytes:
+        """Return it as JSON, the trial as the journal has it."""
+        head = {"calls": asdict(self.calls), "spent": asdict(self.spent), "imported": dict(self.imported)}
+        return json.dumps(head)[:-1].encode() + b', "trial": ' + adapter(TrialRecord).dump_json(self.trial) + b"}"
+
+    @classmethod
+    def read(cls, data: bytes) -> RemoteTrial:
+        """Return what was dumped.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is something else.
+        """
+        found = json.loads(data)
+        trial = adapter(TrialRecord).validate_python(found["trial"], strict=False)
+        return cls(trial, Counts(**found["calls"]), Amount(**found["spent"]), found["imported"])
