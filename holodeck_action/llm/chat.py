@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
-from holodeck_action.llm.clients import BuiltModel, Clients, build_model
-from holodeck_action.llm.errors import call_error, refusal_of
-from holodeck_action.llm.providers import ModelPlan
-from holodeck_action.llm.usage import cost_usd
-from holodeck_action.results.record import Usage
-
-if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage, ModelResponse
-    from pydantic_ai.models import ModelRequestParameters
-
+from holodeck_action.llm.clients import Clients, ModelClient
+from holodeck_action.llm.codecs.codec import Codec
+from holodeck_action.llm.codecs.schema_walk import SchemaError
+from holodeck_action.llm.messages import AnswerSchema, Message, Reply, Request, ToolCall, ToolDefinition
+from holodeck_action.llm.providers import ModelConfigError, ModelPlan
 
 NAME = "answer"
 """What the schema is called where a provider wants a name."""
@@ -113,44 +107,33 @@ def _is_closed_node(node: Mapping[str, Any]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolDefinition:
-    """A tool as the model sees it; `parameters` is the JSON schema of its arguments, an object."""
-
-    name: str
-    description: str
-    parameters: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A tool that the model asks for; `args` as it wrote them, `id` names the call in the conversation."""
-
-    id: str
-    name: str
-    args: str | dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class ChatAnswer:
     """What a model answered.
 
     Attributes:
         text: the answer, empty when the model said nothing; a refusal is an answer.
-        message: pydantic-ai's message, for the history of the conversation.
-        usage: tokens and list price, None where not told.
-        calls: the tools it asks for before it goes on, in order; the text is then no answer yet.
-        truncated: whether the answer stops at `max_tokens`.
-        refused: whether the model declined to answer.
+        message: the answer as it is, for the history of the conversation.
         prompted: whether the answer's schema was only told to the model, in words, so that it may stand in a fence.
     """
 
     text: str
-    message: ModelResponse
-    usage: Usage
-    calls: tuple[ToolCall, ...] = ()
-    truncated: bool = False
-    refused: bool = False
+    message: Reply
     prompted: bool = False
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tools it asks for before it goes on, in order; the text is then no answer yet."""
+        return self.message.calls
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the answer stops at `max_tokens`."""
+        return self.message.finish == "length"
+
+    @property
+    def refused(self) -> bool:
+        """Whether the model declined to answer."""
+        return self.message.refusal is not None
 
 
 class ChatModel:
@@ -163,7 +146,7 @@ class ChatModel:
         tools: Sequence[ToolDefinition] = (),
         schema: Mapping[str, Any] | None = None,
     ) -> None:
-        """Build the model's client, which imports the provider's package (about a second).
+        """Prepare; nothing is opened.
 
         Args:
             plan: the model.
@@ -172,103 +155,52 @@ class ChatModel:
             schema: JSON schema that its answers must fit; it is asked for, and checked by who asks.
 
         Raises:
-            ModelConfigError: the package is not installed.
+            ModelConfigError: a tool cannot be offered to this model.
         """
-        built = build_model(plan, clients)
-
-        from pydantic_ai import direct
-        from pydantic_ai.models import ModelRequestParameters
-        from pydantic_ai.tools import ToolDefinition as FunctionTool
-
         self.plan = plan
-        self.notices = built.notices
-        self._model = built.model
-        self._settings = built.settings
-        parameters = ModelRequestParameters(
-            function_tools=[
-                FunctionTool(name=tool.name, description=tool.description, parameters_json_schema=tool.parameters)
-                for tool in tools
-            ]
-        )
-        native = None if schema is None else _native(built, plan, parameters, schema)
-        self._parameters = parameters if native is None else native
+        self._client = ModelClient(plan, clients)
+        self.notices = self._client.notices
+        codec = self._client.codec
+        try:
+            offered = codec.offer(tools, None)
+        except SchemaError as error:
+            raise ModelConfigError(f"a tool cannot be offered to {plan.title}: its parameters: {error}") from None
+        native = None if schema is None else _native(codec, plan, tools, schema)
+        self._offered = offered if native is None else native
         # A model without structured output is told the schema with its instructions.
         self._schema_words = "" if schema is None or native is not None else asking_for(schema)
-        self._request = direct.model_request
 
-    async def ask(self, messages: Sequence[ModelMessage]) -> ChatAnswer:
+    async def ask(self, messages: Sequence[Message]) -> ChatAnswer:
         """Ask for the next message of a conversation.
 
         Raises:
             ModelCallError: no answer came, or a broken one, or the provider's filter took it away.
         """
-        try:
-            response = await self._request(
-                self._model,
-                self._with_schema(messages),
-                model_settings=self._settings,
-                model_request_parameters=self._parameters,
-                instrument=False,
-            )
-        except Exception as error:
-            raise call_error(error, self.plan) from error
-        return self._answer(response)
+        reply = await self._client.ask(self._with_schema(messages), self._client.settings, self._offered)
+        return ChatAnswer(reply.refusal or reply.text, reply, bool(self._schema_words))
 
-    def _answer(self, response: ModelResponse) -> ChatAnswer:
-        refusal = refusal_of(response, self.plan)
-        text = response.text or refusal or ""
-        calls = tuple(
-            ToolCall(call.tool_call_id, call.tool_name, "{}" if call.args is None else call.args)
-            for call in response.tool_calls
-        )
-        truncated, refused = response.finish_reason == "length", refusal is not None
-        return ChatAnswer(text, response, self._usage(response), calls, truncated, refused, bool(self._schema_words))
-
-    def _with_schema(self, messages: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
+    def _with_schema(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return the messages, the last request's instructions with the schema that has no other way to the model."""
         last = messages[-1]
-        if not self._schema_words or last.kind != "request":
+        if not self._schema_words or not isinstance(last, Request):
             return messages
         instructions = f"{last.instructions}\n\n{self._schema_words}" if last.instructions else self._schema_words
         return [*messages[:-1], replace(last, instructions=instructions)]
 
-    def _usage(self, response: ModelResponse) -> Usage:
-        usage = response.usage
-        if not usage.input_tokens and not usage.output_tokens:
-            # No provider reads and writes nothing: the server did not tell.
-            return Usage()
-        cost = cost_usd(
-            self.plan.provider,
-            response.model_name or self.plan.name,
-            prompt_tokens=usage.input_tokens,
-            completion_tokens=usage.output_tokens,
-            cache_read_tokens=usage.cache_read_tokens,
-            cache_write_tokens=usage.cache_write_tokens,
-        )
-        return Usage(usage.input_tokens, usage.output_tokens, cost)
-
 
 def _native(
-    built: BuiltModel, plan: ModelPlan, parameters: ModelRequestParameters, schema: Mapping[str, Any]
-) -> ModelRequestParameters | None:
-    """Return the parameters that ask for structured output, None where the provider cannot be asked for this schema."""
-    from pydantic_ai.output import OutputObjectDefinition
-
-    profile = cast(Mapping[str, Any], built.model.profile)
+    codec: Codec, plan: ModelPlan, tools: Sequence[ToolDefinition], schema: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """Return the fields that ask for structured output, None where the provider cannot be asked for this schema."""
     host = urlsplit(plan.account.base_url).hostname or ""
     # Ollama's cloud takes a schema and does not keep to it.
     in_cloud = plan.provider == "ollama" and (f".{host}".endswith(".ollama.com") or plan.name.endswith("-cloud"))
-    if not profile.get("supports_json_schema_output") or in_cloud:
+    if not codec.known.structured or in_cloud:
         return None
     if plan.provider == "anthropic" and not is_closed(schema):
         return None
-    strict = None if plan.provider == "anthropic" else is_strict(schema)
-    output = OutputObjectDefinition(json_schema=dict(schema), name=NAME, strict=strict)
-    asking = replace(parameters, output_mode="native", output_object=output)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            built.model.prepare_request(built.settings, asking)
-    except Exception:  # noqa: BLE001 - a schema the provider's package cannot translate is told in words
+        return codec.offer(tools, AnswerSchema(NAME, dict(schema), is_strict(schema)))
+    except SchemaError:
+        # What the service cannot read is told in words.
         return None
-    return asking

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from holodeck_action.llm.calls import CALL, Account, CallContext, CallRecord, Meter, WireError
 from holodeck_action.llm.clients import Clients
-from holodeck_action.llm.errors import ModelCallError, call_error, malformed
+from holodeck_action.llm.errors import ModelCallError, call_error, malformed, status_error
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.providers import LLMProvider
@@ -229,30 +229,7 @@ class Embedder:
 
     def _refusal(self, response: httpx2.Response) -> ModelCallError:
         """Describe an answer with an error's status in the words that a chat would have for it."""
-        from pydantic_ai import exceptions
-
-        status = response.status_code
-        body = _json(response)
-        error = body.get("error") if isinstance(body, Mapping) else None
-        named = isinstance(error, Mapping) and "insufficient_quota" in (error.get("code"), error.get("type"))
-        category: Any = None
-        match status:
-            case 401 | 403:
-                category = exceptions.ModelAuthenticationError
-            case 404:
-                category = exceptions.ModelNotFoundError
-            case 429:
-                category = exceptions.ModelQuotaExceededError if named else exceptions.ModelRateLimitError
-            case 503 | 529:
-                category = exceptions.ModelUnavailableError
-            case 400 | 422:
-                category = exceptions.ModelRequestRejectedError
-            case _ if status >= 500:
-                category = exceptions.ModelServerError
-        raised = exceptions.ModelHTTPError.for_category(
-            category, status_code=status, model_name=self.plan.name, body=body
-        )
-        described = call_error(raised, self.plan.model)
+        described = status_error(response.status_code, _json(response), self.plan.model)
         if self.plan.sends_dimensions and "dimension" in described.message:
             hint = "remove embedding_dimensions to get vectors of the model's own length"
             return ModelCallError(f"{described.message}; {hint}", described.code, described.context)

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.llm.calls import wire_error
+from holodeck_action.llm.calls import WireError
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelResponse
+    import httpx2
 
 _DETAIL = 300
 """Most characters of a provider's own words in a message."""
@@ -45,18 +45,43 @@ class ModelCallError(Exception):
         self.context = dict(context or {})
 
 
-def call_error(error: Exception, plan: ModelPlan) -> ModelCallError:
-    """Describe what a provider's client raised.
+def call_error(error: WireError | httpx2.TransportError, plan: ModelPlan) -> ModelCallError:
+    """Describe a call without an answer.
 
     Args:
-        error: the exception; the wire's own, wrapped by a client or not, keeps its sentence and its code.
+        error: the wire's, whose sentence and code stay; or of a network without a wire.
         plan: the model that was asked; its key is taken out of every text.
     """
-    if (wire := wire_error(error)) is not None:
-        return _error(plan, wire.message, wire.code, wire.status)
-    status = getattr(error, "status_code", None)
-    code, sentence = _classify(error, plan)
-    detail = _detail(error)
+    if isinstance(error, WireError):
+        return _error(plan, error.message, error.code, error.status)
+    import httpx2
+
+    match error:
+        case httpx2.ConnectError() | httpx2.ConnectTimeout():
+            code, sentence = "connect", f"{plan.title} cannot be reached at {plan.account.base_url}"
+        case httpx2.TimeoutException():
+            code, sentence = "timeout", f"{plan.title} did not answer in time"
+        case _:
+            code, sentence = "disconnected", f"{plan.title} broke off the exchange"
+    detail = excerpt(str(error), _DETAIL)
+    return _error(plan, f"{sentence}: {detail}" if detail else sentence, code, None)
+
+
+def status_error(status: int, body: Any, plan: ModelPlan) -> ModelCallError:
+    """Describe a status that is no success.
+
+    Args:
+        status: from 300.
+        body: of the answer, a JSON value, or a text where it is none.
+        plan: the model that was asked; its key is taken out of every text.
+    """
+    told = _told(body)
+    if plan.provider == "azure_openai" and status == 400 and told.get("code") == "content_filter":
+        # Its filter takes the answer away so as well, and says what it found.
+        inner = told.get("innererror")
+        return filtered(plan, inner if isinstance(inner, Mapping) else None)
+    detail = _detail(status, body)
+    code, sentence = _classify(status, body, detail, plan)
     return _error(plan, f"{sentence}: {detail}" if detail else sentence, code, status)
 
 
@@ -77,85 +102,122 @@ def malformed(plan: ModelPlan, reason: str) -> ModelCallError:
     return _error(plan, f"{plan.title} gave a broken answer: {excerpt(reason, _DETAIL)}", "bad_reply", None)
 
 
-def _classify(error: Exception, plan: ModelPlan) -> tuple[str, str]:
-    """Return code and sentence of an exception of pydantic-ai, or of the HTTP client where it comes through."""
-    import httpx2
-    from pydantic_ai import exceptions
+def unwritable(plan: ModelPlan, reason: str) -> ModelCallError:
+    """Describe a schema that a model cannot be asked for."""
+    return _error(plan, f"{plan.title} cannot be asked for an answer of this schema: {reason}", "bad_request", None)
 
-    name, status = plan.title, getattr(error, "status_code", None)
-    with_status = "" if status is None else f" (status {status})"
-    words = _detail(error).lower() if status == 400 else ""
-    if _FILTERED_WORDS in words or _FILTERED & set(_codes(getattr(error, "body", None))):
+
+def _classify(status: int, body: Any, detail: str, plan: ModelPlan) -> tuple[str, str]:
+    """Return code and sentence of a status that is no success."""
+    name, with_status = plan.title, f" (status {status})"
+    words = detail.lower() if status == 400 else ""
+    if _FILTERED_WORDS in words or _FILTERED & set(_codes(body)):
         return "content_filter", f"the content filter of {name} refused the request"
     if _TOO_LONG.search(words):
         return "context_length", f"the conversation is longer than {name} can read{with_status}"
-    match error:
-        case exceptions.ModelQuotaExceededError():
+    match (_anthropic_code if plan.provider == "anthropic" else _openai_code)(status, _told(body)):
+        case "quota":
             return "quota", f"the account of {name} has no quota or credit left{with_status}"
-        case exceptions.ModelRateLimitError():
+        case "rate_limited":
             waits = "`limits.rate_limit_wait_s` says how long calls wait"
             return "rate_limited", f"{name} refused the call because of its rate limit{with_status}; {waits}"
-        case exceptions.ModelContextWindowExceededError():
+        case "context_length":
             return "context_length", f"the conversation is longer than {name} can read{with_status}"
-        case exceptions.ModelAuthenticationError():
+        case "authentication":
             return "authentication", f"{name} refused the key{with_status}; check {plan.key_source}"
-        case exceptions.ModelNotFoundError():
+        case "model_not_found":
             return "model_not_found", f"{name} is not known or not open at {plan.account.base_url}{with_status}"
-        case exceptions.ModelUnavailableError():
+        case "overloaded":
             return "overloaded", f"{name} is overloaded or not available{with_status}"
-        case exceptions.ModelServerError():
+        case "server_error":
             return "server_error", f"{name} failed{with_status}"
-        case exceptions.ModelTimeoutError() | exceptions.ModelRequestTimeout():
-            return "timeout", f"{name} did not answer in time"
-        case exceptions.ModelConnectionError(phase="connect" | "pool") | httpx2.ConnectError():
-            return "connect", f"{name} cannot be reached at {plan.account.base_url}"
-        case exceptions.ModelConnectionError() | httpx2.TransportError():
-            return "disconnected", f"{name} broke off the exchange"
-        case exceptions.ModelRequestRejectedError():
-            return "bad_request", f"{name} refused the request{with_status}{_hint(error, plan)}"
-        case exceptions.ModelHTTPError() if status == 413:
-            return "bad_request", f"{name} refused the request as too large{with_status}"
-        case exceptions.ModelHTTPError():
-            code = "timeout" if status == 408 else "http_status"
-            return code, f"{name} answered with status {status}"
-        case exceptions.ContentFilterError():
-            return "content_filter", f"the content filter of {name} let no answer through"
-    return "bad_reply", f"{name} gave a broken answer"
+        case "bad_request":
+            large = " as too large" if status == 413 else ""
+            hint = "" if large else _hint(detail, plan)
+            return "bad_request", f"{name} refused the request{large}{with_status}{hint}"
+    return "timeout" if status == 408 else "http_status", f"{name} answered with status {status}"
 
 
-def _hint(error: Exception, plan: ModelPlan) -> str:
+_STATUSES: Mapping[int, str] = {
+    **dict.fromkeys((400, 413, 422), "bad_request"),
+    **dict.fromkeys((401, 403), "authentication"),
+    402: "quota",
+    404: "model_not_found",
+    429: "rate_limited",
+    **dict.fromkeys((503, 529), "overloaded"),
+}
+"""What a status says by itself; every other one from 500 is a failure of the server."""
+
+_UNPAID = frozenset(
+    (
+        *("insufficient_quota", "billing_hard_limit_reached", "credit_balance_exhausted"),
+        *("organization_spend_limit_exceeded", "project_spend_limit_exceeded", "organization_usage_limit_exceeded"),
+    )
+)
+"""Codes of OpenAI's that come with 429, like a rate limit, though waiting does not help."""
+_NAMED: Mapping[object, str] = {
+    "context_length_exceeded": "context_length",
+    "model_not_found": "model_not_found",
+    "invalid_api_key": "authentication",
+}
+_OVERLOADED = re.compile("overloaded|over capacity", re.IGNORECASE)
+
+
+def _by_status(status: int) -> str | None:
+    return _STATUSES.get(status) or ("server_error" if status >= 500 else None)
+
+
+def _openai_code(status: int, told: Mapping[str, Any]) -> str | None:
+    code, kind, metadata = told.get("code"), told.get("type"), told.get("metadata")
+    if status == 403 and isinstance(metadata, Mapping) and {"flagged_input", "reasons"} & metadata.keys():
+        # OpenRouter's moderation; the key is as good as any.
+        return "bad_request"
+    names = [each for each in (code, kind) if isinstance(each, str)]
+    if _UNPAID.intersection(names):
+        return "quota"
+    if code == "context_length_exceeded":
+        return "context_length"
+    if any(map(_OVERLOADED.search, names)):
+        return "overloaded"
+    return (_NAMED.get(code) if isinstance(code, str) else None) or _by_status(status)
+
+
+def _anthropic_code(status: int, told: Mapping[str, Any]) -> str | None:
+    kind, message = told.get("type"), str(told.get("message")).lower()
+    match kind:
+        case "invalid_request_error" if "prompt is too long" in message:
+            return "context_length"
+        case "invalid_request_error" if "credit balance is too low" in message:
+            return "quota"
+        case "rate_limit_error":
+            return "rate_limited"
+        case "billing_error":
+            return "quota"
+        case "overloaded_error":
+            return "overloaded"
+    return _by_status(status)
+
+
+def _told(body: Any) -> Mapping[str, Any]:
+    """Return what a body says of the error, perhaps nothing."""
+    inner = body.get("error", body) if isinstance(body, Mapping) else None
+    return inner if isinstance(inner, Mapping) else {}
+
+
+def _hint(detail: str, plan: ModelPlan) -> str:
     """Name the setting to omit when the refusal is about one that is sent."""
-    text = _detail(error).lower()
+    text = detail.lower()
     for field in ("temperature", "top_p"):
         if field in plan.settings and field in text:
             return f"; write `{field}: null` below `model:` to leave it out"
     return ""
 
 
-def _detail(error: Exception) -> str:
-    """Return the provider's own words, or those of the HTTP client; empty when there are none worth showing."""
-    from pydantic import ValidationError
-    from pydantic_ai.exceptions import AgentRunError, ModelConnectionError
-
-    status, body = getattr(error, "status_code", None), getattr(error, "body", None)
+def _detail(status: int, body: Any) -> str:
+    """Return the provider's own words; empty when there are none worth showing."""
     if status == 401:
         # Providers repeat parts of the key there, and nothing else of use.
         return ""
-    if body is None:
-        if status is not None:
-            return ""
-        causes = list(_causes(error))
-        wrong = next((cause for cause in causes if isinstance(cause, ValidationError)), None)
-        if wrong is not None:
-            fields = dict.fromkeys(".".join(map(str, item["loc"])) for item in wrong.errors())
-            return excerpt(f"missing or wrong: {', '.join(fields)}", _DETAIL)
-        if isinstance(error, ModelConnectionError):
-            return excerpt(next((str(cause) for cause in reversed(causes) if str(cause)), ""), _DETAIL)
-        return (
-            excerpt(str(error), _DETAIL)
-            if isinstance(error, AgentRunError)
-            else f"unexpected shape ({type(error).__name__})"
-        )
     for source in (body.get("error") if isinstance(body, Mapping) else None, body):
         if isinstance(source, Mapping) and isinstance(source.get("message"), str):
             return excerpt(source["message"], _DETAIL)
@@ -172,42 +234,8 @@ def _codes(body: object) -> Iterator[str]:
         body = body.get("error") or body.get("innererror")
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and what it was raised from."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
-
-
 def _error(plan: ModelPlan, message: str, code: str, status: int | None) -> ModelCallError:
     context: dict[str, object] = {"provider": plan.provider, "model": plan.name}
     if status is not None:
         context["status"] = status
     return ModelCallError(Redactor((plan.account.key,)).text(message), code, context)
-
-
-def refusal_of(response: ModelResponse, plan: ModelPlan) -> str | None:
-    """Return what a model said that declined to answer, perhaps nothing; None where it did not decline.
-
-    Args:
-        response: the answer, of pydantic-ai.
-        plan: the model that was asked.
-
-    Raises:
-        ModelCallError: the provider's filter took the answer away (`content_filter`), or it is not whole (`bad_reply`).
-    """
-    details = response.provider_details or {}
-    refusal = details.get("refusal")
-    refused = bool(refusal) or details.get("finish_reason") == "refusal"
-    if response.finish_reason == "content_filter" and not refused:
-        raise filtered(plan, details)
-    if plan.provider == "anthropic" and response.finish_reason is None and not details.get("finish_reason"):
-        # Its streams are joined here, and one that ends too early would pass for a whole answer.
-        raise malformed(plan, "it breaks off before its end")
-    if response.finish_reason == "error":
-        raise malformed(plan, "it ended with an error")
-    if not refused:
-        return None
-    return refusal if isinstance(refusal, str) else response.text or ""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from holodeck_action.llm.clients import BuiltModel, Clients, build_model
-from holodeck_action.llm.errors import ModelCallError, call_error, malformed, refusal_of
+from holodeck_action.llm.clients import Clients, ModelClient
+from holodeck_action.llm.codecs.schema_walk import SchemaError
+from holodeck_action.llm.errors import ModelCallError, malformed, unwritable
+from holodeck_action.llm.messages import AnswerSchema, Question, Reply, Request, TokenProbability
 from holodeck_action.llm.providers import REASONING, ModelPlan, resolve_model
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.text.plain import cut
-
-if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelRequest, ModelResponse
-    from pydantic_ai.models import ModelRequestParameters
 
 DEFAULT_JUDGE = LLMProvider(provider="ollama", name="gpt-oss:20b")
 """Who grades where neither metric nor suite names a model (DeepEval data model §1.1)."""
@@ -24,15 +22,6 @@ TEMPERATURE = 0.0
 
 _SAMPLED = frozenset(("temperature", "top_p", "max_tokens", "presence_penalty", "frequency_penalty"))
 """Settings for models that sample; those that think first refuse them, or would be cut short by the limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenProbability:
-    """A token of an answer with its log probability, and those that could have stood in its place."""
-
-    token: str
-    logprob: float
-    alternatives: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +55,7 @@ class JudgeModel:
         """
         self.plan = plan
         self._clients = clients
-        self._built: BuiltModel | None = None
+        self._client: ModelClient | None = None
         self._takes_schema = True
         # Models that think first give none.
         self._gives_probabilities = plan.provider in ("openai", "azure_openai") and not REASONING.search(plan.name)
@@ -107,15 +96,13 @@ class JudgeModel:
         Raises:
             ModelCallError: no answer came, or the model declined (`refused`), or the answer is empty (`bad_reply`).
         """
-        from pydantic_ai.messages import ModelRequest, UserPromptPart
-
-        request = ModelRequest(parts=[UserPromptPart(prompt)], instructions=system)
+        request = Request((Question(prompt),), system)
         asked_schema = schema if self._takes_schema and self._native() else None
         asked_logprobs = top_logprobs if self._gives_probabilities else None
         without_schema = without_logprobs = False
         while True:
             try:
-                response = await self._send(request, asked_schema, schema_name, asked_logprobs, defaults or {})
+                reply = await self._send(request, asked_schema, schema_name, asked_logprobs, defaults or {})
                 break
             except ModelCallError as error:
                 if error.code != "bad_request" or (asked_schema is None and asked_logprobs is None):
@@ -127,40 +114,34 @@ class JudgeModel:
         # Only an answer shows that the refusal was about the way of asking, not about what was asked.
         self._gives_probabilities = self._gives_probabilities and not without_logprobs
         self._takes_schema = self._takes_schema and not without_schema
-        return self._answer(response, asked_schema is not None)
+        return self._answer(reply, asked_schema is not None)
 
     async def _send(
         self,
-        request: ModelRequest,
+        request: Request,
         schema: Mapping[str, Any] | None,
         schema_name: str,
         top_logprobs: int | None,
         defaults: Mapping[str, Any],
-    ) -> ModelResponse:
-        from pydantic_ai import direct
-
-        built = self._model()
-        settings: dict[str, Any] = {**self._unwritten(defaults, built), **built.settings}
+    ) -> Reply:
+        client = self._model()
+        settings = {**self._unwritten(defaults, client), **client.settings}
         if top_logprobs is not None:
-            settings |= {"openai_logprobs": True, "openai_top_logprobs": top_logprobs}
+            settings["top_logprobs"] = top_logprobs
+        answer = None if schema is None else AnswerSchema(schema_name, dict(schema))
         try:
-            return await direct.model_request(
-                built.model,
-                [request],
-                model_settings=cast(Any, settings),
-                model_request_parameters=_parameters(schema, schema_name),
-                instrument=False,
-            )
-        except Exception as error:
-            raise call_error(error, self.plan) from error
+            offered = client.codec.offer((), answer)
+        except SchemaError as error:
+            raise unwritable(self.plan, str(error)) from None
+        return await client.ask([request], settings, offered)
 
-    def _model(self) -> BuiltModel:
-        if self._built is None:
-            self._built = build_model(self.plan, self._clients)
-        return self._built
+    def _model(self) -> ModelClient:
+        if self._client is None:
+            self._client = ModelClient(self.plan, self._clients)
+        return self._client
 
-    def _unwritten(self, defaults: Mapping[str, Any], built: BuiltModel) -> dict[str, Any]:
-        samples = "temperature" in built.settings
+    def _unwritten(self, defaults: Mapping[str, Any], client: ModelClient) -> dict[str, Any]:
+        samples = "temperature" in client.settings
         return {
             name: value
             for name, value in defaults.items()
@@ -168,26 +149,24 @@ class JudgeModel:
         }
 
     def _native(self) -> bool:
-        profile = cast(Mapping[str, Any], self._model().model.profile)
-        return bool(profile.get("supports_json_schema_output"))
+        return self._model().codec.known.structured
 
-    def _answer(self, response: ModelResponse, structured: bool) -> JudgeAnswer:
-        refusal = refusal_of(response, self.plan)
-        if refusal is not None:
+    def _answer(self, reply: Reply, structured: bool) -> JudgeAnswer:
+        if reply.refusal is not None:
             raise ModelCallError(
-                f"{self.plan.title} refused to judge: {cut(refusal or 'it declined', 200)}",
+                f"{self.plan.title} refused to judge: {cut(reply.refusal or 'it declined', 200)}",
                 "refused",
                 {"provider": self.plan.provider, "model": self.plan.name},
             )
-        text = response.text or ""
+        text = reply.text
         if not text.strip():
             raise malformed(self.plan, "it is empty")
         return JudgeAnswer(
             text=text,
             structured=structured,
-            tokens=_tokens((response.provider_details or {}).get("logprobs")),
-            model=response.model_name or self.plan.name,
-            truncated=response.finish_reason == "length",
+            tokens=reply.tokens,
+            model=reply.model or self.plan.name,
+            truncated=reply.finish == "length",
         )
 
 
@@ -213,27 +192,3 @@ def judge_plan(config: LLMProvider, environ: Mapping[str, str], *, where: str) -
     if "max_tokens" not in written:
         settings.pop("max_tokens", None)
     return replace(plan, settings=settings)
-
-
-def _parameters(schema: Mapping[str, Any] | None, name: str) -> ModelRequestParameters:
-    from pydantic_ai.models import ModelRequestParameters
-    from pydantic_ai.output import OutputObjectDefinition
-
-    if schema is None:
-        return ModelRequestParameters()
-    return ModelRequestParameters(
-        output_mode="native", output_object=OutputObjectDefinition(json_schema=dict(schema), name=name)
-    )
-
-
-def _tokens(listed: Any) -> tuple[TokenProbability, ...] | None:
-    if not isinstance(listed, list) or not listed:
-        return None
-    return tuple(
-        TokenProbability(
-            str(item["token"]),
-            float(item["logprob"]),
-            tuple((str(other["token"]), float(other["logprob"])) for other in item.get("top_logprobs") or ()),
-        )
-        for item in listed
-    )

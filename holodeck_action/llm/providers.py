@@ -92,7 +92,7 @@ class ModelPlan:
         account: where it is and whose key is used.
         credential: how the key is sent.
         key_source: the field or variable that holds the key, for messages.
-        settings: request settings under pydantic-ai's names (`temperature`, `top_p`, `max_tokens`, …).
+        settings: what is sent (`temperature`, `top_p`, `max_tokens`, …; see `codecs.codec.Codec.outgoing`).
         api_version: sent as `api-version`; Azure OpenAI only.
         deployments: whether Azure OpenAI is asked under `/openai/deployments/NAME` (a dated version) and not under
             `/openai/v1`.
@@ -200,7 +200,7 @@ def _anthropic(config: LLMProvider, environ: Mapping[str, str], where: str) -> M
         # Newer models refuse both at once, and only top_p was asked for.
         settings.pop("temperature", None)
     if credential == "oauth":
-        settings["anthropic_betas"] = [_OAUTH_BETA]
+        settings["betas"] = (_OAUTH_BETA,)
     return ModelPlan(
         "anthropic",
         config.name,

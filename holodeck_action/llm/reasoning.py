@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from holodeck_action.llm.known_models import EFFORTS, KnownModel
 from holodeck_action.llm.providers import ModelPlan
 
-_ORDER = ("minimal", "low", "medium", "high", "xhigh")
 _LEAST_BUDGET = 1024
 """Fewest thinking tokens that Anthropic takes (its guide on extended thinking)."""
 
@@ -26,7 +26,7 @@ class Thinking:
     """What is sent for it.
 
     Attributes:
-        settings: request settings under pydantic-ai's names.
+        settings: what is sent (see `codecs.codec.Codec.outgoing`).
         without_sampling: whether temperature and top_p must be omitted.
         more_tokens: tokens by which the limit of the answer must be raised.
         notices: what is not sent, or not as it is written, each one sentence.
@@ -38,22 +38,22 @@ class Thinking:
     notices: tuple[str, ...] = ()
 
 
-def thinking_of(plan: ModelPlan, profile: Mapping[str, Any]) -> Thinking:
+def thinking_of(plan: ModelPlan, known: KnownModel) -> Thinking:
     """Decide what a model is sent.
 
     Args:
         plan: the model, with `reasoning`.
-        profile: what pydantic-ai knows about the model.
+        known: what is known about the model.
     """
     wanted = plan.reasoning
     if wanted.effort is None and wanted.budget is None:
         return Thinking({})
     if plan.provider == "anthropic":
-        return _anthropic(plan, profile)
+        return _anthropic(plan, known)
     notices: list[str] = []
     if wanted.budget is not None:
         notices.append(_not_sent(plan, "extended_thinking"))
-    effort = _openai_effort(plan, profile)
+    effort = _openai_effort(plan, known)
     if wanted.effort is not None:
         if effort is None:
             notices.append(_not_sent(plan, "effort"))
@@ -61,54 +61,52 @@ def thinking_of(plan: ModelPlan, profile: Mapping[str, Any]) -> Thinking:
             notices.append(_changed(plan, effort))
     if effort is None:
         return Thinking({}, notices=tuple(notices))
-    without_sampling = bool(profile.get("openai_supports_reasoning"))
-    return Thinking({"openai_reasoning_effort": effort}, without_sampling, notices=tuple(notices))
+    return Thinking({"effort": effort}, known.reasons, notices=tuple(notices))
 
 
-def _openai_effort(plan: ModelPlan, profile: Mapping[str, Any]) -> str | None:
+def _openai_effort(plan: ModelPlan, known: KnownModel) -> str | None:
     """Return the effort to send, the closest one that the model takes; None when it takes none."""
     if plan.reasoning.effort is None:
         return None
     wanted = {"max": "xhigh"}.get(plan.reasoning.effort, plan.reasoning.effort)
     if plan.provider == "ollama":
-        return min(wanted, "high", key=_ORDER.index) if _WITH_LEVELS.search(plan.name) else None
+        return min(wanted, "high", key=EFFORTS.index) if _WITH_LEVELS.search(plan.name) else None
     # Other names may be deployments, or models of compatible servers, of which nothing is known.
-    known = urlsplit(plan.account.base_url).hostname == "api.openai.com" or _NEVER_REASONS.search(plan.name)
-    if known and not profile.get("supports_thinking"):
+    named = urlsplit(plan.account.base_url).hostname == "api.openai.com" or _NEVER_REASONS.search(plan.name)
+    if named and not known.reasons:
         return None
-    taken = [effort for effort in _ORDER if effort in profile.get("openai_reasoning_efforts", _ORDER)]
-    above = [effort for effort in taken if _ORDER.index(effort) >= _ORDER.index(wanted)]
-    return above[0] if above else taken[-1]
+    above = [effort for effort in known.efforts if EFFORTS.index(effort) >= EFFORTS.index(wanted)]
+    return above[0] if above else known.efforts[-1]
 
 
-def _anthropic(plan: ModelPlan, profile: Mapping[str, Any]) -> Thinking:
+def _anthropic(plan: ModelPlan, known: KnownModel) -> Thinking:
     wanted, more_tokens = plan.reasoning, 0
     settings: dict[str, Any] = {}
     notices: list[str] = []
     if wanted.effort is not None:
-        if profile.get("anthropic_supports_effort"):
-            top = wanted.effort == "max" and not profile.get("anthropic_supports_max_effort", True)
-            settings["anthropic_effort"] = "high" if top else wanted.effort
+        if known.takes_effort:
+            top = wanted.effort == "max" and not known.takes_top_effort
+            settings["effort"] = "high" if top else wanted.effort
             if top:
                 notices.append(_changed(plan, "high"))
         else:
             notices.append(_not_sent(plan, "effort"))
     if wanted.budget is not None:
-        if profile.get("anthropic_disallows_budget_thinking"):
-            settings["anthropic_thinking"] = {"type": "adaptive"}
+        if not known.takes_budget:
+            settings["thinking"] = {"type": "adaptive"}
             notices.append(
                 f"{wanted.block}.extended_thinking.budget_tokens is not sent to {plan.name}, which thinks as long as "
                 f"it needs; `{wanted.block}.effort` guides it"
             )
         else:
             more_tokens = max(_LEAST_BUDGET, wanted.budget)
-            settings["anthropic_thinking"] = {"type": "enabled", "budget_tokens": more_tokens}
+            settings["thinking"] = {"type": "enabled", "budget_tokens": more_tokens}
             if more_tokens != wanted.budget:
                 notices.append(
                     f"{wanted.block}.extended_thinking.budget_tokens {wanted.budget} is sent to {plan.name} as "
                     f"{more_tokens}, the least it takes"
                 )
-    return Thinking(settings, "anthropic_thinking" in settings, more_tokens, tuple(notices))
+    return Thinking(settings, "thinking" in settings, more_tokens, tuple(notices))
 
 
 def _not_sent(plan: ModelPlan, field: str) -> str:

@@ -135,9 +135,7 @@ def _problems(metrics: Judged, problem_of: Callable[[Metric], str | None]) -> li
 
 def packages_missing(config: Metric) -> str | None:
     """Return which packages a metric needs that are not installed here; None when all are."""
-    needed = {"pydantic_ai": "agents"} if config.needs_judge else {}
-    if config.library is not None:
-        needed |= _PACKAGES[config.library]
+    needed = {} if config.library is None else _PACKAGES[config.library]
     if all(map(_installed, needed)):
         return None
     return f"needs packages that are not installed (pip install 'holodeck-action[{','.join(needed.values())}]')"

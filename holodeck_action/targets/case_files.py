@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
+from holodeck_action.llm.messages import Image, Question
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.checkout import MOST_FILE, Checkout, ReachError
@@ -18,18 +18,7 @@ from holodeck_action.targets.downloads import DownloadError, Downloads, Fetcher,
 from holodeck_action.tools.documents.kinds import Kind, kind_of
 from holodeck_action.tools.documents.reader import DocumentError, DocumentReader, missing_packages
 
-if TYPE_CHECKING:
-    from pydantic_ai.messages import UserContent
-
 _HTML = (b"<!doctype html", b"<html")
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """An image with its media type, such as `image/png`."""
-
-    media_type: str
-    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,20 +202,13 @@ def media_type(data: bytes) -> str | None:
     return None
 
 
-def message_with_files(files: Sequence[Attachment], text: str) -> str | list[UserContent]:
+def message_with_files(files: Sequence[Attachment], text: str) -> Question:
     """Return the user's message: a block for each file, then the input, joined by blank lines; images follow.
 
     A block is `File: <path or URL>`, the description where there is one, and the file's text.
     """
-    if not files:
-        return text
     blocks = "\n\n".join([*map(_block, files), text])
-    images = [file.content for file in files if not isinstance(file.content, str)]
-    if not images:
-        return blocks
-    from pydantic_ai.messages import BinaryContent
-
-    return [blocks, *(BinaryContent(data=image.data, media_type=image.media_type) for image in images)]
+    return Question(blocks, tuple(file.content for file in files if not isinstance(file.content, str)))
 
 
 def _block(file: Attachment) -> str:

@@ -9,12 +9,13 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter, Tokens
 from holodeck_action.llm.chat import ChatAnswer, ChatModel
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.llm.messages import Message, Request, ToolResult
 from holodeck_action.llm.pauses import Deadline, stopped_by_calls
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan
 from holodeck_action.llm.usage import list_price
@@ -31,10 +32,6 @@ from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.plain import cut, excerpt
 from holodeck_action.tools.schemas import JsonSchema
 from holodeck_action.tools.toolbox import ToolBox, ToolSet
-
-if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage
-
 
 _MOST_PROBLEMS = 5
 _RAW_SHOWN = 2000
@@ -170,7 +167,7 @@ class ModelAgent(Agent):
         fallback: ModelPlan | None = None,
         files: CaseFiles | None = None,
     ) -> None:
-        """Build the model's client.
+        """Prepare; nothing is opened.
 
         Args:
             max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
@@ -181,7 +178,7 @@ class ModelAgent(Agent):
             files: reads the files of turns; None where no turn has any.
 
         Raises:
-            TargetError: the packages of the `agents` extra are not installed.
+            TargetError: a tool cannot be offered to the model.
         """
         try:
             definitions = () if tools is None else tools.definitions
@@ -221,7 +218,7 @@ class ModelAgent(Agent):
         return ModelSession(self, trial, name, box)
 
     async def answer(
-        self, history: list[ModelMessage], turn: Turn, trial: int, tools: ToolBox | None, spending: Spending
+        self, history: list[Message], turn: Turn, trial: int, tools: ToolBox | None, spending: Spending
     ) -> Reply:
         """Ask one turn, and extend the history by its messages once it is answered.
 
@@ -230,10 +227,8 @@ class ModelAgent(Agent):
                 `too_large`, `too_many_calls` where the model goes on calling tools, `session_budget` where the
                 conversation has cost what it may, or the codes of `AnswerFormat.read`.
         """
-        from pydantic_ai.messages import ModelRequest, UserPromptPart
-
-        asked = turn.input if self._files is None else message_with_files(await self._files.read(turn), turn.input)
-        request = ModelRequest(parts=[UserPromptPart(asked)], instructions=self._instructions)
+        files = () if self._files is None else await self._files.read(turn)
+        request = Request((message_with_files(files, turn.input),), self._instructions)
         deadline = None if self._turn_s is None else Deadline(self._turn_s, self._monotonic)
         spare = self._fallback is not None
         context = CallContext(kind="agent", repeat=trial, deadline=deadline, meter=spending.meter, stand_in=spare)
@@ -271,11 +266,9 @@ class ModelAgent(Agent):
         )
 
     async def _converse(
-        self, messages: list[ModelMessage], tools: ToolBox | None, spending: Spending
-    ) -> tuple[list[ModelMessage], ChatAnswer, str | None]:
+        self, messages: list[Message], tools: ToolBox | None, spending: Spending
+    ) -> tuple[list[Message], ChatAnswer, str | None]:
         """Ask until the model answers; return the conversation, the answer, and which model stood in for it, if any."""
-        from pydantic_ai.messages import ModelRequest, ToolReturnPart
-
         stand_in: str | None = None
         for _ in range(self._settings.max_calls):
             self._check_budget(spending)
@@ -286,17 +279,14 @@ class ModelAgent(Agent):
             if not answer.calls or tools is None:
                 return messages, answer, stand_in
             results = await asyncio.gather(*(tools.call(call.name, call.args) for call in answer.calls))
-            parts = [
-                ToolReturnPart(tool_name=call.name, content=result, tool_call_id=call.id)
-                for call, result in zip(answer.calls, results, strict=True)
-            ]
-            messages = [*messages, ModelRequest(parts=parts, instructions=self._instructions)]
+            parts = tuple(ToolResult(call.id, text) for call, text in zip(answer.calls, results, strict=True))
+            messages = [*messages, Request(parts, self._instructions)]
         raise AgentError(
             f"the model asked for tools {self._settings.max_calls} times in one turn and gave no answer",
             "too_many_calls",
         )
 
-    async def _ask(self, messages: list[ModelMessage]) -> tuple[ChatAnswer, ChatModel]:
+    async def _ask(self, messages: list[Message]) -> tuple[ChatAnswer, ChatModel]:
         """Ask the model, and its stand-in where it cannot answer; return the answer and who gave it."""
         try:
             return await self._model.ask(messages), self._model
@@ -344,7 +334,7 @@ class ModelSession(Session):
         self._trial = trial
         self._name = name
         self._tools = tools
-        self._history: list[ModelMessage] = []
+        self._history: list[Message] = []
         self._spending = Spending()
 
     async def send(self, turn: Turn) -> Reply:

@@ -185,11 +185,8 @@ def build_own(
         TargetError: a key or a package is missing, an address is none, a tool cannot be used, or a budget in US dollars
             is to hold for a model whose price is not known.
     """
-    if importlib.util.find_spec("pydantic_ai") is None:
-        raise TargetError(
-            "the suite's model needs packages that are not installed; "
-            "install them with: pip install 'holodeck-action[agents]'"
-        )
+    if (missing := _package_missing(suite)) is not None:
+        raise TargetError(missing)
     instructions, answers = instructions_of(suite), answer_format(suite.agent, suite.checkout)
     settings = runner_settings(suite.agent)
     try:
@@ -229,8 +226,8 @@ def check_own(suite: Suite, environ: Mapping[str, str], interpreter: Path | None
     Raises:
         TargetError: see `build_own`, apart from what is returned.
     """
-    if importlib.util.find_spec("pydantic_ai") is None:
-        return ("the model needs packages: pip install 'holodeck-action[agents]'",)
+    if (package := _package_missing(suite)) is not None:
+        return (package,)
     missing: tuple[str, ...] = ()
     try:
         _plans(suite, runner_settings(suite.agent), environ)
@@ -248,6 +245,16 @@ def check_own(suite: Suite, environ: Mapping[str, str], interpreter: Path | None
     keyless = Keyless(environ)
     asyncio.run(close(build_own(suite, keyless, wire, redactor, turn_s=1.0, max_bytes=1, interpreter=interpreter)))
     return missing
+
+
+def _package_missing(suite: Suite) -> str | None:
+    """Return which package the tools need that is not installed, None when all are."""
+    servers = any(isinstance(tool, MCPTool) for tool in suite.agent.tools or ())
+    if not servers or importlib.util.find_spec("mcp") is not None:
+        return None
+    return (
+        "MCP servers need a package that is not installed (mcp); install it with: pip install 'holodeck-action[agents]'"
+    )
 
 
 def _plans(suite: Suite, settings: RunnerSettings, environ: Mapping[str, str]) -> tuple[ModelPlan, ModelPlan | None]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.llm.chat import ToolDefinition
+from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import quoted

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from holodeck_action.llm.chat import ChatAnswer, ChatModel, ToolDefinition
+from holodeck_action.llm.chat import ChatAnswer, ChatModel
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.llm.messages import Question, Request, ToolDefinition
 from holodeck_action.llm.pauses import TimeLimit
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
 from holodeck_action.results.agent_errors import AgentError, TargetError
@@ -21,9 +22,6 @@ from holodeck_action.tools.computing import Computing
 from holodeck_action.tools.schemas import JsonSchema
 from holodeck_action.tools.templates import PromptTemplate
 from holodeck_action.tools.toolbox import ToolError, Toolkit, ToolResult, parameters_schema, text_result
-
-if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage
 
 _CUT_OFF = "\n[The answer stops here, at max_tokens.]"
 
@@ -124,12 +122,9 @@ class PromptTool:
         return text_result(storable_text(answer.text) + (_CUT_OFF if answer.truncated else ""), max_bytes)
 
     async def _ask(self, text: str, timeout_s: float | None) -> ChatAnswer:
-        from pydantic_ai.messages import ModelRequest, UserPromptPart
-
-        asked: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(text)])]
         try:
             async with TimeLimit(timeout_s):
-                return await self.model.ask(asked)
+                return await self.model.ask([Request((Question(text),))])
         except TimeoutError:
             raise ToolError(f"its model did not answer within {timeout_s:g} s", "timeout") from None
         except ModelCallError as error:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.embeddings import Embedder, resolve_embedding
 from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.errors import Problem, quoted

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from holodeck_action.llm.chat import ToolDefinition
+from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.errors import quoted
 from holodeck_action.text.json_values import kind_of, parse_json, unknown_key

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from holodeck_action.llm.budget import text_tokens
 from holodeck_action.llm.calls import CALL, CallContext, Meter
-from holodeck_action.llm.chat import ToolDefinition
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.embeddings import Embedder, requests_for
+from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import VectorstoreTool

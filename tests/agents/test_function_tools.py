@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.llm.chat import ToolDefinition
+from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.errors import SourceMark, SuiteError

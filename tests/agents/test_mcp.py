@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -199,3 +201,25 @@ def test_a_run_that_is_ended_leaves_no_process(project: Project, models: FakeMod
     assert process.returncode in (3, 4), stdout + stderr
     assert "Traceback" not in stdout + stderr
     assert [pid for pid in json.loads(pids.read_text()) if running(pid)] == []
+
+
+def test_a_package_that_is_missing_is_named(project: Project, models: FakeModels) -> None:
+    asking(project, models, tools=[mcp("shop", SHOP)])
+    code = "import sys; sys.modules['mcp'] = None; from holodeck_action.cli import start; start()"
+    environ = project.environ(PATH=path_with_npx(project.folder), OPENAI_API_KEY=KEY)
+    ended = {
+        command: subprocess.run(
+            [sys.executable, "-c", code, command],
+            cwd=project.folder,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        for command in ("run", "validate")
+    }
+    assert [each.returncode for each in ended.values()] == [2, 0]
+    for each in ended.values():
+        assert "MCP servers need a package that is not installed (mcp)" in each.stderr
+        assert "pip install 'holodeck-action[agents]'" in each.stderr
+    assert models.requests == []

@@ -444,26 +444,20 @@ def test_a_cancelled_turn_stops_at_once(models: FakeModels, provider: str) -> No
     assert run(hurry()) < 10
 
 
-@pytest.mark.parametrize(
-    ("provider", "package"), [("openai", "openai"), ("anthropic", "anthropic"), ("openai", "pydantic_ai")]
-)
-def test_a_missing_package_says_what_to_install(provider: str, package: str) -> None:
+@pytest.mark.parametrize("provider", ["openai", "azure_openai", "anthropic", "ollama"])
+def test_no_package_of_a_provider_is_needed(provider: str) -> None:
     code = (
         "import sys\n"
-        f"sys.modules[{package!r}] = None\n"
+        "for name in ('openai', 'anthropic', 'pydantic_ai', 'ollama', 'mcp'): sys.modules[name] = None\n"
         "import httpx2\n"
-        "from holodeck_action.results.agent_errors import TargetError\n"
         "from holodeck_action.targets.model_agent import ModelAgent\n"
         "from holodeck_action.llm.providers import resolve_model\n"
         "from holodeck_action.suite.providers import LLMProvider\n"
         "class Clients:\n"
         "    def client(self, account): return httpx2.AsyncClient()\n"
-        f"plan = resolve_model(LLMProvider(provider={provider!r}, name='m', api_key='k'), {{}})\n"
-        "try:\n"
-        "    ModelAgent(plan, Clients(), 'x', max_bytes=9, turn_s=None, monotonic=lambda: 0.0)\n"
-        "except TargetError as error:\n"
-        "    print(error)\n"
+        f"given = LLMProvider(provider={provider!r}, name='m', api_key='k', endpoint='http://a/v1')\n"
+        "plan = resolve_model(given, {})\n"
+        "print(ModelAgent(plan, Clients(), 'x', max_bytes=9, turn_s=None, monotonic=lambda: 0.0).notices)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert f"not installed ({package}" in done.stdout
-    assert "pip install 'holodeck-action[agents]'" in done.stdout
+    assert done.stdout == "()\n"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.llm import messages
 from holodeck_action.llm.chat import ChatAnswer, is_closed, is_strict
 from holodeck_action.llm.providers import resolve_model
 from holodeck_action.results.agent_errors import AgentError, TargetError
@@ -264,11 +265,7 @@ def test_a_schema_that_is_none_is_refused() -> None:
 
 
 def _answer(text: str) -> ChatAnswer:
-    from pydantic_ai.messages import ModelResponse
-
-    from holodeck_action.results.record import Usage
-
-    return ChatAnswer(text, ModelResponse(parts=[]), Usage())
+    return ChatAnswer(text, messages.Reply((messages.Text(text),)))
 
 
 # -- through the command line

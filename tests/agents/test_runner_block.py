@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.llm.chat import ToolDefinition
+from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.llm.providers import Effort, Reasoning, resolve_model
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.agent import AgentConfig

@@ -29,7 +29,7 @@ def _package() -> Any:
     except ImportError as error:
         raise EvaluationError(
             f"Azure AI metrics need a package that is not installed ({error.name or error}); "
-            "install it with: pip install 'holodeck-action[agents,azure]'",
+            "install it with: pip install 'holodeck-action[azure]'",
             code="not_installed",
         ) from error
     # A package that ends the program would end it with its own exit code.

@@ -20,13 +20,13 @@ def module(name: str) -> Any:
     except ImportError as error:
         raise EvaluationError(
             f"the metrics of DeepEval need a package that is not installed ({error.name or error}); "
-            "install it with: pip install 'holodeck-action[agents,judges]'",
+            "install it with: pip install 'holodeck-action[judges]'",
             code="not_installed",
         ) from error
     # A package that ends the program would end it with its own exit code.
     except (Exception, SystemExit) as error:
         raise EvaluationError(
             f"DeepEval, which the metric needs, cannot be imported: {type(error).__name__}: {error}; "
-            "install it anew with: pip install --force-reinstall 'holodeck-action[agents,judges]'",
+            "install it anew with: pip install --force-reinstall 'holodeck-action[judges]'",
             code="not_importable",
         ) from error

@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from holodeck_action.llm.judge import JudgeAnswer, TokenProbability
+from holodeck_action.llm.judge import JudgeAnswer
+from holodeck_action.llm.messages import TokenProbability
 from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.deepeval.library import module
 from holodeck_action.metrics.errors import EvaluationError

@@ -15,7 +15,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from holodeck_action.llm.judge import JudgeAnswer, TokenProbability
+from holodeck_action.llm.judge import JudgeAnswer
+from holodeck_action.llm.messages import TokenProbability
 from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.libraries import NoProbabilitiesError

@@ -13,6 +13,7 @@ from holodeck_action.llm.budget import text_tokens
 from holodeck_action.llm.chat import ChatModel
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.llm.messages import Question, Request
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.tools.knowledge.structure import Chunk, Document
@@ -46,12 +47,10 @@ async def contexts(
     gate = asyncio.Semaphore(at_once)
 
     async def ask(document: Document, chunk: Chunk) -> str:
-        from pydantic_ai.messages import ModelRequest, UserPromptPart
-
         prompt = _question(document, chunk)
         async with gate:
             try:
-                answer = await model.ask([ModelRequest(parts=[UserPromptPart(prompt)], instructions=_PLACE)])
+                answer = await model.ask([Request((Question(prompt),), _PLACE)])
             except ModelCallError as error:
                 raise AgentError(f"{chunk.id}: {error.message}", "tool_unavailable", error.context) from error
         text = " ".join(answer.text.split())
@@ -145,11 +144,9 @@ class Reranker:
         Raises:
             ModelCallError: no answer came.
         """
-        from pydantic_ai.messages import ModelRequest, UserPromptPart
-
         passages = "\n\n".join(f"<passage {number}>\n{text}\n</passage>" for number, text in enumerate(texts, start=1))
         prompt = f"<query>\n{query}\n</query>\n\n{passages}"
-        answer = await self._model.ask([ModelRequest(parts=[UserPromptPart(prompt)], instructions=_JUDGE)])
+        answer = await self._model.ask([Request((Question(prompt),), _JUDGE)])
         return _scores_in(answer.text, len(texts))
 
 

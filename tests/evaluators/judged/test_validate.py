@@ -70,10 +70,9 @@ def test_a_judge_that_could_never_grade_is_an_error_as_in_a_run(
 @pytest.mark.parametrize(
     ("metric", "package", "extras"),
     [
-        (tone("one"), "deepeval", "agents,judges"),
+        (tone("one"), "deepeval", "judges"),
         ({"type": "deepeval_tool_correctness", "threshold": 0.5}, "deepeval", "judges"),
-        ({"type": "refusal"}, "pydantic_ai", "agents"),
-        ({"type": "standard", "metric": "relevance", "threshold": 0.5}, "azure.ai.evaluation", "agents,azure"),
+        ({"type": "standard", "metric": "relevance", "threshold": 0.5}, "azure.ai.evaluation", "azure"),
     ],
 )
 def test_packages_that_are_missing_are_a_note(

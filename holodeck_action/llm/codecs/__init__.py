@@ -1,0 +1,1 @@
+"""How each interface writes a conversation and its answers as JSON."""

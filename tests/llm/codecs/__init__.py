@@ -1,0 +1,1 @@
+"""The codecs beside the packages that made the same requests."""

@@ -1,0 +1,191 @@
+"""JSON schemas are written as pydantic-ai and the packages wrote them."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic_ai._json_schema import InlineDefsJsonSchemaTransformer
+from pydantic_ai.models._anthropic_schema_limits import exceeded_limit
+from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer
+from pydantic_ai.profiles.openai import (
+    OpenAIJsonSchemaTransformer,
+    _GptOssJsonSchemaTransformer,
+    _OpenAIJsonSchemaTransformer,
+)
+from pydantic_ai.providers.anthropic import AnthropicJsonSchemaTransformer
+from pydantic_ai.providers.azure import _AzureGrokJsonSchemaTransformer
+
+from holodeck_action.llm.codecs.anthropic_schemas import answer_schema, tool_schema
+from holodeck_action.llm.codecs.schema_walk import SchemaError
+from holodeck_action.llm.codecs.schemas import written
+
+STYLES: tuple[tuple[Any, Any, bool], ...] = (
+    ("openai", _OpenAIJsonSchemaTransformer, True),
+    ("openai_compatible", OpenAIJsonSchemaTransformer, True),
+    ("inlined", InlineDefsJsonSchemaTransformer, True),
+    ("inlined_openai", _GptOssJsonSchemaTransformer, True),
+    ("grok", _AzureGrokJsonSchemaTransformer, False),
+    ("grok", OpenAIJsonSchemaTransformer, True),
+    ("gemma", GoogleJsonSchemaTransformer, True),
+)
+NAMES = st.sampled_from(["a", "b", "name", "title"])
+WORDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "title": st.just("T"),
+        "description": st.sampled_from(["d", ""]),
+        "default": st.just(1),
+        "$schema": st.just("x"),
+    },
+)
+TEXTS = st.fixed_dictionaries(
+    {"type": st.just("string")},
+    optional={
+        "format": st.sampled_from(["date", "uri", "x"]),
+        "pattern": st.sampled_from(["a+", "(?=b)", r"\(?=", r"\\(?!x)"]),
+        "minLength": st.just(1),
+        "enum": st.just(["a", "b"]),
+        "const": st.just("c"),
+    },
+)
+SINGLE = st.fixed_dictionaries(
+    {"type": st.sampled_from(["integer", "number", "boolean", "null", ["string", "null"]])},
+    optional={"minimum": st.just(0), "exclusiveMaximum": st.just(3)},
+)
+ODD = st.sampled_from(
+    [
+        *({"const": 1}, {"const": True}, {"const": 1.5}, {"enum": ["a"]}, {"enum": [1, "a"]}, {}, {"not": {}}),
+        *({"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B", "description": "x"}, {"$ref": "#/properties/a"}),
+        *({"type": "object"}, {"description": "only"}, True, False),
+    ]
+)
+
+
+def _with_words(schema: Any, words: dict[str, Any]) -> Any:
+    return {**words, **schema} if isinstance(schema, dict) else schema
+
+
+def _inside(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    objects = st.fixed_dictionaries(
+        {"type": st.just("object"), "properties": st.dictionaries(NAMES, inner, max_size=3)},
+        optional={
+            "required": st.lists(NAMES, unique=True, max_size=3),
+            "additionalProperties": st.one_of(st.booleans(), inner),
+            "patternProperties": st.dictionaries(st.just("^x"), inner, max_size=1),
+            "propertyNames": TEXTS,
+            "minProperties": st.just(1),
+        },
+    )
+    arrays = st.fixed_dictionaries(
+        {"type": st.just("array")},
+        optional={
+            "items": inner,
+            "prefixItems": st.lists(inner, max_size=2),
+            "maxItems": st.sampled_from([1, 2]),
+            "minItems": st.sampled_from([0, 1, 2]),
+            "contains": inner,
+            "uniqueItems": st.just(True),
+        },
+    )
+    unions = st.builds(
+        lambda union, members: {union: members},
+        st.sampled_from(["anyOf", "oneOf", "allOf"]),
+        st.lists(inner, min_size=1, max_size=3),
+    )
+    return st.builds(_with_words, st.one_of(objects, arrays, unions), WORDS)
+
+
+ANY = st.recursive(st.builds(_with_words, st.one_of(TEXTS, SINGLE, ODD), WORDS), _inside, max_leaves=6)
+WHOLE = st.fixed_dictionaries(
+    {"type": st.just("object"), "properties": st.dictionaries(NAMES, ANY, max_size=4)},
+    optional={
+        "required": st.lists(NAMES, unique=True),
+        "additionalProperties": st.just(False),
+        "title": st.just("R"),
+        "definitions": st.dictionaries(st.just("Q"), ANY, max_size=1),
+        "$defs": st.fixed_dictionaries({"A": ANY, "B": ANY}),
+    },
+)
+COMMON = settings(max_examples=150, deadline=None, suppress_health_check=[*HealthCheck], database=None)
+
+
+def theirs(transformer: Any, schema: Any, strict: bool | None) -> Any:
+    """Return what a transformer makes of a schema, None where it refuses it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            walk = transformer(schema, strict=strict)
+            result = walk.walk()
+        except Exception:
+            return None
+    return result, walk.is_strict_compatible if strict is None else strict
+
+
+def ours(make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except SchemaError:
+        return None
+
+
+@pytest.mark.parametrize(("style", "transformer", "of_answer"), STYLES)
+@COMMON
+@given(schema=WHOLE, strict=st.sampled_from([None, True, False]))
+def test_any_schema(style: Any, transformer: Any, of_answer: bool, schema: Any, strict: bool | None) -> None:
+    before = copy.deepcopy(schema)
+    made = ours(lambda: written(schema, style, strict, of_answer=of_answer))
+    assert schema == before
+    assert made == theirs(transformer, schema, strict)
+
+
+@COMMON
+@given(schema=WHOLE)
+def test_any_schema_for_claude(schema: Any) -> None:
+    assert ours(lambda: (tool_schema(schema), False)) == theirs(AnthropicJsonSchemaTransformer, schema, None)
+    expected = theirs(AnthropicJsonSchemaTransformer, schema, True)
+    if expected is not None and exceeded_limit([], expected[0]) is not None:
+        expected = None
+    assert ours(lambda: (answer_schema(schema), True)) == expected
+
+
+TREE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"value": {"type": "string"}, "below": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}},
+    "required": ["value", "below"],
+}
+
+
+@pytest.mark.parametrize(
+    "root", [{"$ref": "#/$defs/Tree"}, {"type": "object", "properties": {"t": {"$ref": "#/$defs/Tree"}}}]
+)
+@pytest.mark.parametrize(("style", "transformer", "of_answer"), STYLES)
+def test_what_contains_itself(style: Any, transformer: Any, of_answer: bool, root: dict[str, Any]) -> None:
+    schema = {**root, "$defs": {"Tree": TREE}}
+    assert written(schema, style, None, of_answer=of_answer) == theirs(transformer, schema, None)
+    assert ours(lambda: answer_schema(schema)) is None
+
+
+def test_a_schema_that_grows_without_end_is_refused() -> None:
+    level: dict[str, Any] = {"type": "string"}
+    definitions: dict[str, Any] = {"D0": level}
+    for number in range(1, 20):
+        same = {"$ref": f"#/$defs/D{number - 1}"}
+        definitions[f"D{number}"] = {"type": "object", "properties": {"a": same, "b": same, "c": same}}
+    schema = {"type": "object", "properties": {"all": {"$ref": "#/$defs/D19"}}, "$defs": definitions}
+    with pytest.raises(SchemaError, match="more than 250,000 values"):
+        written(schema, "inlined", None, of_answer=False)
+
+
+@pytest.mark.parametrize(("deep", "wide", "strict"), [(10, 1, True), (11, 1, False), (1, 5000, True), (1, 5001, False)])
+def test_what_is_too_large_for_strict_mode_is_not_strict(deep: int, wide: int, strict: bool) -> None:
+    names = [f"p{number}" for number in range(wide)]
+    schema: dict[str, Any] = {"type": "object", "properties": {n: {"type": "null"} for n in names}, "required": names}
+    for _ in range(deep - 1):
+        schema = {"type": "object", "properties": {"p": schema}, "required": ["p"]}
+    assert written(schema, "openai", None, of_answer=False)[1] is strict
