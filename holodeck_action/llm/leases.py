@@ -172,6 +172,8 @@ class LeasedLimit(AccountLimit):
     def _learn(self, answer: Answer, started: float, busy: int) -> None:
         took, waiting = self._monotonic() - started, self.waiting > 0
         if held_off(answer):
+            # Whether its place is still one, the coordinator says: nobody else takes it before.
+            self._lease.recalled = max(self._lease.recalled, self._lease.returned + 1)
             self._lease.outcomes.append((took, True, retry_after(answer, self._now()), waiting))
         elif answer.status < 400:
             self._note_usual(took)
