@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, aclosing, contextmanager
+from collections.abc import AsyncIterable, Callable
+from contextlib import AbstractContextManager, aclosing
 from urllib.parse import urlsplit
 
 import httpx2
@@ -32,40 +32,6 @@ def account_label(account: Account) -> str:
     except ValueError:
         port = ""
     return f"{account.provider} ({host}{port})"
-
-
-class Connections:
-    """The connections of one account, each with a transport of its own: whoever sends borrows one.
-
-    A transport with many connections looks at each of them with every request, which takes longer than all the rest.
-    """
-
-    def __init__(self, make: Callable[[], httpx2.AsyncBaseTransport]) -> None:
-        """Prepare; nothing is opened.
-
-        Args:
-            make: returns a new transport.
-        """
-        self._make = make
-        self._all: list[httpx2.AsyncBaseTransport] = []
-        self._idle: list[httpx2.AsyncBaseTransport] = []
-
-    @contextmanager
-    def one(self) -> Iterator[httpx2.AsyncBaseTransport]:
-        """Borrow the transport that was used last, a new one where none is idle."""
-        if not self._idle:
-            self._idle.append(self._make())
-            self._all.append(self._idle[-1])
-        transport = self._idle.pop()
-        try:
-            yield transport
-        finally:
-            self._idle.append(transport)
-
-    async def close(self) -> None:
-        """Close all connections."""
-        for transport in self._all:
-            await transport.aclose()
 
 
 Lends = Callable[[], AbstractContextManager[httpx2.AsyncBaseTransport]]
@@ -126,10 +92,17 @@ class Network:
         return Answer(response.status_code, headers, body, payload, latency)
 
     async def _read(self, response: httpx2.Response) -> bytes:
-        data = bytearray()
+        stream = response.stream
+        if "content-encoding" not in response.headers and isinstance(stream, httpx2.AsyncByteStream):
+            # Not packed: the library's own layers have nothing to do.
+            return await self._joined(stream)
         async with aclosing(response.aiter_bytes()) as chunks:
-            async for chunk in chunks:
-                data += chunk
-                if len(data) > MAX_BODY_BYTES:
-                    raise WireError(f"{self._label} answered with more than {MAX_BODY_BYTES} bytes", "too_large")
+            return await self._joined(chunks)
+
+    async def _joined(self, chunks: AsyncIterable[bytes]) -> bytes:
+        data = bytearray()
+        async for chunk in chunks:
+            data += chunk
+            if len(data) > MAX_BODY_BYTES:
+                raise WireError(f"{self._label} answered with more than {MAX_BODY_BYTES} bytes", "too_large")
         return bytes(data)

@@ -30,9 +30,10 @@ import httpx2
 from holodeck_action.llm.budget import Budget, Losses, Spending
 from holodeck_action.llm.calls import CALL, Account, Answer, Call, CallContext, CallRecord, Link, Meter, WireError
 from holodeck_action.llm.cassette import Keys, Live, Recorder, Replay, Store
+from holodeck_action.llm.connections import Connections, Transport
 from holodeck_action.llm.entries import Entries
 from holodeck_action.llm.limits import AccountLimit
-from holodeck_action.llm.network import Connections, Lends, Network, account_label
+from holodeck_action.llm.network import Lends, Network, account_label
 from holodeck_action.llm.pauses import TimeLimit, clocks_around
 from holodeck_action.llm.retries import Retries
 from holodeck_action.llm.tapes import Files, Tape
@@ -311,7 +312,7 @@ class Wire:
         if self._ssl is None:
             self._ssl = httpx2.create_ssl_context()
         proxy = _proxy(account.base_url, urllib.request.getproxies() if self._proxies is None else self._proxies)
-        connections = Connections(partial(httpx2.AsyncHTTPTransport, verify=self._ssl, proxy=proxy))
+        connections = Connections(partial(Transport, self._ssl, proxy))
         self._connections.append(connections)
         return connections.one
 

@@ -1,0 +1,225 @@
+"""Connections to one account's host, one for each request under way, over asyncio's own streams.
+
+The library's HTTP is kept: its connections, proxies and parsing. Its general pool and streams, which look at all
+connections with every request and pass each piece through two more layers, took a third of a call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import httpcore2
+import httpx2
+
+KEEP_S = 5.0
+"""Seconds for which an idle connection is used again."""
+_SECOND_ADDRESS_S = 0.25
+"""Seconds after which the next address of a host is tried beside the first."""
+
+
+class Connections:
+    """Transports of one account, each with one connection: whoever sends borrows one."""
+
+    def __init__(self, make: Callable[[], httpx2.AsyncBaseTransport]) -> None:
+        """Prepare; nothing is opened.
+
+        Args:
+            make: returns a new transport.
+        """
+        self._make = make
+        self._all: list[httpx2.AsyncBaseTransport] = []
+        self._idle: list[httpx2.AsyncBaseTransport] = []
+
+    @contextmanager
+    def one(self) -> Iterator[httpx2.AsyncBaseTransport]:
+        """Borrow the transport that was used last, a new one where none is idle."""
+        if not self._idle:
+            self._idle.append(self._make())
+            self._all.append(self._idle[-1])
+        transport = self._idle.pop()
+        try:
+            yield transport
+        finally:
+            self._idle.append(transport)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for transport in self._all:
+            await transport.aclose()
+
+
+class Transport(httpx2.AsyncBaseTransport):
+    """Sends one request at a time to one host, over one connection as long as it lasts."""
+
+    def __init__(self, context: ssl.SSLContext, proxy: str | None) -> None:
+        """Prepare; nothing is opened.
+
+        Args:
+            context: how certificates are checked.
+            proxy: URL of a proxy, with user and password where it wants them; None for a direct connection.
+        """
+        self._context = context
+        self._connection: httpcore2.AsyncHTTPConnection | None = None
+        self._proxied: httpcore2.AsyncConnectionPool | None = None
+        if proxy is not None:
+            self._proxied = httpcore2.AsyncConnectionPool(
+                context, _proxy(httpx2.Proxy(proxy)), keepalive_expiry=KEEP_S, network_backend=_Backend()
+            )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request whose body is in memory; the answer's body is read by whoever gets it.
+
+        Raises:
+            httpx2.TransportError: there is no answer.
+        """
+        url = request.url
+        sent = httpcore2.Request(
+            request.method,
+            httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+            headers=request.headers.raw,
+            content=request.content,
+            extensions=request.extensions,
+        )
+        with _as_httpx():
+            if url.scheme not in ("http", "https"):
+                raise httpcore2.UnsupportedProtocol(f"the address has the protocol {url.scheme!r}")
+            sends = self._proxied or await self._direct(sent.url.origin)
+            answer = await sends.handle_async_request(sent)
+        return httpx2.Response(answer.status, headers=answer.headers, stream=_Body(answer))
+
+    async def _direct(self, origin: httpcore2.Origin) -> httpcore2.AsyncHTTPConnection:
+        """Return the connection where it can be used again, else a new one."""
+        known = self._connection
+        if known is not None and known.is_idle() and not known.has_expired() and known.can_handle_request(origin):
+            return known
+        await self._close_direct()
+        self._connection = httpcore2.AsyncHTTPConnection(
+            origin, self._context, keepalive_expiry=KEEP_S, network_backend=_Backend()
+        )
+        return self._connection
+
+    async def _close_direct(self) -> None:
+        if self._connection is not None:
+            await self._connection.aclose()
+            self._connection = None
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        await self._close_direct()
+        if self._proxied is not None:
+            await self._proxied.aclose()
+
+
+class _Body(httpx2.AsyncByteStream):
+    def __init__(self, answer: httpcore2.Response) -> None:
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _as_httpx():
+            async for part in self._answer.aiter_stream():
+                yield part
+
+    async def aclose(self) -> None:
+        with _as_httpx():
+            await self._answer.aclose()
+
+
+@contextmanager
+def _as_httpx() -> Iterator[None]:
+    """Raise errors of the lower library as those of the upper one, which have the same names."""
+    try:
+        yield
+    except (
+        httpcore2.NetworkError,
+        httpcore2.ProtocolError,
+        httpcore2.ProxyError,
+        httpcore2.TimeoutException,
+        httpcore2.UnsupportedProtocol,
+    ) as error:
+        raise getattr(httpx2, type(error).__name__)(str(error)) from error
+
+
+def _proxy(proxy: httpx2.Proxy) -> httpcore2.Proxy:
+    url = proxy.url
+    return httpcore2.Proxy(
+        httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+        auth=proxy.raw_auth,
+        headers=proxy.headers.raw,
+    )
+
+
+class _Backend(httpcore2.AsyncNetworkBackend):
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's interface
+        local_address: str | None = None,
+        socket_options: Any = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        with _connecting():
+            async with asyncio.timeout(timeout):
+                reader, writer = await asyncio.open_connection(host, port, happy_eyeballs_delay=_SECOND_ADDRESS_S)
+        return _Stream(reader, writer)
+
+
+class _Stream(httpcore2.AsyncNetworkStream):
+    """A stream that sends what was written in one piece, once an answer is waited for."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._unsent: list[bytes] = []
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the library's interface
+        # A server that refuses while it is still sent something may have answered all the same.
+        with suppress(OSError):
+            await self._send()
+        try:
+            return await self._reader.read(max_bytes)
+        except OSError as error:
+            raise httpcore2.ReadError(str(error)) from error
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the library's interface
+        self._unsent.append(buffer)
+
+    async def aclose(self) -> None:
+        # Closing in order would wait for a peer that has gone away.
+        self._writer.transport.abort()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's interface
+    ) -> httpcore2.AsyncNetworkStream:
+        with _connecting():
+            async with asyncio.timeout(timeout):
+                await self._writer.start_tls(ssl_context, server_hostname=server_hostname)
+        return self
+
+    def get_extra_info(self, info: str) -> Any:
+        if info == "is_readable":
+            return self._reader.at_eof() or self._reader.exception() is not None
+        return self._writer.get_extra_info(info)
+
+    async def _send(self) -> None:
+        if self._unsent:
+            self._writer.write(b"".join(self._unsent))
+            self._unsent.clear()
+            await self._writer.drain()
+
+
+@contextmanager
+def _connecting() -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise httpcore2.ConnectTimeout(str(error)) from error
+    # Certificates that are refused, too.
+    except OSError as error:
+        raise httpcore2.ConnectError(str(error)) from error

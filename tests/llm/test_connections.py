@@ -1,0 +1,150 @@
+"""Connections over TLS, through proxies, closed by the other side, and with large bodies, to servers on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from holodeck_action.llm.calls import WireError
+from holodeck_action.llm.connections import Transport
+from tests.agents.attachments.site import certified
+from tests.llm.wiring import account, chat, opened, post, run
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Server:
+    """Answers every request with its own body; `closing` ends the connection after an answer, without saying so."""
+
+    def __init__(self, *, closing: bool = False, packed: bool = False) -> None:
+        self.connections = 0
+        self._closing, self._packed = closing, packed
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            body = await reader.readexactly(size)
+            more = b"content-encoding: gzip\r\n" if self._packed else b""
+            body = gzip.compress(body) if self._packed else body
+            length = f"content-length: {len(body)}\r\n".encode()
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n" + length + more + b"\r\n" + body)
+            await writer.drain()
+            if self._closing:
+                return
+
+
+@asynccontextmanager
+async def listening(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    async def safely(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await talk(reader, writer)
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+    server = await asyncio.start_server(safely, "127.0.0.1", 0, ssl=tls, limit=1 << 23)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        await asyncio.sleep(0.05)
+
+
+async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Connect to what is asked for, wherever it says it is, on this machine."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert b"Proxy-Authorization: Basic dXNlcjpwYXNz" in head
+    port = int(head.split(b" ")[1].rpartition(b":")[2])
+    there, out = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+
+    async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while part := await source.read(65536):
+                target.write(part)
+                await target.drain()
+        target.close()
+
+    await asyncio.gather(pump(reader, out), pump(there, writer))
+
+
+@pytest.fixture
+def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    context, certificate = certified(tmp_path, "localhost")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    return context
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_one_connection_serves_calls_one_after_the_other(tls: ssl.SSLContext, packed: bool) -> None:
+    async def work() -> None:
+        server = Server(packed=packed)
+        async with listening(server.talk, tls) as port, opened() as wire:
+            for size in (1, 3_000_000, 10):
+                asked = chat("é" * size)
+                answer = await post(wire, account(f"https://localhost:{port}/v1"), asked)
+                assert answer.json() == asked
+        assert server.connections == 1
+
+    run(work)
+
+
+@pytest.mark.parametrize("secured", [False, True])
+def test_a_connection_that_was_closed_meanwhile_is_not_used_again(tls: ssl.SSLContext, secured: bool) -> None:
+    async def work() -> None:
+        server = Server(closing=True)
+        scheme = "https" if secured else "http"
+        async with listening(server.talk, tls if secured else None) as port, opened() as wire:
+            for number in range(3):
+                answer = await post(wire, account(f"{scheme}://localhost:{port}/v1"), chat(str(number)))
+                assert answer.status_code == 200
+                await asyncio.sleep(0.05)
+            assert wire.counts.requests == 3
+        assert server.connections == 3
+
+    run(work)
+
+
+def test_a_certificate_of_another_name_is_told(tls: ssl.SSLContext) -> None:
+    async def work() -> None:
+        async with listening(Server().talk, tls) as port, opened() as wire:
+            with pytest.raises(WireError, match="certificate verify failed") as caught:
+                await post(wire, account(f"https://127.0.0.1:{port}/v1"), chat())
+            assert caught.value.code == "connect"
+
+    run(work)
+
+
+def test_a_proxy_is_asked_for_a_tunnel(tls: ssl.SSLContext) -> None:
+    async def work() -> None:
+        server = Server()
+        async with listening(server.talk, tls) as port, listening(proxy) as at:
+            transport = Transport(httpx2.create_ssl_context(), f"http://user:pass@127.0.0.1:{at}")
+            for number in range(2):
+                request = httpx2.Request("POST", f"https://localhost:{port}/v1", json={"number": number})
+                answer = await transport.handle_async_request(request)
+                assert json.loads(await answer.aread()) == {"number": number}
+                await answer.aclose()
+            await transport.aclose()
+        assert server.connections == 1
+
+    run(work)
+
+
+def test_an_address_of_another_protocol_is_refused() -> None:
+    async def work() -> None:
+        transport = Transport(httpx2.create_ssl_context(), None)
+        with pytest.raises(httpx2.UnsupportedProtocol):
+            await transport.handle_async_request(httpx2.Request("POST", "ftp://localhost/v1", content=b"x"))
+        await transport.aclose()
+
+    run(work)
