@@ -22,9 +22,9 @@ from holodeck_action.results.result_files import (
     VERDICT_FILE,
     BaseResults,
     Beside,
-    read_record,
+    read_results,
 )
-from holodeck_action.results.stored_cases import RecordError
+from holodeck_action.results.stored_cases import INDEXED_FROM, RecordError
 from holodeck_action.runner.journal import JOURNAL_FILE
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -97,7 +97,10 @@ def _read(folders: Sequence[GivenPath], into: GivenPath | None) -> dict[_Suite, 
     """
     found: dict[_Suite, list[ShardResults]] = {}
     problems: list[str] = []
-    for file in dict.fromkeys(file for folder in folders for file in _results(folder)):
+    files = list(dict.fromkeys(file for folder in folders for file in _results(folder)))
+    # All of them are in memory at once.
+    share = INDEXED_FROM // max(1, len(files))
+    for file in files:
         if file.name == JOURNAL_FILE:
             problems.append(f"{file}: the shard has not ended; run it again with --resume")
             continue
@@ -105,7 +108,7 @@ def _read(folders: Sequence[GivenPath], into: GivenPath | None) -> dict[_Suite, 
             problems.append(f"{file}: is in the output folder, which would replace it; give another --output-dir")
             continue
         try:
-            record = read_record(file)
+            record = read_results(file, share).record
             base = read_base_results(file, record)
         except RecordError as error:
             problems += map(str, error.problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -12,6 +13,7 @@ from holodeck_action.results.answer_notices import about_answers
 from holodeck_action.results.base_results import results_of
 from holodeck_action.results.record import CaseRecord, ModelCalls, Record, RunInfo, Shard
 from holodeck_action.results.result_files import BaseResults
+from holodeck_action.results.stored_cases import LazyCases, case_id, case_line
 from holodeck_action.text.plain import one_line
 
 _SHOWN = 5
@@ -149,34 +151,89 @@ def _differing_judges(parts: Sequence[ShardResults]) -> Iterator[str]:
                 yield f"{part.name}: judges or settings of {name} are not those of {before.name}; {_AGAIN}"
 
 
-def _cases(parts: Sequence[ShardResults], *, all_run: bool) -> tuple[CaseRecord, ...]:
-    """Return each case with the trials of the shard that ran it.
+class _Winners:
+    """Each case with the trials of the shard that ran it; what does not fit is known once all were gone through."""
 
-    Raises:
-        MergeError: a case is another one in another shard, was run by two, or by none though all were done.
-    """
-    first = parts[0]
-    cases: list[CaseRecord] = []
-    problems: list[str] = []
-    all_run = all_run and all(part.shard.stopped is None for part in parts)
-    for column in zip(*(part.record.cases for part in parts), strict=True):
-        bare = replace(column[0], trials=())
-        title = one_line(column[0].name or column[0].id, 80)
-        problems += (
-            f"{part.name}: the case {title} is not that of {first.name}; {_AGAIN}"
-            for part, case in zip(parts[1:], column[1:], strict=True)
-            if replace(case, trials=()) != bare
-        )
-        ran = [(part, case) for part, case in zip(parts, column, strict=True) if case.trials]
+    def __init__(self, parts: Sequence[ShardResults], *, all_run: bool) -> None:
+        self._parts = parts
+        self._all_run = all_run and all(part.shard.stopped is None for part in parts)
+        self._winners = array("H")
+        self._problems: list[str] = []
+        self._differing = 0
+
+    def __iter__(self) -> Iterator[CaseRecord]:
+        """Yield the cases; only once."""
+        for place in range(len(self._parts[0].record.cases)):
+            column = _column(self._parts, place)
+            winner = self._winner(column)
+            self._winners.append(winner)
+            yield column[winner]
+
+    def _winner(self, column: Sequence[CaseRecord]) -> int:
+        parts, first = self._parts, column[0]
+        bare = replace(first, trials=())
+        title = one_line(first.name or first.id, 80)
+        for part, case in zip(parts[1:], column[1:], strict=True):
+            if case is not first and replace(case, trials=()) != bare:
+                self._add(f"{part.name}: the case {title} is not that of {parts[0].name}; {_AGAIN}")
+        ran = [at for at, case in enumerate(column) if case.trials]
         if len(ran) > 1:
-            problems.append(f"{ran[1][0].name}: the case {title} was run by shard {ran[0][0].shard}, too; {_SPLIT}")
-        elif not ran and all_run:
-            problems.append(f"the case {title} was run by no shard; {_SPLIT}")
-        cases.append(ran[0][1] if ran else column[0])
-    if problems:
-        more = len(problems) - _SHOWN
-        raise MergeError(problems[:_SHOWN] + ([f"and {more} more cases differ"] if more > 0 else []))
-    return tuple(cases)
+            one, other = (parts[at] for at in ran[:2])
+            self._add(f"{other.name}: the case {title} was run by shard {one.shard}, too; {_SPLIT}")
+        elif not ran and self._all_run:
+            self._add(f"the case {title} was run by no shard; {_SPLIT}")
+        return ran[0] if ran else 0
+
+    def _add(self, problem: str) -> None:
+        self._differing += 1
+        if self._differing <= _SHOWN:
+            self._problems.append(problem)
+
+    @property
+    def cases(self) -> Sequence[CaseRecord]:
+        """The cases, once all were gone through; of large shards read one by one.
+
+        Raises:
+            MergeError: a case is another one in another shard, was run by two, or by none though all were done.
+        """
+        if self._problems:
+            more = self._differing - _SHOWN
+            raise MergeError(self._problems + ([f"and {more} more cases differ"] if more > 0 else []))
+        merged = _MergedCases([part.record.cases for part in self._parts], self._winners)
+        return tuple(merged) if all(isinstance(cases, tuple) for cases in merged.parts) else merged
+
+
+class _MergedCases(LazyCases):
+    """Cases of which each is that of one of several parts."""
+
+    def __init__(self, parts: Sequence[Sequence[CaseRecord]], winners: Sequence[int]) -> None:
+        super().__init__(len(winners))
+        self.parts, self._winners = parts, winners
+
+    def read(self, place: int) -> CaseRecord:
+        return self.parts[self._winners[place]][place]
+
+    def id(self, place: int) -> str:
+        return case_id(self.parts[self._winners[place]], place)
+
+    def line(self, place: int) -> bytes:
+        return case_line(self.parts[self._winners[place]], place)
+
+
+def _column(parts: Sequence[ShardResults], place: int) -> list[CaseRecord]:
+    """Return the case that each part has at a place; those that are written alike are read once."""
+    known: dict[bytes, CaseRecord] = {}
+    column = []
+    for part in parts:
+        cases = part.record.cases
+        if isinstance(cases, LazyCases):
+            line = cases.line(place)
+            if line not in known:
+                known[line] = cases[place]
+            column.append(known[line])
+        else:
+            column.append(cases[place])
+    return column
 
 
 _SPLIT = "the shards were cut differently, as their bases or versions differ; run all of them again"
@@ -184,19 +241,20 @@ _SPLIT = "the shards were cut differently, as their bases or versions differ; ru
 
 def _merged(parts: Sequence[ShardResults], *, all_run: bool) -> Record:
     _check_same(parts)
-    records, cases = [part.record for part in parts], _cases(parts, all_run=all_run)
+    records, winners = [part.record for part in parts], _Winners(parts, all_run=all_run)
     first = min(records, key=lambda record: record.run.started_at)
     shard = first.run.shard
     assert shard is not None
+    answers = tuple(about_answers(winners, shard.max_tokens))
     before, after = first.notices[: shard.conditions], first.notices[shard.conditions :]
     ended = [f"shard {record.run.shard}: {record.ended_early}" for record in records if record.ended_early is not None]
     found = {name: value for record in records for name, value in record.configurations.items()}
     return replace(
         first,
-        cases=cases,
+        cases=winners.cases,
         run=_run([record.run for record in records], first.run),
         stopped="; ".join(ended) or None,
-        notices=(*before, *about_answers(cases, shard.max_tokens), *after),
+        notices=(*before, *answers, *after),
         configurations={name: found[name] for name in sorted(found)},
     )
 

@@ -139,15 +139,19 @@ def read_record(path: os.PathLike[str]) -> Record:
     return read_results(path).record
 
 
-def read_results(path: os.PathLike[str]) -> Results:
+def read_results(path: os.PathLike[str], indexed_from: int = INDEXED_FROM) -> Results:
     """Read and validate a results file.
+
+    Args:
+        path: the file.
+        indexed_from: bytes from which on its cases are read one by one.
 
     Raises:
         RecordError: the file is missing, not JSON, of another schema version, not a record, or not whole.
     """
     try:
         with open(path, "rb") as file:
-            large = os.fstat(file.fileno()).st_size >= INDEXED_FROM
+            large = os.fstat(file.fileno()).st_size >= indexed_from
             found = indexed(file, os.fspath(path)) if large else None
         if found is not None:
             return Results(*found)

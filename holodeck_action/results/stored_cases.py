@@ -62,16 +62,22 @@ class LazyCases(Made[CaseRecord]):
 
 def case_ids(cases: Sequence[CaseRecord]) -> Iterator[str]:
     """Yield the ids of cases, in order."""
-    if isinstance(cases, LazyCases):
-        return map(cases.id, range(len(cases)))
-    return (case.id for case in cases)
+    return (case_id(cases, place) for place in range(len(cases)))
+
+
+def case_id(cases: Sequence[CaseRecord], place: int) -> str:
+    """Return the id of the case at a place, of which nothing else is read."""
+    return cases.id(place) if isinstance(cases, LazyCases) else cases[place].id
+
+
+def case_line(cases: Sequence[CaseRecord], place: int) -> bytes:
+    """Return the case at a place as the JSON of a results file."""
+    return cases.line(place) if isinstance(cases, LazyCases) else adapter(CaseRecord).dump_json(cases[place])
 
 
 def case_lines(cases: Sequence[CaseRecord]) -> Iterator[bytes]:
     """Yield cases as the JSON of a results file."""
-    if isinstance(cases, LazyCases):
-        return map(cases.line, range(len(cases)))
-    return map(adapter(CaseRecord).dump_json, cases)
+    return (case_line(cases, place) for place in range(len(cases)))
 
 
 class StoredFile:
