@@ -10,16 +10,16 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from holodeck_action.reports.templating import shipped_template, template_folder
 from holodeck_action.reports.untrusted import wrap
-from holodeck_action.reports.viewer_data import Head, Index
+from holodeck_action.reports.viewer_data import Detail, Head, Index, Omitted
 from holodeck_action.reports.viewer_head import head_of, metric_columns
-from holodeck_action.reports.viewer_index import NO_LINKS, Links, Row, ViewedSuite, index_of, rows_of
+from holodeck_action.reports.viewer_index import NO_LINKS, IndexBuilder, Links, ViewedSuite, rows_of
 
 PAGE_FILE = "report.html"
 CHUNK_CASES = 100
@@ -63,29 +63,79 @@ def page_of(view: View, most_details: int = MOST_DETAILS) -> Iterator[bytes]:
     """
     from markupsafe import Markup
 
-    rows = rows_of(view.suites, view.chosen or _any)
-    index = index_of(rows, metric_columns(view.suites), view.links)
+    packed = _packed_rows(view, most_details)
+    index, shown = packed.index, len(packed.index["id"])
     head = head_of(view.suites, view.exit_code, index, view.links)
-    head["live"] = view.live
-    if view.chosen is not None:
-        head["omitted"] = {
-            "cases": len(rows_of(view.suites, _any)) - len(rows),
-            "why": "the page holds the cases that --case asks for",
-            "command": f"holodeck-action report {view.results} --format html",
-        }
+    head["live"], head["omitted"] = view.live, packed.omitted
     script, style = asset("viewer.js"), asset("viewer.css")
     attention = sum(len(suite.concluded.report.attention) for suite in view.suites)
     given = {
         "head": wrap(_bare(head, view.canonical)),
-        "cases": wrap(_first_cases(index, min(attention, _SHOWN_CASES, len(rows)))),
+        "cases": wrap(_first_cases(index, min(attention, _SHOWN_CASES, shown))),
         "attention": attention,
         "policy": Markup(page_policy(live=view.live is not None)),  # noqa: S704
         "style": style,
         "script": script,
-        "data": _data(view, rows, index, head, most_details),
+        "data": _data(view, packed, head),
     }
     for piece in shipped_template("viewer.html.j2").generate(**given):
         yield piece.encode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """The rows of a page: what lists them, their details compressed (`CHUNK_CASES` each), and what is left out."""
+
+    index: Index
+    chunks: tuple[bytes, ...]
+    omitted: Omitted | None
+
+
+def _packed_rows(view: View, most: int) -> _Packed:
+    """Go through the rows once: making one takes longer than anything else."""
+    builder = IndexBuilder(metric_columns(view.suites), view.links)
+    chunks: list[bytes] = []
+    details: list[Detail] = []
+    all_rows = rows = size = 0
+    full = False
+    for row in rows_of(view.suites):
+        all_rows += 1
+        if view.chosen is not None and not view.chosen(*row.names):
+            continue
+        rows += 1
+        builder.add(row)
+        if full:
+            continue
+        details.append(row.detail())
+        if len(details) == CHUNK_CASES:
+            full, size = _pack(details, chunks, size, most, view.canonical)
+    if details and not full:
+        full, size = _pack(details, chunks, size, most, view.canonical)
+    omitted: Omitted | None = None
+    if full:
+        omitted = {
+            "cases": rows - CHUNK_CASES * len(chunks),
+            "why": f"the details of all cases are more than the {most // 2**20} MB that a page should hold",
+            "command": f"holodeck-action report {view.results} --format html --case ID -o case.html",
+        }
+    elif view.chosen is not None:
+        omitted = {
+            "cases": all_rows - rows,
+            "why": "the page holds the cases that --case asks for",
+            "command": f"holodeck-action report {view.results} --format html",
+        }
+    return _Packed(builder.index, tuple(chunks), omitted)
+
+
+def _pack(details: list[Detail], chunks: list[bytes], size: int, most: int, canonical: bool) -> tuple[bool, int]:
+    """Move details into a chunk; return whether it was too much, which leaves it out, and how large all are."""
+    chunk = _compressed([_json(_bare(details, canonical))])
+    details.clear()
+    size += 4 * ((len(chunk) + 2) // 3)
+    if size > most:
+        return True, size
+    chunks.append(chunk)
+    return False, size
 
 
 def page_policy(*, live: bool) -> str:
@@ -101,31 +151,32 @@ def style_policy(style: str) -> str:
     return f"default-src 'none'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
 
 
-def _data(view: View, rows: Sequence[Row], index: Index, head: Head, most: int) -> Iterator[Any]:
-    """Yield the elements that hold the data; the head last, as it says what is left out."""
+def _data(view: View, packed: _Packed, head: Head) -> Iterator[Any]:
+    """Yield the elements that hold the data."""
     from markupsafe import Markup
 
     def element(attributes: str, text: str) -> Any:
         # Base64, and JSON without `<`.
         return Markup(f"<script {attributes}>{text}</script>")  # noqa: S704
 
-    packed = 'type="application/octet-stream"'
-    yield element(f'{packed} id="index"', _packed(index, view.canonical))
-    size = 0
-    for first in range(0, len(rows), CHUNK_CASES):
-        some = rows[first : first + CHUNK_CASES]
-        text = _packed([row.detail() for row in some], view.canonical)
-        size += len(text)
-        if size > most:
-            head["omitted"] = {
-                "cases": len(rows) - first,
-                "why": f"the details of all cases are more than the {most // 2**20} MB that a page should hold",
-                "command": f"holodeck-action report {view.results} --format html --case ID -o case.html",
-            }
-            break
-        yield element(f'{packed} class="chunk" data-first="{first}" data-count="{len(some)}"', text)
+    of_data = 'type="application/octet-stream"'
+    columns = _compressed(_index_pieces(packed.index, view.canonical))
+    yield element(f'{of_data} id="index"', base64.b64encode(columns).decode("ascii"))
+    rows = len(packed.index["id"])
+    for first, chunk in zip(range(0, rows, CHUNK_CASES), packed.chunks, strict=False):
+        about = f'class="chunk" data-first="{first}" data-count="{min(CHUNK_CASES, rows - first)}"'
+        yield element(f"{of_data} {about}", base64.b64encode(chunk).decode("ascii"))
     text = _json(_bare(head, view.canonical)).replace("<", "\\u003c").replace("##[", "\\u0023\\u0023[")
     yield element('type="application/json" id="head"', text)
+
+
+def _index_pieces(index: Index, canonical: bool) -> Iterator[str]:
+    """Yield the JSON of the columns, one by one."""
+    before = "{"
+    for name, column in index.items():
+        yield f"{before}{_json(_bare({name: column}, canonical))[1:-1]}"
+        before = ","
+    yield "}"
 
 
 def _first_cases(index: Index, count: int) -> list[dict[str, object]]:
@@ -140,9 +191,10 @@ def _first_cases(index: Index, count: int) -> list[dict[str, object]]:
     ]
 
 
-def _packed(value: Any, canonical: bool) -> str:
-    content = zlib.compress(_json(_bare(value, canonical)).encode("utf-8", "replace"), _LEVEL, wbits=31)
-    return base64.b64encode(content).decode("ascii")
+def _compressed(texts: Iterable[str]) -> bytes:
+    """Return texts as gzip."""
+    packer = zlib.compressobj(_LEVEL, wbits=31)
+    return b"".join([*(packer.compress(text.encode("utf-8", "replace")) for text in texts), packer.flush()])
 
 
 def _bare(value: Any, canonical: bool) -> Any:
@@ -174,7 +226,3 @@ def asset(name: str) -> Any:
 
 def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _any(name: str, title: str) -> bool:
-    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from holodeck_action.reports.comparison import step_text
@@ -13,7 +13,7 @@ from holodeck_action.reports.viewer_data import Change, Detail, Index
 from holodeck_action.results.comparison import CaseChange, CaseChangeKind
 from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.record import CaseRecord, Record
-from holodeck_action.results.report_views import CaseView, Report
+from holodeck_action.results.report_views import CaseView, Report, by_position
 from holodeck_action.results.survey import judge_cases
 from holodeck_action.results.verdict import CaseVerdict, Outcome
 from holodeck_action.suite.errors import SourceMark
@@ -81,6 +81,14 @@ class Row:
     base: CaseRecord | None
     base_verdict: CaseVerdict | None
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """Its id and its title."""
+        if self.view is not None:
+            return self.view.id, self.view.title
+        assert self.base is not None
+        return self.base.id, self.base.name or self.base.id
+
     def detail(self) -> Detail:
         """Return everything about it."""
         return detail_of(self.case, self.verdict, self.base, self.base_verdict, self._remarks())
@@ -92,111 +100,137 @@ class Row:
             yield from (step_text(step, self.moved.turns, self.moved.trial) for step in self.moved.steps)
 
 
-def rows_of(suites: Sequence[ViewedSuite], chosen: Callable[[str, str], bool]) -> list[Row]:
-    """Return the rows: what needs attention first, then the rest, then what only the bases have.
+def rows_of(suites: Sequence[ViewedSuite]) -> Iterator[Row]:
+    """Yield the rows, each made when it is asked for.
 
-    Args:
-        suites: of the page.
-        chosen: tells by id and title which cases are wanted.
+    What needs attention comes first, then the rest in the order of the suites, then what only the bases have.
     """
-    found = [row for at, suite in enumerate(suites) for row in _rows(at, suite) if chosen(*_names(row))]
-    attention = {at: {case.id for case in suite.concluded.report.attention} for at, suite in enumerate(suites)}
-
-    def rank(row: Row) -> int:
-        return 2 if row.view is None else 0 if row.view.id in attention[row.suite] else 1
-
-    return sorted(found, key=rank)
-
-
-def _names(row: Row) -> tuple[str, str]:
-    case = row.view if row.view is not None else row.base
-    assert case is not None
-    return case.id, case.title if isinstance(case, CaseView) else case.name or case.id
+    rows = [_Rows(at, suite) for at, suite in enumerate(suites)]
+    for each in rows:
+        yield from each.shown(each.report.attention)
+    for each in rows:
+        yield from each.shown(by_position(each.report.passing, each.report.informational))
+    for each in rows:
+        yield from each.gone()
 
 
-def _rows(at: int, suite: ViewedSuite) -> Iterator[Row]:
-    record, verdict, report = suite.concluded.record, suite.concluded.verdict, suite.concluded.report
-    cases = {case.id: case for case in record.cases}
-    verdicts = {judged.id: judged for judged in verdict.cases}
-    before = {} if suite.base is None else {case.id: case for case in suite.base.cases}
-    judged_before = {} if suite.base is None else {judged.id: judged for judged in judge_cases(suite.base)}
-    compared = report.comparison
-    moved = {} if compared is None else {one.id: one for one in (*compared.regressed, *compared.fixed)}
-    unpaired = {} if compared is None else {one.id: _WHY[one.why] for one in compared.unpaired if one.why in _WHY}
-    for view in (*report.attention, *sorted((*report.passing, *report.informational), key=lambda one: one.position)):
-        change: Change | None = None
-        if compared is not None:
-            one = moved.get(view.id)
-            change = _KINDS[one.kind] if one is not None else unpaired.get(view.id, "same")
-        yield Row(
-            at,
-            report,
-            view,
-            change,
-            moved.get(view.id),
-            cases[view.id],
-            verdicts[view.id],
-            before.pop(view.id, None),
-            judged_before.get(view.id),
+class _Rows:
+    """The rows of a suite."""
+
+    def __init__(self, at: int, suite: ViewedSuite) -> None:
+        self.report = suite.concluded.report
+        self._at, self._record, self._verdicts = at, suite.concluded.record, suite.concluded.verdict.cases
+        self._base = () if suite.base is None else suite.base.cases
+        self._before = () if suite.base is None else judge_cases(suite.base)
+        # Places in the base by id; what is shown is taken out.
+        self._places = {case.id: at for at, case in enumerate(self._base)}
+        compared = self.report.comparison
+        self._moved = {} if compared is None else {one.id: one for one in (*compared.regressed, *compared.fixed)}
+        self._unpaired = (
+            {} if compared is None else {one.id: _WHY[one.why] for one in compared.unpaired if one.why in _WHY}
         )
-    if compared is not None:
-        for case in (one for one in before.values() if one.id not in cases):
-            yield Row(at, report, None, "gone", None, None, None, case, judged_before.get(case.id))
+
+    def shown(self, views: Iterable[CaseView]) -> Iterator[Row]:
+        """Yield the rows of cases of the report."""
+        for view in views:
+            moved, at = self._moved.get(view.id), self._places.pop(view.id, None)
+            change: Change | None = None
+            if self.report.comparison is not None:
+                change = _KINDS[moved.kind] if moved is not None else self._unpaired.get(view.id, "same")
+            yield Row(
+                self._at,
+                self.report,
+                view,
+                change,
+                moved,
+                self._record.cases[view.position],
+                self._verdicts[view.position],
+                None if at is None else self._base[at],
+                None if at is None else self._before[at],
+            )
+
+    def gone(self) -> Iterator[Row]:
+        """Yield the rows of cases that only the base has, once all others are shown."""
+        if self.report.comparison is None or not self._places:
+            return
+        # Cases that another shard runs are not shown, and are not gone.
+        own = {case.id for case in self._record.cases}
+        for case_id, at in self._places.items():
+            if case_id not in own:
+                base = self._base[at]
+                yield Row(self._at, self.report, None, "gone", None, None, None, base, self._before[at])
 
 
-def index_of(rows: Sequence[Row], metrics: Sequence[tuple[int, str]], links: Links) -> Index:
-    """Return the columns of the rows.
+class IndexBuilder:
+    """Makes the columns of rows, one after the other.
 
-    Args:
-        rows: of the page.
-        metrics: the metrics' columns: index of the suite, and name.
-        links: where links lead.
+    Attributes:
+        index: the columns of the rows that were added.
     """
-    columns = {key: at for at, key in enumerate(metrics)}
-    index: Index = {
-        "id": [], "title": [], "suite": [], "position": [], "outcome": [], "flaky": [], "change": [], "reason": [],
-        "place": [], "url": [], "tags": [], "command": [], "scores": [[None] * len(rows) for _ in metrics],
-        "metric_outcomes": [], "latency_ms": [], "tokens": [], "cost_usd": [], "trials": [], "passed_trials": [],
-    }  # fmt: skip
-    for at, row in enumerate(rows):
-        _add_what_is_asked(index, row, links)
+
+    def __init__(self, metrics: Sequence[tuple[int, str]], links: Links) -> None:
+        """Begin without rows.
+
+        Args:
+            metrics: the metrics' columns: index of the suite, and name.
+            links: where links lead.
+        """
+        self._columns = {key: at for at, key in enumerate(metrics)}
+        self._links = links
+        self._known: dict[str, str] = {}
+        self.index: Index = {
+            "id": [], "title": [], "suite": [], "position": [], "outcome": [], "flaky": [], "change": [], "reason": [],
+            "place": [], "url": [], "tags": [], "command": [], "scores": [[] for _ in metrics],
+            "metric_outcomes": [], "latency_ms": [], "tokens": [], "cost_usd": [], "trials": [], "passed_trials": [],
+        }  # fmt: skip
+
+    def add(self, row: Row) -> None:
+        """Add a row behind the others."""
+        index, columns = self.index, self._columns
+        self._add_what_is_asked(row)
         turns = [] if row.case is None else list(row.case.turns)
         index["latency_ms"].append(latency_of(turns))
         index["tokens"].append(tokens_of(turns))
         index["cost_usd"].append(cost_of(turns))
         index["trials"].append(0 if row.verdict is None else len(row.verdict.trials))
         index["passed_trials"].append(0 if row.verdict is None else row.verdict.passes)
-        letters = ["-"] * len(metrics)
+        letters = ["-"] * len(columns)
+        means: list[float | None] = [None] * len(columns)
         for score in () if row.view is None else row.view.scores:
             if score.mean is not None and (row.suite, score.metric) in columns:
-                index["scores"][columns[row.suite, score.metric]][at] = rounded(score.mean)
+                means[columns[row.suite, score.metric]] = rounded(score.mean)
         for name, outcomes in _outcomes(row).items():
             # What only quarantined cases have is no metric of the suite.
             if (row.suite, name) in columns:
                 letters[columns[row.suite, name]] = next(_LETTERS[each] for each in _LETTERS if each in outcomes)
-        index["metric_outcomes"].append("".join(letters))
-    return index
+        for column, mean in zip(index["scores"], means, strict=True):
+            column.append(mean)
+        index["metric_outcomes"].append(self._once("".join(letters)))
 
+    def _add_what_is_asked(self, row: Row) -> None:
+        index, report, view = self.index, row.report, row.view
+        case = view if view is not None else row.base
+        assert case is not None
+        name, title = row.names
+        index["id"].append(name)
+        index["title"].append(one_line(title, _LONGEST_TITLE))
+        index["suite"].append(row.suite)
+        index["position"].append(_behind(report) if view is None else view.position)
+        index["outcome"].append("skipped" if view is None else view.outcome)
+        index["flaky"].append(view is not None and view.flaky)
+        index["change"].append(row.change)
+        reason = "the suite does not ask this case any more" if view is None else view.reason
+        index["reason"].append(self._once(one_line(reason, _LONGEST_REASON)))
+        index["place"].append(one_line(place(case.source, report.folder)))
+        provenance = report.provenance
+        linked = None if view is None else self._links.line(provenance.commit, provenance.folder, view.source)
+        index["url"].append(linked)
+        index["tags"].append(sorted({one_line(tag, _LONGEST_TITLE) for tag in case.tags}))
+        index["command"].append((run_alone(report, name) if view is not None else None) or "")
 
-def _add_what_is_asked(index: Index, row: Row, links: Links) -> None:
-    report, view = row.report, row.view
-    case = view if view is not None else row.base
-    assert case is not None
-    name, title = _names(row)
-    index["id"].append(name)
-    index["title"].append(one_line(title, _LONGEST_TITLE))
-    index["suite"].append(row.suite)
-    index["position"].append(_behind(report) if view is None else view.position)
-    index["outcome"].append("skipped" if view is None else view.outcome)
-    index["flaky"].append(view is not None and view.flaky)
-    index["change"].append(row.change)
-    reason = "the suite does not ask this case any more" if view is None else view.reason
-    index["reason"].append(one_line(reason, _LONGEST_REASON))
-    index["place"].append(one_line(place(case.source, report.folder)))
-    linked = None if view is None else links.line(report.provenance.commit, report.provenance.folder, view.source)
-    index["url"].append(linked)
-    index["tags"].append(sorted({one_line(tag, _LONGEST_TITLE) for tag in case.tags}))
-    index["command"].append((run_alone(report, name) if view is not None else None) or "")
+    def _once(self, text: str) -> str:
+        """Return a text as it is kept already, where many rows have the same."""
+        return self._known.setdefault(text, text)
 
 
 def _behind(report: Report) -> int:

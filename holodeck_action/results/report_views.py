@@ -280,7 +280,11 @@ class CaseViews(Made[CaseView]):
 
 def in_suite_order(report: Report) -> Iterator[CaseView]:
     """Yield every case in the order of the suite."""
-    parts = (report.attention, report.passing, report.informational)
+    return by_position(report.attention, report.passing, report.informational)
+
+
+def by_position(*parts: Sequence[CaseView]) -> Iterator[CaseView]:
+    """Yield the cases of parts of a report in the order of the suite."""
     lazy = [part for part in parts if isinstance(part, CaseViews)]
     if len(lazy) == len(parts):
         positions = sorted(array("I", chain.from_iterable(part.positions for part in lazy)))
