@@ -20,8 +20,9 @@ from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.disk import write_atomically
 from holodeck_action.results.exit_codes import ExitCode
-from holodeck_action.results.report_views import Report, canonical_report
-from holodeck_action.results.result_files import read_earlier, read_record
+from holodeck_action.results.report_views import Report, canonical_report, in_suite_order
+from holodeck_action.results.result_files import read_earlier, read_results
+from holodeck_action.results.survey import Survey
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.terminal import terminal_of
@@ -105,9 +106,11 @@ def read_viewed(results: GivenPath) -> ViewedSuite:
     Raises:
         RecordError: the file is no record, or its base is not beside it.
     """
-    record = read_record(results)
+    stored = read_results(results)
+    record = stored.record
     base = read_base(results, record)
-    concluded = conclude(record, Terms.against(base), earlier=read_earlier(results))
+    surveyed = Survey(record, stored.record_digest)
+    concluded = conclude(record, Terms.against(base), surveyed=surveyed, earlier=read_earlier(results))
     return ViewedSuite(concluded, None if base is None else base.record)
 
 
@@ -119,7 +122,7 @@ def _chosen(globs: Sequence[str], report: Report) -> Callable[[str, str], bool] 
     """
     if not globs:
         return None
-    names = [{case.id, case.title} for case in (*report.attention, *report.passing, *report.informational)]
+    names = [{case.id, case.title} for case in in_suite_order(report)]
     wrong = [f"--case {glob!r} matches no case" for glob in globs if not any(matching(each, glob) for each in names)]
     if wrong:
         raise ConfigurationError(wrong)

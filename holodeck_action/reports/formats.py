@@ -225,12 +225,26 @@ def markdown(report: Report, limit: SizeLimit = JOB_SUMMARY, *, rest: str = IN_T
 
     What is left out first is said in `holodeck_action.reports.size_limit`; `rest` is trusted Markdown.
     """
-    data = wrap(report)
+    data, cases = wrap(report), len(report.attention)
 
     def render(detail: Detail) -> Iterator[str]:
         return shipped_template("summary.md.j2").generate(report=data, detail=detail)
 
-    return fit(render, limit, rest)
+    # Nothing else is as long as the sentence on all of them.
+    unlisted = f"{_not_listed(cases, cases)}{rest}"
+    text = fit(render, limit, unlisted, len(report.passing))
+    body, _, end = text.rpartition(unlisted)
+    if end != "_\n" or not cases:
+        return text
+    listed = body.rpartition(_CASE_TABLE)[2].partition("\n\n")[0].count("\n| ")
+    return f"{body}{_not_listed(cases - listed, cases)}{rest}{end}"
+
+
+_CASE_TABLE = "| | Case | Where | Why |\n| :-: | --- | --- | --- |"
+
+
+def _not_listed(missing: int, cases: int) -> str:
+    return f"the last {missing:,} of {cases:,} cases that need attention are omitted; " if missing else ""
 
 
 def json_report(report: Report) -> Iterator[str]:

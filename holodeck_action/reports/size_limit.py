@@ -37,6 +37,8 @@ JOB_SUMMARY = SizeLimit(1024 * 1024, 1024 * 1024)
 IN_THE_RECORD = "the whole record is in results.json"
 """Where the rest of a cut report is, unless said otherwise."""
 
+_SHORTEST_ROW = 20
+"""Characters of a row with a title and a place, at the very least."""
 _LINE = re.compile(r"[^\n]*\n")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
@@ -46,16 +48,18 @@ _HTML_BLOCK = re.compile(
 _DETAILS = re.compile(r"<(/?)details\b", re.IGNORECASE)
 
 
-def fit(render: Callable[[Detail], Iterable[str]], limit: SizeLimit, rest: str) -> str:
+def fit(render: Callable[[Detail], Iterable[str]], limit: SizeLimit, rest: str, listed: int = 0) -> str:
     """Return the most detailed rendering that fits; when none does, the least detailed one, cut.
 
     Args:
         render: yields the text in pieces for a level of detail; it is asked no further once the limit is used up.
         limit: what the text may hold.
         rest: trusted Markdown saying where the whole report is, put behind a cut text.
+        listed: number of rows that only the first level has.
     """
     text = ""
-    for detail in DETAILS:
+    # Rows that cannot fit are not even made.
+    for detail in DETAILS[listed * _SHORTEST_ROW > limit.characters :]:
         text, whole = gather(render(detail), limit)
         if whole:
             return text

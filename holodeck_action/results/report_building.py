@@ -174,7 +174,8 @@ def _scores(judged: CaseVerdict) -> tuple[CaseScore, ...]:
 
 def _case_score(name: str, trials: list[list[tuple[float, float]]]) -> CaseScore:
     mean = weighted_mean([score for trial in trials for score in trial])
-    means = [each for trial in trials if (each := weighted_mean(trial)) is not None]
+    # Most cases have one trial: its mean is not made twice.
+    means = [each for trial in trials if (each := weighted_mean(trial)) is not None] if len(trials) > 1 else []
     several = len(means) > 1
     return CaseScore(name, mean, min(means) if several else None, max(means) if several else None)
 

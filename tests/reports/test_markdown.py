@@ -111,7 +111,16 @@ def test_a_cut_report_says_where_the_rest_is() -> None:
     shown = markdown(
         report_of(hostile_record(400, 100)), SizeLimit(9000, 9000), rest="see [the run](https://ci.example/1)"
     )
-    assert shown.rstrip().endswith("_The report was cut here: see [the run](https://ci.example/1)_")
+    listed = shown.partition("### Cases that need attention")[2]
+    rows = sum(line.startswith("| ❌") for line in listed.splitlines())
+    assert 0 < rows < 400
+    assert shown.rstrip().endswith(
+        f"_The report was cut here: the last {400 - rows} of 400 cases that need attention are omitted; "
+        "see [the run](https://ci.example/1)_"
+    )
+    before = markdown(report_of(hostile_record(400, 100)), SizeLimit(600, 600))
+    assert "the last 400 of 400 cases that need attention are omitted; the whole record is in results.json" in before
+    assert CUT not in markdown(report_of(hostile_record(400, 100)))
 
 
 @given(st.integers(0, 4000), st.integers(0, 4000))
