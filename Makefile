@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test lint audit bench image-test frameworks-test viewer browser-test fields statistics requirements setup clean
+.PHONY: demo check test lint audit bench image-test frameworks-test viewer browser-test fields statistics scale requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -82,6 +82,12 @@ fields: setup
 # Renews the tables of docs/statistics.md from simulations; takes minutes.
 statistics: setup
 	$(BIN)/python -m bench.simulation --write
+
+# Renews the figures and tables of docs/scale.md: measures, runs, simulates; takes a quarter of an hour.
+scale: setup
+	$(BIN)/python -m bench.scale measure
+	$(BIN)/python -m bench.scale check
+	$(BIN)/python -m bench.scale write
 
 # What the image needs before uv can read uv.lock; run it after a change of uv.lock.
 requirements: $(TOOLS)/bin/uv

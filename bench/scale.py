@@ -1,0 +1,149 @@
+"""A plan past one machine: `python -m bench.scale measure | check | write | plan` for docs/scale.md.
+
+`measure` takes what a case costs on this machine. `check` runs the simulation beside real runs. `write` forecasts and
+simulates the plans of `bench/scale_plans.py` from these costs, and renews the page. `plan` does so for one's own load.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import click
+
+from bench.pages import DOCS, renew
+from bench.scale_model import Costs, Load, Plan, Provider, forecast, wall_s
+from bench.scale_plans import CLUSTER, DIFFERENCES, MILLION, SCENARIOS, SHARDS, Scenario
+from bench.scale_simulation import simulate, smaller
+from bench.scale_tables import (
+    FIGURES,
+    ROWS,
+    bytes_text,
+    costs_of,
+    figures,
+    money_text,
+    size_text,
+    text_of,
+    time_text,
+)
+
+PAGE = DOCS / "scale.md"
+COMMAND = "make scale"
+SEEDS = 5
+
+
+def compared(costs: Costs, plan: Plan, seeds: int = SEEDS) -> tuple[float, float]:
+    """Seconds of a plan by the model, and by the simulation on average."""
+    return wall_s(costs, plan), sum(simulate(costs, plan, seed).wall_s for seed in range(seeds)) / seeds
+
+
+def simulated(costs: Costs, scenario: Scenario) -> dict[str, Any]:
+    """Simulate one suite of a scenario; counts are those of all of its machines and suites."""
+    slower, plan = smaller(costs, scenario.plan, scenario.times)
+    found = simulate(slower, plan)
+    more = scenario.times * scenario.suites
+    return {
+        "wall_s": found.wall_s * scenario.suites,
+        "calls": found.calls * more,
+        "refused": found.refused * more,
+        "lost": found.lost * more,
+        "repeated": found.repeated * more,
+    }
+
+
+@click.group()
+def main() -> None:
+    """Plan runs past one machine."""
+
+
+@main.command("measure")
+def measure_command() -> None:
+    """Measure what a case costs here; takes five minutes."""
+    from bench.scale_costs import measured_costs
+
+    found = figures() if FIGURES.is_file() else {}
+    _keep({**found, "costs": asdict(measured_costs())})
+
+
+@main.command("check")
+def check_command() -> None:
+    """Run suites and simulations of them side by side; takes five minutes."""
+    from bench.scale_costs import checks
+
+    found = figures()
+    found["checks"] = []
+    for what, real, simulation in checks(costs_of(found)):
+        click.echo(f"{what}: {real:.2f} s, simulated {simulation:.2f} s")
+        found["checks"].append([what, round(real, 3), round(simulation, 3)])
+    _keep(found)
+
+
+@main.command("write")
+def write_command() -> None:
+    """Simulate the plans with the measured costs, and renew docs/scale.md; takes minutes."""
+    found = figures()
+    costs = costs_of(found)
+    found["differences"] = {
+        name: [round(seconds, 1) for seconds in compared(costs, plan)] for name, plan in DIFFERENCES.items()
+    }
+    found["plans"] = {}
+    for scenario in SCENARIOS:
+        found["plans"][scenario.name] = simulated(costs, scenario)
+        click.echo(f"{scenario.name}: {time_text(found['plans'][scenario.name]['wall_s'])}")
+    _keep(found)
+    for name in ROWS:
+        renew(PAGE, name, COMMAND, text_of(name, found))
+
+
+def _keep(found: Mapping[str, Any]) -> None:
+    FIGURES.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+@main.command("plan")
+@click.option("--cases", required=True, type=click.IntRange(1))
+@click.option("--turns", default=1, show_default=True)
+@click.option("--metrics", default=1, show_default=True)
+@click.option("--judged", default=0, show_default=True, help="Metrics of these that a judge grades.")
+@click.option("--recorded", is_flag=True, help="The answers are recorded.")
+@click.option("--latency", default=2.0, show_default=True, help="Seconds until a model has answered.")
+@click.option("--tokens", type=(int, int), default=(1_000, 150), show_default=True, help="Of a call: in, out.")
+@click.option("--machines", default=1, show_default=True)
+@click.option("--at-once", default=64, show_default=True, help="Calls of a machine under way.")
+@click.option("--cluster", is_flag=True, help="A cluster instead of shards.")
+@click.option("--requests", default=5_000.0, show_default=True, help="Of the account, a minute.")
+@click.option("--rate", default=4e6, show_default=True, help="Tokens of the account a minute.")
+@click.option("--prices", type=(float, float), default=(0.15, 0.60), show_default=True, help="US$ a million tokens.")
+def plan_command(
+    cases: int,
+    turns: int,
+    metrics: int,
+    judged: int,
+    recorded: bool,
+    latency: float,
+    tokens: tuple[int, int],
+    machines: int,
+    at_once: int,
+    cluster: bool,
+    requests: float,
+    rate: float,
+    prices: tuple[float, float],
+) -> None:
+    """Say what a run would take, by the model and, up to a million calls, by the simulation."""
+    load = Load(cases, turns, metrics, judged, recorded, latency, tokens_in=tokens[0], tokens_out=tokens[1])
+    fleet = replace(CLUSTER if cluster else SHARDS, machines=machines, at_once=at_once)
+    provider = Provider(requests, rate, dollars_in=prices[0] / 1e6, dollars_out=prices[1] / 1e6)
+    plan, costs = Plan(load, fleet, provider), costs_of(figures())
+    foreseen = forecast(costs, plan)
+    click.echo(f"takes {time_text(foreseen.wall_s)}; {foreseen.pace} sets the pace; {size_text(foreseen)}")
+    click.echo(f"{bytes_text(foreseen.disk_bytes)} on disks, {bytes_text(foreseen.network_bytes)} over networks")
+    click.echo(
+        f"US$ {money_text(foreseen.model_dollars)} for models, {money_text(foreseen.machine_dollars)} for machines"
+    )
+    if cases * max(1, load.calls) <= MILLION:
+        click.echo(f"simulated: {time_text(simulate(costs, plan).wall_s)}")
+
+
+if __name__ == "__main__":
+    main()
