@@ -1,0 +1,212 @@
+"""The same live suite by other programs: `python -m bench.peers --promptfoo PATH --inspect PATH …`.
+
+Each asks a fake model server on loopback one question a case, and compares the answer with the expected one.
+The programs are not installed here: name where they are, each in an environment of its own. Those that are not named
+are not measured. Printed is the wall time of each as a multiple of ours, from the start of its process to its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.goals import plain_suite
+from bench.live import KEY, served
+from bench.pages import table
+from bench.processes import PROGRAM, measure
+
+LATENCY_S = 0.05
+CASES = (1, 10, 100, 1_000)
+AT_ONCE = (1, 10, 100)
+MUCH = 2.0
+"""The goal: the next peer takes so many times as long."""
+
+_INSPECT = """import json
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.scorer import exact
+from inspect_ai.solver import generate
+
+
+@task
+def bench():
+    with open("cases.json") as file:
+        cases = [Sample(input=case["input"], target=case["ground_truth"]) for case in json.load(file)]
+    return Task(dataset=cases, solver=generate(), scorer=exact())
+"""
+_DEEPEVAL = """import asyncio
+import json
+import sys
+
+from deepeval import evaluate
+from deepeval.evaluate.configs import AsyncConfig, DisplayConfig
+from deepeval.metrics import ExactMatchMetric
+from deepeval.test_case import LLMTestCase
+from openai import AsyncOpenAI
+
+at_once = int(sys.argv[1])
+
+
+async def ask(client, turn, case):
+    async with turn:
+        messages = [{"role": "user", "content": case["input"]}]
+        found = await client.chat.completions.create(model="gpt-4o", messages=messages)
+    answer = found.choices[0].message.content
+    return LLMTestCase(input=case["input"], actual_output=answer, expected_output=case["ground_truth"])
+
+
+async def ask_all():
+    with open("cases.json") as file:
+        cases = json.load(file)
+    async with AsyncOpenAI() as client:
+        turn = asyncio.Semaphore(at_once)
+        return await asyncio.gather(*(ask(client, turn, case) for case in cases))
+
+
+evaluate(
+    asyncio.run(ask_all()),
+    [ExactMatchMetric()],
+    async_config=AsyncConfig(max_concurrent=at_once, throttle_value=0),
+    display_config=DisplayConfig(show_indicator=False, print_results=False),
+)
+"""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a program is to do: agent.yaml, the server's address, calls at once; `folder` is where it runs."""
+
+    folder: Path
+    suite: Mapping[str, Any]
+    address: str
+    at_once: int
+
+    def write(self, name: str, content: Any) -> None:
+        """Write a file; JSON is YAML, too."""
+        (self.folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+def ours(_: str, asked: Asked) -> tuple[str, ...]:
+    """Our own command."""
+    asked.write("agent.yaml", asked.suite)
+    asked.write("holodeck-action.yaml", {"limits": {"concurrency": asked.at_once}})
+    return (*PROGRAM, "run", "-o", "out")
+
+
+def promptfoo(command: str, asked: Asked) -> tuple[str, ...]:
+    """Promptfoo: https://www.promptfoo.dev/docs/configuration/reference/."""
+    cases = [
+        {"vars": {"question": case["input"]}, "assert": [{"type": "equals", "value": case["ground_truth"]}]}
+        for case in asked.suite["test_cases"]
+    ]
+    provider = {"id": "openai:chat:gpt-4o", "config": {"apiBaseUrl": asked.address, "apiKey": KEY}}
+    asked.write("promptfooconfig.json", {"prompts": ["{{question}}"], "providers": [provider], "tests": cases})
+    options = ("--no-cache", "--no-progress-bar", "--no-table", "--max-concurrency", str(asked.at_once))
+    return (command, "eval", "-c", "promptfooconfig.json", "-o", "out.json", *options)
+
+
+def inspect(command: str, asked: Asked) -> tuple[str, ...]:
+    """Inspect: https://inspect.aisi.org.uk/options.html."""
+    asked.write("bench.py", _INSPECT)
+    asked.write("cases.json", asked.suite["test_cases"])
+    most = str(asked.at_once)
+    model = ("--model", "openai/gpt-4o", "--model-base-url", asked.address)
+    return (command, "eval", "bench.py", *model, "--max-connections", most, "--max-samples", most, "--display", "none")
+
+
+def deepeval(command: str, asked: Asked) -> tuple[str, ...]:
+    """DeepEval asks no models itself: a script does, as its documentation has it; `command` is its Python."""
+    asked.write("bench.py", _DEEPEVAL)
+    asked.write("cases.json", asked.suite["test_cases"])
+    return (command, "bench.py", str(asked.at_once))
+
+
+def holodeck(command: str, asked: Asked) -> tuple[str, ...]:
+    """HoloDeck reads the same file."""
+    asked.write("agent.yaml", {**asked.suite, "execution": {"parallel_test_cases": asked.at_once}})
+    return (command, "test", "agent.yaml", "--output", "out.json")
+
+
+PEERS: dict[str, Callable[[str, Asked], tuple[str, ...]]] = {
+    function.__name__: function for function in (promptfoo, inspect, deepeval, holodeck)
+}
+
+
+def wall_s(name: str, command: str, cases: int, at_once: int, times: int) -> float | None:
+    """Return the median wall seconds of a program; None where it asked another number of questions, or failed."""
+    program = PEERS.get(name, ours)
+    took = []
+    for _ in range(times):
+        with tempfile.TemporaryDirectory() as root:
+            folder = Path(root)
+            with served("tests.llm.models", "--latency", str(LATENCY_S)) as server:
+                address = server.addresses["openai"]
+                asked = Asked(folder, plain_suite(address, cases), address, at_once)
+                cost = measure(program(command, asked), folder, _environ(folder, address))
+            if cost.code or server.seen["statuses"].get("200") != cases:
+                click.echo(f"{name}: exit code {cost.code}, answers {server.seen['statuses']}", err=True)
+                return None
+        took.append(cost.wall_s)
+    return statistics.median(took)
+
+
+def _environ(folder: Path, address: str) -> dict[str, str]:
+    """A home of its own, no telemetry, and no look-up of newer versions."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    return {
+        **kept,
+        "HOME": str(folder),
+        "OPENAI_API_KEY": KEY,
+        "OPENAI_BASE_URL": address,
+        "BENCH_KEY": KEY,
+        "PROMPTFOO_DISABLE_TELEMETRY": "1",
+        "PROMPTFOO_DISABLE_UPDATE": "1",
+        "DEEPEVAL_TELEMETRY_OPT_OUT": "YES",
+        "DEEPEVAL_DISABLE_DOTENV": "1",
+    }
+
+
+def rows(commands: Mapping[str, str], cases: tuple[int, ...], at_once: tuple[int, ...], times: int) -> Iterator[Any]:
+    """Yield a row for every number of cases and of calls at once."""
+    for count in cases:
+        for most in at_once:
+            if most > count:
+                continue
+            own = wall_s("ours", "", count, most, times)
+            if own is None:
+                raise click.ClickException(f"our own run of {count} cases failed")
+            found = {name: wall_s(name, command, count, most, times) for name, command in commands.items()}
+            ratios = {name: took / own for name, took in found.items() if took is not None}
+            shown = [f"{ratios[name]:.1f} ×" if name in ratios else "not measured" for name in PEERS]
+            held = ("yes" if min(ratios.values()) >= MUCH else "**no**") if ratios else "not measured"
+            yield (f"{count:,}", str(most), f"{own:.2f} s", *shown, held)
+
+
+HEADS = ("cases", "at once", "ours", *PEERS, f"all ≥ {MUCH:g} ×")
+
+
+@click.command()
+@click.option("--promptfoo", help="Its command.")
+@click.option("--inspect", help="Its command.")
+@click.option("--deepeval", help="The Python that has it.")
+@click.option("--holodeck", help="Its command.")
+@click.option("--cases", multiple=True, type=int, default=CASES, show_default=True)
+@click.option("--at-once", multiple=True, type=int, default=AT_ONCE, show_default=True)
+@click.option("--times", default=3, show_default=True, help="Of the runs of each, the median counts.")
+def main(cases: tuple[int, ...], at_once: tuple[int, ...], times: int, **commands: str | None) -> None:
+    """Compare with other programs; prints a table in Markdown."""
+    named = {name: command for name, command in commands.items() if command is not None}
+    click.echo(table(HEADS, rows(named, cases, at_once, times)), nl=False)
+
+
+if __name__ == "__main__":
+    main()
