@@ -1,0 +1,55 @@
+"""Every report of a large run: `python -m bench.large [CASES]`, 100,000 cases with five text metrics unless told.
+
+Each command reads the record case by case: its memory beside that of the smallest one tells what it keeps.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from bench.processes import PROGRAM, Cost, measure
+from bench.recorded import TEXT_METRICS
+from bench.suites import write_suite
+from holodeck_action.reports.formats import FORMATS
+
+_RECORD = "out/results.json"
+
+
+@click.command()
+@click.argument("cases", type=click.IntRange(min=1), default=100_000)
+def main(cases: int) -> None:
+    """Run a suite of so many cases, every fifth answer wrong, judge it again and report it in every format."""
+    with tempfile.TemporaryDirectory() as root:
+        folder = write_suite(Path(root), cases, ("equality", *TEXT_METRICS))
+        click.echo(f"{cases:,} recorded cases, every fifth of which fails:")
+        click.echo(
+            f"{'command':<24}  {'wall s':>7}  {'CPU s':>7}  {'µs CPU/case':>11}  {'peak MiB':>8}  {'written MiB':>11}"
+        )
+        _say("run", _cost(folder, "run", "-o", "out"), cases, folder / _RECORD)
+        _say("decide", _cost(folder, "decide", _RECORD, "-o", "again"), cases, folder / "again" / "verdict.json")
+        for name in ("html", *FORMATS):
+            file = folder / f"report.{name}"
+            cost = _cost(folder, "report", _RECORD, "--format", name, "-o", file.name)
+            _say(f"report --format {name}", cost, cases, file)
+
+
+def _cost(folder: Path, *arguments: str) -> Cost:
+    cost = measure((*PROGRAM, *arguments), folder)
+    if cost.code not in (0, 1):
+        raise SystemExit(f"{' '.join(arguments)} ended with exit code {cost.code}")
+    return cost
+
+
+def _say(what: str, cost: Cost, cases: int, written: Path) -> None:
+    size = written.stat().st_size / 2**20
+    each = 1e6 * cost.cpu_s / cases
+    click.echo(
+        f"{what:<24}  {cost.wall_s:>7.1f}  {cost.cpu_s:>7.1f}  {each:>11.0f}  {cost.peak_mib:>8.0f}  {size:>11.1f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
