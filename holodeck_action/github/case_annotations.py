@@ -9,6 +9,8 @@ import posixpath
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappush, heappushpop
+from operator import itemgetter
 
 from holodeck_action.github.annotations import (
     DETAILS_LIMIT,
@@ -20,7 +22,7 @@ from holodeck_action.github.annotations import (
     fitting,
 )
 from holodeck_action.reports.phrases import call_text, repository_path, run_alone, usable
-from holodeck_action.results.report_views import CaseView, Report, TurnView
+from holodeck_action.results.report_views import CaseView, Report, TurnView, in_suite_order
 from holodeck_action.results.verdict import MetricVerdict, TurnVerdict, explaining_trial
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.plain import lines_of, one_line, short_line
@@ -29,6 +31,9 @@ _RANKS = {"failed": 0, "error": 1, "skipped": 2, "quarantined": 3}
 _LEVELS: Mapping[str, Level] = {"failed": "failure", "error": "warning", "skipped": "warning", "quarantined": "notice"}
 _WORDS = {"failed": "FAILED", "error": "IN ERROR", "skipped": "NOT RUN", "quarantined": "QUARANTINED"}
 _SHOWN_PROBLEMS = 5
+
+
+_Order = tuple[int, float, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +60,19 @@ def annotate(reports: Sequence[Report]) -> tuple[Annotation, ...]:
     Cases that were not run have one per suite; quarantined cases that hold have none. Suites outside of a repository
     have no annotations.
     """
-    findings = [finding for report in reports for finding in _Suite(report).findings()]
-    findings.sort(key=lambda finding: (_RANKS[finding.outcome], -_distance(finding)))
-    return tuple(_annotation(finding, detailed=number < MOST) for number, finding in enumerate(findings))
+    # What has details holds its case: no more of them are kept than are shown.
+    kept: list[tuple[_Order, _Finding]] = []
+    rest: list[tuple[_Order, Annotation]] = []
+    for number, finding in enumerate(finding for report in reports for finding in _Suite(report).findings()):
+        # The last one in the order is the first of the heap.
+        order = (-_RANKS[finding.outcome], _distance(finding), -number)
+        if len(kept) < MOST:
+            heappush(kept, (order, finding))
+        else:
+            last, worst = heappushpop(kept, (order, finding))
+            rest.append((last, _annotation(worst, detailed=False)))
+    shown = [(order, _annotation(finding, detailed=True)) for order, finding in kept]
+    return tuple(made for _, made in sorted([*shown, *rest], key=itemgetter(0), reverse=True))
 
 
 def passing_keys(reports: Sequence[Report]) -> frozenset[str]:
@@ -90,33 +105,34 @@ class _Suite:
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        cases = (*report.attention, *report.passing, *report.informational)
-        starts: dict[str, list[tuple[int, int]]] = {}
-        for case in cases:
-            starts.setdefault(case.source.file, []).append((case.source.line, case.source.column))
-        self._starts = {file: sorted(set(places)) for file, places in starts.items()}
+        starts: dict[str, set[tuple[int, int]]] = {}
         # What other cases are graded by, too, is the suite's: older records do not tell where a case ends.
         users: dict[SourceMark, str] = {}
         self._shared: set[SourceMark] = set()
-        for case in cases:
+        for case in in_suite_order(report):
+            starts.setdefault(case.source.file, set()).add((case.source.line, case.source.column))
             marks = {m.source for trial in case.trials for turn in trial.turns for m in turn.metrics}
             for mark in marks:
                 if mark is not None and users.setdefault(mark, case.id) != case.id:
                     self._shared.add(mark)
+        self._starts = {file: sorted(places) for file, places in starts.items()}
 
     def findings(self) -> Iterator[_Finding]:
-        attention = self._report.attention
-        for case in attention:
+        first: tuple[CaseView, str] | None = None
+        skipped = 0
+        for case in self._report.attention:
             if case.outcome in ("failed", "error") or (
                 case.outcome == "quarantined" and case.judged in ("failed", "error")
             ):
                 yield from self._of_case(case)
-        skipped = [case for case in attention if case.outcome == "skipped"]
-        for case in skipped:
-            if (path := self._path(case.source)) is not None:
-                key, count = self._key(case, None), len(skipped)
-                yield _Finding(self._report, case, None, "skipped", case.source, path, (), (case.reason,), key, count)
-                return
+            elif case.outcome == "skipped":
+                skipped += 1
+                if first is None and (path := self._path(case.source)) is not None:
+                    first = case, path
+        if first is not None:
+            case, path = first
+            key = self._key(case, None)
+            yield _Finding(self._report, case, None, "skipped", case.source, path, (), (case.reason,), key, skipped)
 
     def passing_keys(self) -> Iterator[str]:
         for case in self._report.passing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -12,7 +12,7 @@ from typing import Literal
 from holodeck_action.results.comparison import changed_ids
 from holodeck_action.results.faults import Actor
 from holodeck_action.results.figures import decisive
-from holodeck_action.results.report_views import CaseView, Report
+from holodeck_action.results.report_views import CaseView, CaseViews, Report
 from holodeck_action.results.verdict import MetricVerdict, explaining_trial
 
 Standing = Literal["worse", "failing", "before"]
@@ -47,12 +47,16 @@ class Cause:
     outcome: str
     reason: str
     actor: Actor | None
-    cases: tuple[CaseView, ...]
+    cases: CaseViews
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    case: CaseView
+    """What explains a case, without the case."""
+
+    position: int
+    standing: Standing
+    outcome: str
     texts: tuple[str, ...]
     metrics: tuple[MetricVerdict, ...]
     actor: Actor | None
@@ -74,11 +78,12 @@ def causes_of(report: Report) -> tuple[Cause, ...]:
     standings = _standings(report)
     for case in report.attention:
         if case.outcome in _OUTCOMES:
-            found = _found(case)
-            key = (standings[case.id], case.outcome, tuple(map(_pattern, found.texts)), _names(found.metrics))
+            found = _found(case, standings(case.id))
+            key = (found.standing, case.outcome, tuple(map(_pattern, found.texts)), _names(found.metrics))
             groups[key].append(found)
+    view = _view(report)
     causes = [
-        Cause(standings[part[0].case.id], part[0].case.outcome, _reason(part), _actor(part), _cases(part))
+        Cause(part[0].standing, part[0].outcome, _reason(part), _actor(part), _cases(part, view))
         for group in groups.values()
         for part in _by_distance(group)
     ]
@@ -87,22 +92,29 @@ def causes_of(report: Report) -> tuple[Cause, ...]:
             _STANDINGS.index(cause.standing),
             _OUTCOMES.index(cause.outcome),
             -len(cause.cases),
-            cause.cases[0].position,
+            cause.cases.positions[0],
         )
     )
     return tuple(causes)
 
 
-def _standings(report: Report) -> dict[str, Standing]:
-    cases = [case.id for case in report.attention]
+def _view(report: Report) -> Callable[[int], CaseView]:
+    """Return what gives a case that needs attention by its position."""
+    if isinstance(report.attention, CaseViews):
+        return report.attention.view
+    return {case.position: case for case in report.attention}.__getitem__
+
+
+def _standings(report: Report) -> Callable[[str], Standing]:
+    """Return what tells the standing of a case by its id."""
     if report.comparison is None:
-        return dict.fromkeys(cases, "failing")
+        return lambda _: "failing"
     worse = set(changed_ids(report.comparison.regressed))
     alone = {case.id for case in report.comparison.unpaired}
-    return {case: "worse" if case in worse else "failing" if case in alone else "before" for case in cases}
+    return lambda case: "worse" if case in worse else "failing" if case in alone else "before"
 
 
-def _found(case: CaseView) -> _Found:
+def _found(case: CaseView, standing: Standing) -> _Found:
     """Return what explains a case: tools and errors before scores, which they explain."""
     texts: list[str] = []
     metrics: list[MetricVerdict] = []
@@ -123,7 +135,7 @@ def _found(case: CaseView) -> _Found:
     if tools:
         texts, metrics = tools, []
     actor = faults[0].actor if faults and case.outcome == "error" else None
-    return _Found(case, tuple(texts[:3]), tuple(metrics), actor)
+    return _Found(case.position, standing, case.outcome, tuple(texts[:3]), tuple(metrics), actor)
 
 
 def _own(metric: MetricVerdict) -> bool:
@@ -160,8 +172,8 @@ def _by_distance(group: list[_Found]) -> Iterator[list[_Found]]:
     yield part
 
 
-def _cases(part: Iterable[_Found]) -> tuple[CaseView, ...]:
-    return tuple(sorted((found.case for found in part), key=lambda case: case.position))
+def _cases(part: Iterable[_Found], view: Callable[[int], CaseView]) -> CaseViews:
+    return CaseViews(sorted(found.position for found in part), view)
 
 
 def _actor(part: Sequence[_Found]) -> Actor | None:

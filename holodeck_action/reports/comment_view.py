@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from holodeck_action.reports.causes import Cause, causes_of
@@ -11,7 +11,7 @@ from holodeck_action.reports.phrases import call_text, run_alone
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.results.comparison import Comparison, changed_ids, gating
 from holodeck_action.results.figures import counted
-from holodeck_action.results.report_views import CaseView, Report, ToolCallView, TurnView
+from holodeck_action.results.report_views import CaseView, CaseViews, Report, ToolCallView, TurnView
 from holodeck_action.text.code_spans import inline_code
 from holodeck_action.text.prose import compared, prose
 
@@ -36,11 +36,11 @@ def view_of(report: Report) -> dict[str, Any]:
     """Return what the template of the comment takes besides the report: texts of the report as `Untrusted`."""
     causes = causes_of(report)
     chosen = _examples(causes)
-    open_cases = {case.id for _, case in chosen}
+    open_cases = {case.position for _, case in chosen}
     return {
         "causes": wrap(causes),
         "examples": [_example(report, cause, case) for cause, case in chosen],
-        "others": wrap([case for cause in causes for case in cause.cases if case.id not in open_cases]),
+        "others": wrap(_others(causes, open_cases)),
         "grouped": sum(len(cause.cases) for cause in causes) > MOST_OPEN,
         "actions": ACTIONS,
         "said": _said(report),
@@ -51,12 +51,19 @@ def _examples(causes: Sequence[Cause]) -> list[tuple[Cause, CaseView]]:
     """Choose the cases that stand open: all of a few, else the first of each cause."""
     # Of what did not run there is nothing to show.
     causes = [cause for cause in causes if cause.outcome != "skipped"]
-    every = [(cause, case) for cause in causes for case in cause.cases]
-    if len(every) <= MOST_OPEN:
-        return every
+    if sum(len(cause.cases) for cause in causes) <= MOST_OPEN:
+        return [(cause, case) for cause in causes for case in cause.cases]
     # What failed on the base, too, is no news where there is some.
     news = [cause for cause in causes if cause.standing != "before"] or causes
     return [(cause, cause.cases[0]) for cause in news[:MOST_OPEN]]
+
+
+def _others(causes: Sequence[Cause], open_cases: Container[int]) -> Sequence[CaseView]:
+    """Return the cases that do not stand open, in the order of their causes."""
+    if not causes:
+        return ()
+    positions = [place for cause in causes for place in cause.cases.positions if place not in open_cases]
+    return CaseViews(positions, causes[0].cases.view)
 
 
 def _example(report: Report, cause: Cause, case: CaseView) -> dict[str, Any]:

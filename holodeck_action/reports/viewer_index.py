@@ -10,7 +10,7 @@ from holodeck_action.reports.phrases import case_trials_text, place, repository_
 from holodeck_action.reports.places import line_address
 from holodeck_action.reports.viewer_cases import cost_of, detail_of, latency_of, rounded, tokens_of
 from holodeck_action.reports.viewer_data import Change, Detail, Index
-from holodeck_action.results.comparison import CaseChange, CaseChangeKind
+from holodeck_action.results.comparison import CaseChange, CaseChangeKind, changed_ids
 from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.record import CaseRecord, Record
 from holodeck_action.results.report_views import CaseView, Report, by_position
@@ -125,7 +125,12 @@ class _Rows:
         # Places in the base by id; what is shown is taken out.
         self._places = {case.id: at for at, case in enumerate(self._base)}
         compared = self.report.comparison
-        self._moved = {} if compared is None else {one.id: one for one in (*compared.regressed, *compared.fixed)}
+        # Where each change is found by its case's id: those of large runs are made when they are asked for.
+        self._moved = {
+            case: (changes, number)
+            for changes in (() if compared is None else (compared.regressed, compared.fixed))
+            for number, case in enumerate(changed_ids(changes))
+        }
         self._unpaired = (
             {} if compared is None else {one.id: _WHY[one.why] for one in compared.unpaired if one.why in _WHY}
         )
@@ -133,7 +138,8 @@ class _Rows:
     def shown(self, views: Iterable[CaseView]) -> Iterator[Row]:
         """Yield the rows of cases of the report."""
         for view in views:
-            moved, at = self._moved.get(view.id), self._places.pop(view.id, None)
+            at, found = self._places.pop(view.id, None), self._moved.get(view.id)
+            moved = None if found is None else found[0][found[1]]
             change: Change | None = None
             if self.report.comparison is not None:
                 change = _KINDS[moved.kind] if moved is not None else self._unpaired.get(view.id, "same")
