@@ -210,9 +210,10 @@ class BaseEvaluator(ABC):
                     code="ambiguous_input",
                 )
             arguments[declared] = value
-        for param in EvalParam:
-            if param in self.PARAM_SPEC.required and param.value not in arguments:
-                raise self._missing(param)
+        if not self.PARAM_SPEC.required <= arguments.keys():
+            raise self._missing(
+                next(param for param in EvalParam if param in self.PARAM_SPEC.required - arguments.keys())
+            )
         return arguments
 
     def knows(self, given: Mapping[str, Any], trial: int) -> bool | None:
@@ -348,12 +349,12 @@ class DeterministicEvaluator(BaseEvaluator):
         """
         arguments = super().resolve(given)
         declared = declared_names(self.PARAM_SPEC)
-        for name in arguments:
-            if name not in _PARAM_NAMES:
-                raise EvaluationError(
-                    f"{self.name} knows no parameter {name!r:.80} (it takes: {', '.join(sorted(declared))})",
-                    code="unknown_parameter",
-                )
+        if not arguments.keys() <= _PARAM_NAMES:
+            name = next(name for name in arguments if name not in _PARAM_NAMES)
+            raise EvaluationError(
+                f"{self.name} knows no parameter {name!r:.80} (it takes: {', '.join(sorted(declared))})",
+                code="unknown_parameter",
+            )
         return {name: value for name, value in arguments.items() if name in declared}
 
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:

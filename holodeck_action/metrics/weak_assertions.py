@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 
 from holodeck_action.suite.applicability import case_asserts, skip_reason
 from holodeck_action.suite.errors import masked, quoted
 from holodeck_action.suite.metric_base import Metric
-from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
+from holodeck_action.suite.values import Case, MetricSpec, Suite
 
 _SHOWN = 20
 """Cases of one kind that are told one by one; the others are counted."""
@@ -47,8 +47,7 @@ def _silent(case: Case) -> str:
 
 def _thresholds(cases: tuple[Case, ...]) -> Iterator[str]:
     found: dict[str, None] = {}
-    # Most cases share the metrics of the suite.
-    for spec in {id(spec): spec for _, spec in _evaluated(cases)}.values():
+    for spec in _evaluated_metrics(cases):
         for name, config in _named(spec):
             bound = config.powerless_threshold
             if bound is not None:
@@ -64,19 +63,24 @@ def _named(spec: MetricSpec) -> list[tuple[str, Metric]]:
 
 
 def _no_numbers(cases: tuple[Case, ...]) -> Iterator[str]:
-    for turn, spec in _evaluated(cases):
-        if turn.ground_truth is None:
+    for turn in chain.from_iterable(case.turns for case in cases):
+        expected = turn.ground_truth
+        if expected is None:
             continue
-        for name, config in _named(spec):
-            problem = config.expected_value_problem(turn.ground_truth)
-            if problem is not None:
-                value = quoted(turn.ground_truth)
-                yield f"{turn.mark}: {quoted(name)}: the expected value {value} {problem}, so that no answer passes"
+        for spec in turn.metrics:
+            for name, config in _named(spec):
+                problem = config.expected_value_problem(expected)
+                if problem is not None and skip_reason(spec, turn) is None:
+                    value = f"the expected value {quoted(expected)}"
+                    yield f"{turn.mark}: {quoted(name)}: {value} {problem}, so that no answer passes"
 
 
-def _evaluated(cases: tuple[Case, ...]) -> Iterator[tuple[Turn, MetricSpec]]:
+def _evaluated_metrics(cases: tuple[Case, ...]) -> Iterable[MetricSpec]:
+    """Return the entries that are evaluated somewhere, each once: most cases share those of the suite."""
+    found: dict[int, MetricSpec] = {}
     for case in cases:
         for turn in case.turns:
             for spec in turn.metrics:
-                if spec.config.enabled and skip_reason(spec, turn) is None:
-                    yield turn, spec
+                if id(spec) not in found and skip_reason(spec, turn) is None:
+                    found[id(spec)] = spec
+    return found.values()

@@ -252,7 +252,7 @@ class _Work:
 
     def _wanted_trials(self, case: Case, done: Mapping[int, TrialRecord]) -> list[int]:
         missing = [index for index in range(case.repeat) if index not in done]
-        if not self.stop_when_decided:
+        if not self.stop_when_decided or case.repeat == 1:
             return missing
         # A gap can only come from an interrupted run: the deciding prefix needs the indexes before it first.
         prefix = next(iter(missing), case.repeat)
@@ -350,7 +350,7 @@ def _disturbed(trial: TrialRecord) -> bool:
 
 def _in_order(done: Mapping[int, TrialRecord], case: Case, stop_when_decided: bool) -> tuple[TrialRecord, ...]:
     ordered = [done[index] for index in sorted(done) if index < case.repeat]
-    if stop_when_decided:
+    if stop_when_decided and len(ordered) > 1:
         outcomes = [judge_trial(trial).outcome for trial in ordered]
         ordered = ordered[: deciding_prefix(outcomes, case.repeat, case.passes_needed)]
     return tuple(ordered)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -110,13 +110,14 @@ class TurnScorer:
         done: dict[int, Done[EvaluationResult]] = {}
         jobs: dict[int, Job[EvaluationResult]] = {}
         traced = EvaluationSpans()
+        given = _given(answer)
         async with asyncio.TaskGroup() as group:
             calls: dict[int, asyncio.Task[Done[EvaluationResult]]] = {}
             for at, metric in enumerate(planned):
                 if skipped[at] is not None:
                     continue
                 try:
-                    evaluator, arguments = _ready(metric, answer)
+                    evaluator, arguments = _ready(metric, answer, given)
                 except EvaluationError as error:
                     done[at] = Done(None, error, None)
                     continue
@@ -196,8 +197,8 @@ class TurnScorer:
         return done.result
 
 
-def _ready(metric: PlannedMetric, answer: Answer) -> tuple[BaseEvaluator, dict[str, Any]]:
-    """Return the metric's evaluator and its arguments.
+def _ready(metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]) -> tuple[BaseEvaluator, dict[str, Any]]:
+    """Return the metric's evaluator and its arguments; `given` is what every metric of the turn may look at.
 
     Raises:
         EvaluationError: there is no evaluator, or an input is missing (code `missing_input`).
@@ -208,7 +209,7 @@ def _ready(metric: PlannedMetric, answer: Answer) -> tuple[BaseEvaluator, dict[s
     if missing:
         raise _missing(missing, f"which the {'turn' if answer.multi_turn else 'case'} does not give")
     try:
-        return metric.evaluator, metric.evaluator.resolve(_inputs(metric, answer))
+        return metric.evaluator, metric.evaluator.resolve(_inputs(metric, answer, given))
     except EvaluationError as error:
         if error.code != "missing_input":
             raise
@@ -232,23 +233,29 @@ def _missing(names: Sequence[str], where: str) -> EvaluationError:
     )
 
 
-def _inputs(metric: PlannedMetric, answer: Answer) -> dict[str, Any]:
+def _given(answer: Answer) -> dict[str, Any]:
+    """Return what there is of an answer and its turn, by the names of parameters."""
+    turn = answer.turn
+    given: dict[EvalParam, Any] = {
+        EvalParam.RESPONSE: answer.response,
+        EvalParam.QUERY: turn.input,
+        EvalParam.GROUND_TRUTH: turn.ground_truth,
+        EvalParam.TOOL_INVOCATIONS: answer.tool_invocations,
+        EvalParam.EXPECTED_TOOLS: turn.expected_tools,
+        EvalParam.EXPECTED_TRAJECTORY: turn.expected_trajectory,
+        EvalParam.RETRIEVAL_CONTEXT: answer.retrieval_context,
+        EvalParam.RETRIEVED_CHUNKS: answer.retrieved_chunks,
+        EvalParam.GROUND_TRUTH_CHUNK_IDS: turn.ground_truth_chunk_ids,
+    }
+    return {param.value: value for param, value in given.items() if value is not None}
+
+
+def _inputs(metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]) -> Mapping[str, Any]:
     turn, config = answer.turn, metric.spec.config
-    calls = answer.tool_invocations
+    inputs = dict(given)
     # A trajectory is expected of the whole conversation.
     if config.OF_TOOL_CALLS and turn.expected_trajectory is not None:
-        calls = answer.conversation_invocations
-    inputs: dict[str, Any] = {
-        EvalParam.RESPONSE.value: answer.response,
-        EvalParam.QUERY.value: turn.input,
-        EvalParam.GROUND_TRUTH.value: turn.ground_truth,
-        EvalParam.TOOL_INVOCATIONS.value: calls,
-        EvalParam.EXPECTED_TOOLS.value: turn.expected_tools,
-        EvalParam.EXPECTED_TRAJECTORY.value: turn.expected_trajectory,
-        EvalParam.RETRIEVAL_CONTEXT.value: answer.retrieval_context,
-        EvalParam.RETRIEVED_CHUNKS.value: answer.retrieved_chunks,
-        EvalParam.GROUND_TRUTH_CHUNK_IDS.value: turn.ground_truth_chunk_ids,
-    }
+        inputs[EvalParam.TOOL_INVOCATIONS.value] = answer.conversation_invocations
     if _looks_at_files(metric):
         inputs[EvalParam.CONTEXT.value] = answer.context
     if config.HAS_MEMBERS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.metric_base import TOOLS, Metric
+from holodeck_action.suite.metric_base import GROUND_TRUTH, TOOLS, Metric
 from holodeck_action.suite.values import Case, MetricSpec, Turn
 
 # Inputs that only the agent's answer brings are not known before the run.
@@ -15,9 +15,11 @@ _STATIC = ("ground_truth", "expected_tools", "expected_trajectory", "ground_trut
 def missing_static_inputs(spec: MetricSpec, turn: Turn) -> tuple[str, ...]:
     """Names of the inputs that the suite should give for this turn and does not."""
     required = spec.config.needs
+    # This is asked of every metric of every turn, several times, and seldom anything is missing.
+    if required is GROUND_TRUTH and turn.ground_truth is not None:
+        return ()
     if turn.expected_trajectory is not None:
         required -= TOOLS
-    # This is asked of every metric of every turn, several times, and seldom anything is missing.
     missing = [name for name in required if name in _STATIC and not _gives(turn, name)]
     return tuple(sorted(missing, key=_STATIC.index)) if missing else ()
 
@@ -66,8 +68,8 @@ def judged_metrics(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], Metric
         for case in cases
         for turn in case.turns
         for spec in turn.metrics
-        if skip_reason(spec, turn) is None
         for part, config in spec.config.judged_parts()
+        if skip_reason(spec, turn) is None
     }
 
 
@@ -78,6 +80,6 @@ def library_metrics(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], Metri
         for case in cases
         for turn in case.turns
         for spec in turn.metrics
-        if skip_reason(spec, turn) is None
         for config in spec.config.computed_by_library()
+        if skip_reason(spec, turn) is None
     }

@@ -32,9 +32,14 @@ def one_line(text: str, limit: int = 300) -> str:
     Line breaks become `⏎`, hidden characters disappear, and what GitHub's runner would read as a command in a log is
     taken apart: `##[` anywhere, `::` at the start, as the line may come to stand at the start of one.
     """
-    shown = _BREAKS.sub(" ⏎ ", text[: 4 * limit])
-    shown = " ".join(_visible(shown.replace("\t", " ")).split())
-    shown = _COMMAND.sub(r"\1: ", shown).replace("##[", "# #[")
+    shown = text[: 4 * limit]
+    # Most text is: patterns are for the rest.
+    if not (shown.isascii() and shown.isprintable()):
+        shown = _visible(_BREAKS.sub(" ⏎ ", shown).replace("\t", " "))
+    shown = " ".join(shown.split())
+    if "::" in shown:
+        shown = _COMMAND.sub(r"\1: ", shown)
+    shown = shown.replace("##[", "# #[")
     if len(shown) > limit or len(text) > 4 * limit:
         shown = f"{shown[:limit]} … ({len(text):,} characters)"
     return shown
