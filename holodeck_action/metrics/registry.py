@@ -43,15 +43,20 @@ class _BuiltIn(Mapping[str, type[Metric]]):
 
     def _likely(self, kind: str) -> Iterator[type[Metric]]:
         """Yield the metrics of the modules whose source gives this type as a default; none where there is no source."""
-        written = f' = "{kind}"\n'.encode()
-        for name, file in _modules():
-            with suppress(OSError), open(file, "rb") as source:
-                if written in source.read():
-                    yield from _defined_in(_imported(name))
+        written = f' = "{kind}"\n'.encode("utf-8", "replace")
+        folder = os.path.dirname(__file__)
+        for file in sorted(os.listdir(folder)):
+            name, ending = os.path.splitext(file)
+            if ending == ".py" and written in _content(os.path.join(folder, file)):
+                yield from _defined_in(_imported(name))
 
     @cached_property
     def _all(self) -> Mapping[str, type[Metric]]:
-        return in_order(metric for name, _ in _modules() for metric in _defined_in(_imported(name))).classes
+        import pkgutil
+
+        modules = pkgutil.iter_modules(holodeck_action.metrics.__path__)
+        names = sorted(found.name for found in modules if not found.ispkg)
+        return in_order(metric for name in names for metric in _defined_in(_imported(name))).classes
 
 
 def in_order(metrics: Iterable[type[Metric]]) -> MetricTypes:
@@ -65,11 +70,10 @@ def type_of(metric: type[Metric]) -> str:
     return str(metric.model_fields["type"].default)
 
 
-def _modules() -> list[tuple[str, str]]:
-    """Return the names and files of the modules beside this one."""
-    folder = os.path.dirname(__file__)
-    files = sorted(entry for entry in os.listdir(folder) if entry.endswith(".py"))
-    return [(file.removesuffix(".py"), os.path.join(folder, file)) for file in files]
+def _content(path: str) -> bytes:
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read()
+    return b""
 
 
 def _imported(name: str) -> ModuleType:

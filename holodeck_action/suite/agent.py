@@ -13,6 +13,7 @@ from holodeck_action.suite.base import (
     Flag,
     FormatModel,
     Integer,
+    Later,
     MaybeText,
     NonBlank,
     Number,
@@ -64,16 +65,16 @@ class VectorstoreConfig(FormatModel):
 class ProjectConfig(FormatModel):
     """config.yaml of the project, and of the user."""
 
-    providers: dict[str, LLMProvider] | None = None
+    providers: Later[dict[str, LLMProvider]] | None = None
     """Settings of models by name. They complete `model` and `evaluations.model`. Example: `{openai: {provider: openai,
     name: gpt-4o}}`."""
     vectorstores: dict[str, VectorstoreConfig] | None = None
     """Databases by name. A notice says that they are not used. Example: `{docs: {provider: qdrant}}`."""
-    execution: ExecutionConfig | None = None
+    execution: Later[ExecutionConfig] | None = None
     """As in agent.yaml, with lower precedence."""
     deployment: dict[str, Any] | None = None
     """Checked, not used. Example: `{}`."""
-    mcp_servers: list[MCPTool] | None = None
+    mcp_servers: Later[list[MCPTool]] | None = None
     """Tools that are appended to those of the suite."""
 
 
@@ -164,7 +165,7 @@ class EvaluationConfig(FormatModel):
     """The judge of metrics without their own `model`; the agent's `model` when absent."""
     metrics: Annotated[list[SuiteMetric], Field(min_length=1)]
     """Metrics of every case without its own list."""
-    optimizer: Optimizer | None = None
+    optimizer: Later[Optimizer] | None = None
     """HoloDeck's optimizer. Checked, not used."""
 
 
@@ -321,23 +322,23 @@ class AgentConfig(FormatModel):
     ] = None
     """JSON schema of the answer, or the path of a JSON file with it. Example: `{type: object, properties: {city:
     {type: string}}}`."""
-    tools: Annotated[list[Tool], Field(max_length=50)] | None = None
+    tools: Later[Annotated[list[Tool], Field(max_length=50)]] | None = None
     """Tools that the suite's own model may call, at most 50, with different names."""
     evaluations: EvaluationConfig | None = None
     """The metrics, and the judge."""
-    test_cases: list[CaseEntry] | None = None
+    test_cases: Later[list[CaseEntry]] | None = None
     """The cases."""
     test_cases_file: NonBlank | None = None
     """A YAML file with the cases, relative to agent.yaml, instead of `test_cases`. Example: `cases.yaml`."""
-    execution: ExecutionConfig | None = None
+    execution: Later[ExecutionConfig] | None = None
     """Time limits, concurrency and downloads."""
-    observability: Observability | None = None
+    observability: Later[Observability] | None = None
     """The run as an OpenTelemetry trace."""
-    embedding_provider: LLMProvider | None = None
+    embedding_provider: Later[LLMProvider] | None = None
     """The model that embeds for tools which search documents; not `anthropic`."""
-    claude: ClaudeConfig | None = None
+    claude: Later[ClaudeConfig] | None = None
     """Settings for models of `anthropic` and `ollama`."""
-    openai: OpenAIConfig | None = None
+    openai: Later[OpenAIConfig] | None = None
     """Settings for models of `openai` and `azure_openai`."""
     deployment: FreeMapping | None = None
     """Checked, not used. Example: `{}`."""

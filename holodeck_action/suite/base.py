@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -14,10 +15,18 @@ from pydantic import (
     GetJsonSchemaHandler,
     SecretStr,
     StringConstraints,
+    TypeAdapter,
+    ValidationInfo,
     WithJsonSchema,
 )
 from pydantic_core import CoreSchema, PydanticCustomError
-from pydantic_core.core_schema import no_info_before_validator_function
+from pydantic_core.core_schema import (
+    definitions_schema,
+    no_info_before_validator_function,
+    with_info_plain_validator_function,
+)
+
+T = TypeVar("T")
 
 # Quoted "${VAR}" values arrive as text; only plain notation counts as a number or a flag.
 NUMBER_TEXT = r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?"
@@ -101,6 +110,48 @@ class EmptyAsNone:
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [*handler(schema)["anyOf"], {"const": ""}]}
+
+
+LATER = "later"
+"""Key of a `Section` in the metadata of core schemas."""
+
+
+class Section:
+    """Annotation of a section of a file: what validates it is made ready with the first one that is given."""
+
+    def __init__(self, kind: Any) -> None:
+        """Take the type that it must be of, annotations included."""
+        self._kind = kind
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """What validates it."""
+        return TypeAdapter(self._kind)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return with_info_plain_validator_function(self._validated, metadata={LATER: self})
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        whole: dict[str, Any] = {**self.adapter.core_schema}
+        if whole["type"] == "model":
+            # By its name it becomes a definition, as every model does that is not the root.
+            whole.setdefault("ref", f"{self._kind.__module__}.{self._kind.__qualname__}")
+        return handler(definitions_schema(whole, []))
+
+    def _validated(self, value: Any, info: ValidationInfo) -> Any:
+        return self.adapter.validate_python(value, context=info.context)
+
+
+if TYPE_CHECKING:
+    Later = Annotated[T, ...]
+    """A section that most files leave out: to make all of them ready takes as long as to run a small suite."""
+else:
+
+    class Later:
+        """A section that most files leave out: to make all of them ready takes as long as to run a small suite."""
+
+        def __class_getitem__(cls, kind: Any) -> Any:
+            return Annotated[kind, Section(kind)]
 
 
 NonBlank = Annotated[str, StringConstraints(pattern=r"\S")]

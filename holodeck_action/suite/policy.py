@@ -14,6 +14,7 @@ from holodeck_action.suite.base import (
     Flag,
     FormatModel,
     Integer,
+    Later,
     NonBlank,
     NoneAs,
     Number,
@@ -270,7 +271,7 @@ class Policy(FormatModel):
 
     target: Target | None = None
     """What answers the cases; null is the suite's own model. Example: `recorded:answers.jsonl`."""
-    environment: Environment | None = None
+    environment: Later[Environment] | None = None
     """The Python in which targets, graders and function tools of the suite run; null is that of holodeck-action itself.
     """
     warm_up: NonBlank | None = None
@@ -286,25 +287,25 @@ class Policy(FormatModel):
     columns: Annotated[dict[str, CaseField | None], NoneAs({})] = Field(default_factory=dict)
     """Field of a case that a column of `test_cases_file` fills, by column; nested keys are joined by dots. Null leaves
     a column out. Example: `{question: input, answer: ground_truth, id: null}`."""
-    cases: Annotated[dict[str, CaseOverlay], NoneAs({})] = Field(default_factory=dict)
+    cases: Annotated[Later[dict[str, CaseOverlay]], NoneAs({})] = Field(default_factory=dict)
     """Additions to single cases, by name or id."""
-    judges: Annotated[SuiteJudges, NoneAs({})] = Field(default_factory=SuiteJudges)
+    judges: Annotated[Later[SuiteJudges], NoneAs({})] = Field(default_factory=SuiteJudges)
     """The panel of all judged metrics, and the judge cards."""
-    trials: Annotated[Trials, NoneAs({})] = Field(default_factory=Trials)
+    trials: Annotated[Later[Trials], NoneAs({})] = Field(default_factory=Trials)
     """How often each case is asked, and how often it must pass."""
-    gates: Annotated[Gates, NoneAs({})] = Field(default_factory=Gates)
+    gates: Annotated[Later[Gates], NoneAs({})] = Field(default_factory=Gates)
     """Requirements on the whole run."""
-    baseline: Annotated[Baseline, NoneAs({})] = Field(default_factory=Baseline)
+    baseline: Annotated[Later[Baseline], NoneAs({})] = Field(default_factory=Baseline)
     """What results are compared with, and what a loss does."""
-    quarantine: Annotated[tuple[QuarantineEntry, ...], NoneAs([])] = ()
+    quarantine: Annotated[Later[tuple[QuarantineEntry, ...]], NoneAs([])] = ()
     """Cases that run but count in no gate until a date."""
-    budget: Annotated[Budget, NoneAs({})] = Field(default_factory=Budget)
+    budget: Annotated[Later[Budget], NoneAs({})] = Field(default_factory=Budget)
     """What a run may spend."""
-    limits: Annotated[Limits, NoneAs({})] = Field(default_factory=Limits)
+    limits: Annotated[Later[Limits], NoneAs({})] = Field(default_factory=Limits)
     """Time limits, concurrency and sizes."""
-    cache: Annotated[CacheSettings, NoneAs({})] = Field(default_factory=CacheSettings)
+    cache: Annotated[Later[CacheSettings], NoneAs({})] = Field(default_factory=CacheSettings)
     """How model calls are kept."""
-    vectorstores: Annotated[VectorstoreSettings, NoneAs({})] = Field(default_factory=VectorstoreSettings)
+    vectorstores: Annotated[Later[VectorstoreSettings], NoneAs({})] = Field(default_factory=VectorstoreSettings)
     """Whether the databases of agent.yaml are used."""
     secrets: Annotated[tuple[WrittenText, ...], NoneAs([])] = ()
     """Further values that are replaced by `***` everywhere, usually `${VAR}`. Example: `["${PARTNER_CODE}"]`."""

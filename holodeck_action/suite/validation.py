@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from holodeck_action.suite.base import LATER
 from holodeck_action.suite.document import Document, MarkedList, MarkedMap, Path, position_of
 from holodeck_action.suite.errors import Problem, field_path, quoted
 from holodeck_action.suite.messages import Finding, sentence
@@ -161,6 +162,8 @@ def _unwrap(schema: Any, definitions: dict[str, Any], value: Any, metrics: Metri
             schema = definitions[schema["schema_ref"]]
         elif PLACE in metadata and metrics is not None:
             schema = metrics.core_schema(metadata[PLACE], value)
+        elif LATER in metadata:
+            schema = metadata[LATER].adapter.core_schema
         elif kind in _TRANSPARENT:
             schema = schema["schema"]
         else:

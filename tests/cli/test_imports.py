@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from holodeck_action.metrics.registry import built_in
 from tests.cli.project import Project
 
 # Runs the command line in a process of its own and tells which modules it has loaded at its end.
@@ -35,8 +36,8 @@ NEVER = (
 HEAVY = {*NEVER, "pydantic", "yaml", "httpx2", "rich", "jinja2", "regex"}
 
 
-def loaded(project: Project, *arguments: str, **environ: str) -> set[str]:
-    """The top-level packages loaded by a call of the program."""
+def modules(project: Project, *arguments: str, **environ: str) -> set[str]:
+    """The modules loaded by a call of the program."""
     file = project.folder / "modules.json"
     ended = subprocess.run(
         [sys.executable, "-c", TELL, *arguments],
@@ -47,7 +48,12 @@ def loaded(project: Project, *arguments: str, **environ: str) -> set[str]:
         timeout=60,
     )
     assert "error" not in ended.stderr, ended.stderr
-    return {name.partition(".")[0] for name in json.loads(file.read_text())}
+    return set(json.loads(file.read_text()))
+
+
+def loaded(project: Project, *arguments: str, **environ: str) -> set[str]:
+    """The top-level packages loaded by a call of the program."""
+    return {name.partition(".")[0] for name in modules(project, *arguments, **environ)}
 
 
 def test_a_deterministic_run_imports_no_model_client_and_no_reference_library(project: Project) -> None:
@@ -76,6 +82,17 @@ def test_a_deterministic_run_imports_no_model_client_and_no_reference_library(pr
     assert loaded(project, "run").isdisjoint({*NEVER, "httpx2", "rich", "jinja2"})
 
 
+def test_a_plain_run_imports_its_own_metric_and_nothing_that_asks_github(project: Project) -> None:
+    project.numbered(1)
+    found = modules(project, "run")
+    metrics = {metric.__module__ for metric in built_in().classes.values()}
+    assert metrics & found == {"holodeck_action.metrics.standard"}
+    assert {name for name in found if name.startswith("holodeck_action.github.")}.isdisjoint(
+        {f"holodeck_action.github.{name}" for name in ("api", "merge_base", "stored_results", "artifacts", "event")}
+    )
+    assert {name for name in found if name.startswith("holodeck_action.reports.viewer")} == set()
+
+
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["run", "--help"]])
 def test_help_imports_nothing_of_weight(project: Project, arguments: list[str]) -> None:
     assert loaded(project, *arguments).isdisjoint(HEAVY)
@@ -88,5 +105,4 @@ def test_completion_imports_nothing_of_weight(project: Project) -> None:
 
 def test_validate_imports_no_agent(project: Project) -> None:
     project.numbered(3)
-    modules = loaded(project, "validate")
-    assert modules.isdisjoint({*NEVER, "httpx2", "rich", "jinja2"})
+    assert loaded(project, "validate").isdisjoint({*NEVER, "httpx2", "rich", "jinja2"})
