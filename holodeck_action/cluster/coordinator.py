@@ -163,9 +163,10 @@ class Cluster:
                     raise
                 finally:
                     future.release()
-                if data is not None:
+                if isinstance(data, bytes):
                     return RemoteTrial.read(data)
-                # A worker that has not opened the suite: all that had are gone, or it was about to leave.
+                # A worker without a session of the run: all that have one are gone, or it has given its own up.
+                self._forget(data)
                 await asyncio.sleep(AGAIN_S)
             raise AssertionError("unreachable")
         finally:
@@ -246,13 +247,17 @@ class Cluster:
             self._refused.add(worker)
             self._tell(f"worker {worker} takes no part: {problem}")
 
-    def _gone(self, worker: str) -> None:
+    def _forget(self, worker: str) -> None:
+        """Give a worker no more trials until it has opened the suite."""
         self._ready.pop(worker, None)
+        if not self._ready:
+            self._any.clear()
+
+    def _gone(self, worker: str) -> None:
+        self._forget(worker)
         self._refused.discard(worker)
         if (opening := self._opening.pop(worker, None)) is not None:
             opening.cancel()
-        if not self._ready:
-            self._any.clear()
         for session in [session for session, address in self._addresses.items() if address == worker]:
             del self._addresses[session]
             self._limits.lost(session, time.monotonic())

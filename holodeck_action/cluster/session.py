@@ -32,6 +32,8 @@ from holodeck_action.prepare.trials import grading_pool, trials_of
 from holodeck_action.runner.schedule import Trials
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.values import Case
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import environment_secrets
 
 GATHERING_S = 0.01
 """Seconds in which what there is to report gathers."""
@@ -106,7 +108,8 @@ class Session(WorkerPlugin):  # type: ignore[misc]
 
     def _cannot(self, problem: str) -> None:
         if not self.opened.done():
-            self.opened.set_result(problem)
+            redactor = Redactor(environment_secrets({**os.environ, **self._run.environ}))
+            self.opened.set_result(redactor.text(problem))
 
     async def _serve(self) -> None:
         assert self._ready is not None
@@ -224,10 +227,11 @@ async def open_session(run: RemoteRun, packed: bytes, dask_worker: Worker) -> st
     return problem
 
 
-async def run_trial(name: str, case_id: str, index: int, token: str) -> bytes | None:
-    """Run a trial in the session of this name; None where this worker has none."""
-    session = get_worker().plugins.get(name)
-    return None if session is None else await session.trial(case_id, index, token)
+async def run_trial(name: str, case_id: str, index: int, token: str) -> bytes | str:
+    """Run a trial in the session of this name; return the address of this worker where it has none."""
+    worker = get_worker()
+    session = worker.plugins.get(name)
+    return str(worker.address) if session is None else await session.trial(case_id, index, token)
 
 
 async def tell_session(name: str, said: dict[str, Any], dask_worker: Worker) -> None:

@@ -37,7 +37,9 @@ class Dask:
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
-        self._start("scheduler", "--protocol", self._protocol, "--port", "0", "--scheduler-file", str(self._file))
+        self.scheduler = self._start(
+            "scheduler", "--protocol", self._protocol, "--port", "0", "--scheduler-file", str(self._file)
+        )
         until = time.monotonic() + STARTED_S
         while not self._file.is_file() or not self._file.read_text().endswith("}"):
             assert time.monotonic() < until, self.log
@@ -65,6 +67,7 @@ class Dask:
             self._start(
                 *("worker", "--scheduler-file", str(self._file), "--protocol", self._protocol, "--no-nanny"),
                 *("--nthreads", "100", "--local-directory", str(self._folder)),
+                *("--preload", "holodeck_action.cluster.session"),
                 **environ,
             )
         )

@@ -247,6 +247,32 @@ def certificates_in(folder: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
+def test_a_run_whose_scheduler_is_lost_is_stopped_and_goes_on_here(
+    project: Project, models: FakeModels, dask: Started
+) -> None:
+    models.latency = 0.5
+    asking(project, models, 60)
+    cluster = dask(workers=1, OPENAI_API_KEY=KEY, DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT="2s")
+    arguments = ("run", "-o", "out", "--cluster", cluster.address)
+    environ = {"OPENAI_API_KEY": KEY, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "2s"}
+    with project.start(*arguments, **environ) as process:
+        project.wait_until(lambda: len(journaled(project.out / "journal.jsonl")) > 5)
+        cluster.scheduler.kill()
+        _, said = process.communicate(timeout=100)
+    # Two of the cases that were done had failed.
+    assert process.returncode == 1, said
+    assert "Traceback" not in said
+    stopped = read_record(project.out / "results.json")
+    assert stopped.stopped is not None
+    assert stopped.stopped.startswith(f"the scheduler {cluster.address} was lost")
+
+    finished, record = run(project, "out", "--resume", OPENAI_API_KEY=KEY)
+    assert finished.code == 1
+    assert record.run.resumed_trials > 5
+    assert sum(len(case.trials) for case in record.cases) == 60
+
+
 def test_a_stopped_run_leaves_the_workers_free(project: Project, models: FakeModels, dask: Started) -> None:
     """A signal ends the run in an orderly way; the workers forget it, and call no model any more."""
     models.latency = 1.0
