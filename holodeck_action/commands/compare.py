@@ -9,7 +9,7 @@ from typing import Any
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.commands.options import LAST_RESULTS
-from holodeck_action.commands.report import write_pieces, write_text
+from holodeck_action.commands.report import write_pieces
 from holodeck_action.github.job import links_of
 from holodeck_action.prepare.loading import policy_of
 from holodeck_action.prepare.settings import Flags, baseline_problem, merge_baseline, merge_gates
@@ -101,7 +101,8 @@ def compare_runs(asked: Comparing, caller: Caller) -> int:
     if asked.format == "html":
         write_pieces(page_of(_view(base, head, report, asked, caller)), asked.file, caller.stdout)
     else:
-        write_text(render_comparison(report, asked.format), asked.file, caller.stdout)
+        pieces = (piece.encode("utf-8", "replace") for piece in render_comparison(report, asked.format))
+        write_pieces(pieces, asked.file, caller.stdout)
     return report.exit_code
 
 

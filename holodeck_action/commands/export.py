@@ -10,8 +10,8 @@ from holodeck_action.calibration.human_ai import human_ai_evaluations
 from holodeck_action.calibration.labelled_answers import read_labels
 from holodeck_action.calibration.matching import match_record
 from holodeck_action.commands.caller import Caller
-from holodeck_action.commands.report import write_text
-from holodeck_action.reports.honeyhive import honeyhive_export, honeyhive_json
+from holodeck_action.commands.report import write_pieces
+from holodeck_action.reports.honeyhive import honeyhive_pieces
 from holodeck_action.reports.honeyhive_patterns import of_card
 from holodeck_action.results.base_results import read_base
 from holodeck_action.results.cards import read_card
@@ -74,8 +74,7 @@ def export_record(asked: Exporting, caller: Caller) -> int:
     past = () if base is None else _base_run(record, base.record, concluded.report.comparison)
     earlier = (*_history(asked, record, caller), *past)
     before = in_order(line for line in earlier if line.moment < datetime.fromisoformat(record.run.started_at))
-    export = honeyhive_export(concluded, before, tuple(_humans(asked, record)))
-    write_text(honeyhive_json(export), asked.file, caller.stdout)
+    write_pieces(honeyhive_pieces(concluded, before, tuple(_humans(asked, record))), asked.file, caller.stdout)
     return ExitCode.PASSED
 
 

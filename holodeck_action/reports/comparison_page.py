@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from holodeck_action.reports.comparison import comparison_lines
 from holodeck_action.reports.phrases import VERDICTS, gate_line
 from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.results.canonical import adapter
+from holodeck_action.results.comparison import CaseChange
 from holodeck_action.results.comparison_report import ComparisonReport
+from holodeck_action.results.json_lists import with_items
 from holodeck_action.text.plain import one_line
 
 COMPARISON_FORMATS = ("console", "markdown", "json")
 """Those made of a comparison alone; `html` is the viewer's page, which shows both records."""
 
 
-def render_comparison(report: ComparisonReport, name: str) -> str:
-    """Render a comparison in one of `COMPARISON_FORMATS`."""
+def render_comparison(report: ComparisonReport, name: str) -> Iterator[str]:
+    """Render a comparison in one of `COMPARISON_FORMATS`, piece by piece."""
     match name:
         case "markdown":
-            return shipped_template("comparison_report.md.j2").render(report=wrap(report))
+            yield shipped_template("comparison_report.md.j2").render(report=wrap(report))
         case "json":
-            return adapter(ComparisonReport).dump_json(report, indent=1).decode() + "\n"
+            yield from _json(report)
+            yield "\n"
         case _:
-            return "\n".join(_lines(report)) + "\n"
+            yield "\n".join(_lines(report)) + "\n"
+
+
+def _json(report: ComparisonReport) -> Iterator[str]:
+    """Yield the report as JSON, its changed cases one by one."""
+    bare = replace(report, comparison=replace(report.comparison, regressed=(), fixed=()))
+    changed = {"regressed": report.comparison.regressed, "fixed": report.comparison.fixed}
+    lists = {
+        f'  "{name}": []': (adapter(CaseChange).dump_json(case, indent=1).decode() for case in cases)
+        for name, cases in changed.items()
+    }
+    return with_items(adapter(ComparisonReport).dump_json(bare, indent=1).decode(), lists)
 
 
 def _lines(report: ComparisonReport) -> Iterator[str]:

@@ -28,6 +28,7 @@ from holodeck_action.results.honeyhive import (
     HumanAIEvaluation,
     MultiEvaluationResult,
 )
+from holodeck_action.results.json_lists import with_items
 from holodeck_action.results.record import Record, TurnRecord
 from holodeck_action.results.summaries import EvaluationSummary, summary_score
 from holodeck_action.results.survey import minimized_in
@@ -36,10 +37,12 @@ from holodeck_action.suite.policy import GateSummary
 _COMMON = tuple(field.name for field in fields(Evaluation))
 
 
-def honeyhive_export(
+def honeyhive_pieces(
     concluded: Conclusion, earlier: Sequence[HistoryLine] = (), humans: Sequence[HumanAIEvaluation] = ()
-) -> HoneyHiveExport:
-    """Put a run into the shapes of HoneyHive.
+) -> Iterator[bytes]:
+    """Yield a run in the shapes of HoneyHive as JSON, `HoneyHiveExport`, answer by answer.
+
+    `##[` is escaped, as GitHub's runner would read a command there in a log.
 
     Args:
         concluded: the run, its verdict and its report.
@@ -47,30 +50,35 @@ def honeyhive_export(
         humans: comparisons of people and judges; of metrics without one the record's own judge cards are taken.
     """
     record, report = concluded.record, concluded.report
-    answers = tuple(_answers(record))
     measured = {found.metric for found in humans}
     cards = (of_summary(card, record, concluded.verdict.record_digest) for card in record.cards)
-    return HoneyHiveExport(
+    head = HoneyHiveExport(
         schema_version=EXPORT_VERSION,
         evaluation_batch=EvaluationBatch(
             batch_id=f"batch_{record.run.run_id}",
-            evaluations=tuple(each for answer in answers for each in answer.evaluations),
+            evaluations=(),
             batch_metadata=_metadata(concluded),
             status="completed" if record.stopped is None else "failed",
         ),
-        multi_evaluation_results=answers,
+        multi_evaluation_results=(),
         evaluation_performance=_performance(report.evaluations),
         evaluation_quality=_quality(report.evaluations),
         ab_test_comparisons=tuple(ab_tests(report.comparison)) if report.comparison is not None else (),
         human_ai_comparisons=(*humans, *(found for found in cards if found.metric not in measured)),
         temporal_evaluations=tuple(temporal(report, record, earlier)),
     )
+    evaluations = (each for answer in _answers(record) for each in answer.evaluations)
+    lists = {
+        '  "evaluations": []': (_json(AnyEvaluation, each) for each in evaluations),
+        ' "multi_evaluation_results": []': (_json(MultiEvaluationResult, each) for each in _answers(record)),
+    }
+    for piece in with_items(_json(HoneyHiveExport, head), lists):
+        yield piece.replace("##[", "\\u0023\\u0023[").encode("utf-8", "replace")
+    yield b"\n"
 
 
-def honeyhive_json(export: HoneyHiveExport) -> str:
-    """Return the document as JSON; `##[` is escaped, as GitHub's runner would read a command there in a log."""
-    content = adapter(HoneyHiveExport).dump_json(export, indent=1).decode()
-    return content.replace("##[", "\\u0023\\u0023[") + "\n"
+def _json(kind: Any, value: object) -> str:
+    return adapter(kind).dump_json(value, indent=1).decode()
 
 
 def _answers(record: Record) -> Iterator[MultiEvaluationResult]:
@@ -138,11 +146,13 @@ def _summary(evaluations: Sequence[Evaluation], gate: GateSummary | None, minimi
 def _metadata(concluded: Conclusion) -> BatchMetadata:
     record, verdict = concluded.record, concluded.verdict
     versions: dict[str, set[str]] = defaultdict(set)
+    size = 0
     for each in record.evaluations:
+        size += 1
         if each.evaluator_version is not None:
             versions[each.evaluator_name].add(each.evaluator_version)
     return BatchMetadata(
-        batch_size=sum(1 for _ in record.evaluations),
+        batch_size=size,
         created_at=record.run.started_at,
         evaluator_versions={name: ", ".join(sorted(found)) for name, found in sorted(versions.items())},
         processing_time_ms=record.run.duration_ms,
