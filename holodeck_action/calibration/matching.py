@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from holodeck_action.calibration.labelled_answers import LabelError, LabelledAnswer, Labels, about_metric, only_metric
@@ -32,7 +32,7 @@ class Matched:
 
     metric: str
     compared: tuple[Compared, ...]
-    judged: tuple[Evaluation, ...]
+    judged: Iterable[Evaluation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +59,24 @@ def match_record(labels: Labels, record: Record, metric: str | None, shown: str)
     """
     name = _metric_of(record, metric or only_metric(labels), shown)
     labels = about_metric(labels, name, record.suite.name)
-    places = [place for place in _places(record) if place.evaluation.evaluator_name == name]
-    by_case: dict[str, list[_Place]] = {}
-    for place in places:
-        by_case.setdefault(place.case.id, []).append(place)
+    cases = {row.case for row in labels.rows}
+    texts = {(_text(row.input or ""), _text(row.response or "")) for row in labels.rows if row.case is None}
+    known: set[str] = set()
     by_name: dict[str, set[str]] = {}
-    for case in record.cases:
-        if case.name is not None:
-            by_name.setdefault(case.name, set()).add(case.id)
-    known = {case.id for case in record.cases}
+    by_case: dict[str, list[_Place]] = {}
     by_texts: dict[tuple[str, str], list[_Place]] = {}
-    for place in places:
-        by_texts.setdefault((_text(place.turn.input), _text(place.turn.response or "")), []).append(place)
+    # Of a large record only what a label is about is kept.
+    for case in record.cases:
+        if case.id in cases:
+            known.add(case.id)
+        if case.name in cases and case.name is not None:
+            by_name.setdefault(case.name, set()).add(case.id)
+        for place in _places_in(case, name):
+            said = _text(place.turn.input), _text(place.turn.response or "")
+            if said in texts:
+                by_texts.setdefault(said, []).append(place)
+            if case.id in cases or case.name in cases:
+                by_case.setdefault(case.id, []).append(place)
     found: list[tuple[LabelledAnswer, _Place]] = []
     problems: list[str] = []
     for row in labels.rows:
@@ -92,7 +98,7 @@ def match_record(labels: Labels, record: Record, metric: str | None, shown: str)
     if problems:
         raise LabelError(problems)
     compared = tuple(Compared(row, place.case.id, place.evaluation) for row, place in found)
-    return Matched(name, compared, tuple(place.evaluation for place in places))
+    return Matched(name, compared, _Evaluations(record, name))
 
 
 class _NotFoundError(Exception):
@@ -118,20 +124,31 @@ def judges_of(evaluation: Evaluation) -> frozenset[str]:
     return frozenset(found)
 
 
-def _places(record: Record) -> Iterator[_Place]:
-    for case in record.cases:
-        for trial in case.trials:
-            for turn in trial.turns:
-                for evaluation in turn.evaluations:
-                    if evaluation.status != "skipped":
-                        yield _Place(case, trial.index, turn, evaluation)
+@dataclass(frozen=True, slots=True)
+class _Evaluations:
+    """The evaluations of a metric in a record, read each time they are asked for."""
+
+    record: Record
+    metric: str
+
+    def __iter__(self) -> Iterator[Evaluation]:
+        return (place.evaluation for case in self.record.cases for place in _places_in(case, self.metric))
+
+
+def _places_in(case: CaseRecord, metric: str) -> Iterator[_Place]:
+    for trial in case.trials:
+        for turn in trial.turns:
+            for evaluation in turn.evaluations:
+                if evaluation.status != "skipped" and evaluation.evaluator_name == metric:
+                    yield _Place(case, trial.index, turn, evaluation)
 
 
 def _metric_of(record: Record, metric: str | None, shown: str) -> str:
     names: dict[str, bool] = {}
-    for place in _places(record):
-        name = place.evaluation.evaluator_name
-        names[name] = names.get(name, False) or bool(judges_of(place.evaluation))
+    for evaluation in record.evaluations:
+        if evaluation.status != "skipped":
+            name = evaluation.evaluator_name
+            names[name] = names.get(name, False) or bool(judges_of(evaluation))
     if metric is not None and metric in names:
         return metric
     judged = [name for name, by_judge in names.items() if by_judge] or list(names)

@@ -21,7 +21,7 @@ from holodeck_action.results.cards import card_json
 from holodeck_action.results.disk import write_atomically
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.judge_card import CARD_FILE, Estimate, JudgeCard
-from holodeck_action.results.result_files import read_record
+from holodeck_action.results.result_files import read_results
 from holodeck_action.runner.trial import Clock
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -94,10 +94,12 @@ def calibrate_judge(given: Mapping[str, Any], caller: Caller) -> int:
         names = ", ".join(useless)
         raise ConfigurationError([f"--results asks nobody: leave out {names}, or leave out --results to ask the judge"])
     labels = _labels(asked)
-    record = read_record(results)
+    stored = read_results(results)
+    record = stored.record
     matched = match_record(labels, record, asked.metric, str(results))
     configuration = record.configurations.get(matched.metric)
-    return _conclude(asked, labels, Answered(matched, None, configuration), record_digest(record), caller)
+    digest = stored.record_digest or record_digest(record)
+    return _conclude(asked, labels, Answered(matched, None, configuration), digest, caller)
 
 
 def _calibrate_live(asked: Calibration, given: Mapping[str, Any], caller: Caller) -> int:

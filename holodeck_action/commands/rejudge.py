@@ -15,7 +15,7 @@ from holodeck_action.prepare.preflight import Prepared, gate_problems, judge_pro
 from holodeck_action.prepare.request import request_from, template_of
 from holodeck_action.prepare.settings import Flags, SettingsError, check_reachable, merge
 from holodeck_action.results.folder import Claims, is_inside
-from holodeck_action.results.result_files import RESULTS_FILE, read_record
+from holodeck_action.results.result_files import RESULTS_FILE, read_results
 from holodeck_action.runner.stored import StoredError, stored_run
 from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.checkout import Checkout
@@ -85,7 +85,7 @@ def prepare_stored(
         )
     redactor = Redactor(secrets_of(suite, loaded.environ))
     try:
-        stored = stored_run(read_record(results), suite, redactor)
+        stored = stored_run(read_results(results), suite, redactor)
         settings = merge(suite, flags, loaded.environ)
         check_reachable(settings, suite, stored.cases)
     except StoredError as error:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from holodeck_action.prepare.settings import AGAINST, Flags
-from holodeck_action.results.decision import decide
 from holodeck_action.results.exit_codes import TOLERABLE, ExitCode
 from holodeck_action.results.result_files import read_record
+from holodeck_action.results.survey import judged_cases
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.text.given_paths import GivenPath
@@ -168,8 +168,8 @@ def _failed_cases(path: GivenPath) -> frozenset[str]:
     Raises:
         ConfigurationError: the file is not a results file.
     """
-    verdict = decide(read_record(path))
-    return frozenset(case.id for case in verdict.cases if case.judged not in ("passed", "informational"))
+    judged = (verdict for _, verdict in judged_cases(read_record(path)))
+    return frozenset(verdict.id for verdict in judged if verdict.judged not in ("passed", "informational"))
 
 
 def _silent(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
@@ -14,6 +15,7 @@ from holodeck_action.results.canonical import adapter
 from holodeck_action.results.case_verdicts import judge_evaluation
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.judge_card import CARD_VERSION, NOTHING, CardSummary, Configuration, Estimate, JudgeCard
+from holodeck_action.results.verdict import Outcome
 from holodeck_action.suite.checkout import Checkout, ReachError
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.errors import Problem, SuiteError, quoted
@@ -164,14 +166,33 @@ def _same(one: Estimate, other: Estimate) -> bool:
     return all(a is b if a is None or b is None else math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) for a, b in pairs)
 
 
-def summarise_card(
-    card: JudgeCard, metric: str, configuration: Configuration, evaluations: Sequence[Evaluation]
-) -> CardSummary:
-    """Return what a card tells about a run."""
-    applied = [evaluation for evaluation in evaluations if evaluation.status != "skipped"]
-    stale = tuple(_differences(card, configuration, {evaluation.criteria.threshold for evaluation in applied}))
-    outcomes = [judge_evaluation(evaluation).outcome for evaluation in applied]
-    passes, judged = outcomes.count("passed"), outcomes.count("passed") + outcomes.count("failed")
+class Applied:
+    """The evaluations of a metric that applied, one by one.
+
+    Attributes:
+        version: of the formula; None where no evaluation names it.
+        thresholds: of the evaluations.
+        outcomes: how many there are of each outcome, of those that were judged.
+    """
+
+    def __init__(self) -> None:
+        self.version: str | None = None
+        self.thresholds: set[float | None] = set()
+        self.outcomes: Counter[Outcome] = Counter()
+
+    def add(self, evaluation: Evaluation, *, judge: bool) -> None:
+        """Add an evaluation; `judge` it, too, for a card."""
+        if self.version is None:
+            self.version = evaluation.evaluator_version
+        if judge:
+            self.thresholds.add(evaluation.criteria.threshold)
+            self.outcomes[judge_evaluation(evaluation).outcome] += 1
+
+
+def summarise_card(card: JudgeCard, metric: str, configuration: Configuration, applied: Applied) -> CardSummary:
+    """Return what a card tells about a run, of whose evaluations all were judged."""
+    stale = tuple(_differences(card, configuration, applied.thresholds))
+    passes, judged = applied.outcomes["passed"], applied.outcomes["passed"] + applied.outcomes["failed"]
     return CardSummary(
         metric=metric,
         made_on=datetime.fromisoformat(card.created_at).date().isoformat(),

@@ -155,15 +155,6 @@ def reused_of(cases: Iterable[CaseRecord]) -> int:
     return sum(evaluation.cached for case in cases for turn in case.turns for evaluation in turn.evaluations)
 
 
-def consumed(cases: Iterable[CaseRecord]) -> Consumption:
-    """Return what cases took."""
-    found = Consumption()
-    for case in cases:
-        for turn in case.turns:
-            found.add(turn)
-    return found
-
-
 class _ModelTotal:
     """What one model took of which replies give the name, over what is known."""
 
@@ -225,15 +216,6 @@ class Timings:
     def first_tokens(self) -> Latencies:
         """How long it took until the answer of each turn began."""
         return Latencies(self._begun, self._missing, self._untold)
-
-
-def timed(cases: Iterable[CaseRecord]) -> Timings:
-    """Return how long the answers of cases took."""
-    found = Timings()
-    for case in cases:
-        for turn in case.turns:
-            found.add(turn)
-    return found
 
 
 def _judge(evaluation: Evaluation) -> Usage | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from holodeck_action.results.canonical import adapter
-from holodeck_action.results.consumption import Total, consumed, timed
+from holodeck_action.results.consumption import Consumption, Timings, Total
 from holodeck_action.results.evaluation import Criteria, Polarity
 from holodeck_action.results.history_layout import kept_commits, record_path, suite_key
 from holodeck_action.results.judge_card import Configuration
@@ -29,7 +30,6 @@ from holodeck_action.results.statistics import (
     wilson_lower_bound,
 )
 from holodeck_action.results.summaries import MetricTally, case_means
-from holodeck_action.results.survey import active_quarantine
 from holodeck_action.results.verdict import CaseVerdict, MetricSummary, Outcome, Verdict, VerdictOutcome
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
@@ -174,18 +174,44 @@ def history_line(record: Record, verdict: Verdict) -> HistoryLine:
         raise ConfigurationError([f"the record {error}; use the results.json of a run"]) from error
 
 
+class _Tally:
+    """What a line counts, case by case."""
+
+    def __init__(self) -> None:
+        self.metrics, self.measure = MetricTally(), _Measure()
+        self.consumption, self.timings = Consumption(), Timings()
+        self.weights = array("d")
+        self.flaky: list[str] = []
+        self.failing: list[str] = []
+        self.quarantined: dict[str, Outcome] = {}
+
+    def add(self, case: CaseRecord, verdict: CaseVerdict) -> None:
+        gating = verdict.outcome != "quarantined"
+        self.measure.add(case)
+        for turn in case.turns:
+            self.consumption.add(turn)
+            if gating:
+                self.timings.add(turn)
+        if verdict.flaky:
+            self.flaky.append(case.id)
+        if verdict.judged == "failed":
+            self.failing.append(case.id)
+        if not gating:
+            self.quarantined[case.id] = verdict.judged
+            return
+        metrics = tuple(verdict.metrics)
+        self.metrics.add(metrics, case.weight, case_means(metrics))
+        if verdict.outcome in ("passed", "failed"):
+            self.weights.append(case.weight)
+
+
 def _line(record: Record, verdict: Verdict) -> HistoryLine:
-    quarantined = active_quarantine(record)
-    judged = [
-        (case, found) for case, found in zip(record.cases, verdict.cases, strict=True) if case.id not in quarantined
-    ]
-    tally = MetricTally()
-    for case, found in judged:
-        tally.add(found.metrics, case.weight, case_means(found.metrics))
-    scores, consumption = tally.scores, consumed(record.cases)
-    latencies = timed(case for case, _ in judged).answers.answered
-    cost, tokens = consumption.cost_usd, consumption.tokens
-    kept = _ids(quarantined)
+    found = _Tally()
+    for case, judged in zip(record.cases, verdict.cases, strict=True):
+        found.add(case, judged)
+    scores, latencies = found.metrics.scores, found.timings.answers.answered
+    cost, tokens = found.consumption.cost_usd, found.consumption.tokens
+    kept = _ids(found.quarantined)
     return HistoryLine(
         version=1,
         suite=suite_of(record),
@@ -195,20 +221,20 @@ def _line(record: Record, verdict: Verdict) -> HistoryLine:
         complete=_complete(record, verdict),
         partial=bool(record.provenance.filters),
         target=record.provenance.target[:_TEXT_LENGTH],
-        pass_rate=_pass_rate(judged, verdict.pass_rate),
+        pass_rate=_pass_rate(found.weights, verdict.pass_rate),
         metrics={
             name[:_TEXT_LENGTH]: _metric(summary, scores.get(name, ()), record.configurations.get(name))
             for name, summary in list(verdict.metrics.items())[:MOST_METRICS]
             if summary.mean is not None
         },
-        flaky=_ids(case.id for case in verdict.cases if case.flaky),
-        failing=_ids(case.id for case in verdict.cases if case.judged == "failed"),
-        quarantined={case.id: case.judged for case in verdict.cases if case.id in kept},
+        flaky=_ids(found.flaky),
+        failing=_ids(found.failing),
+        quarantined={name: judged for name, judged in found.quarantined.items() if name in kept},
         cost_usd=_known(cost),
         tokens=None if tokens.unknown else int(tokens.known),
         p95_latency_ms=equal_quantile(latencies, 0.95),
         suite_digest=record.suite.digest[:_TEXT_LENGTH],
-        measure=_measure(record),
+        measure=found.measure.hexdigest(record),
         record_digest=verdict.record_digest,
         tool_version=record.provenance.tool_version[:_TEXT_LENGTH],
     )
@@ -238,8 +264,7 @@ def _known(total: Total) -> float | None:
     return None if total.unknown else total.known
 
 
-def _pass_rate(judged: Sequence[tuple[CaseRecord, CaseVerdict]], rate: float | None) -> HistoryPoint | None:
-    weights = [case.weight for case, verdict in judged if verdict.outcome in ("passed", "failed")]
+def _pass_rate(weights: Sequence[float], rate: float | None) -> HistoryPoint | None:
     if rate is None or not weights:
         return None
     if len(weights) < MANY_ENOUGH:
@@ -273,12 +298,29 @@ def _digest(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def _measure(record: Record) -> str:
-    cases = sorted(
-        [case.id, case.content_hash, case.repeat, case.min_pass, case.weight, _asked(case)] for case in record.cases
-    )
-    judges = {name: _values(configuration) for name, configuration in record.configurations.items()}
-    return _digest([cases, judges, record.stop_when_decided])
+class _Measure:
+    """The digest of what a run measures: its cases, metrics and judges."""
+
+    def __init__(self) -> None:
+        self._cases: list[tuple[str, str, int, int, float, tuple[str, ...]]] = []
+        self._asked: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def add(self, case: CaseRecord) -> None:
+        """Add a case, in whatever order."""
+        asked = tuple(_asked(case))
+        # Most cases are asked the same.
+        asked = self._asked.setdefault(asked, asked)
+        self._cases.append((case.id, case.content_hash, case.repeat, case.min_pass, case.weight, asked))
+
+    def hexdigest(self, record: Record) -> str:
+        """Return the SHA-256 of cases, judges and how trials end, as one JSON list."""
+        hashed = hashlib.sha256(b"[[")
+        for place, case in enumerate(sorted(self._cases)):
+            hashed.update(f"{', ' if place else ''}{json.dumps(case)}".encode())
+        judges = {name: _values(configuration) for name, configuration in record.configurations.items()}
+        rest = json.dumps([judges, record.stop_when_decided], sort_keys=True)
+        hashed.update(f"], {rest[1:]}".encode())
+        return hashed.hexdigest()
 
 
 def _asked(case: CaseRecord) -> list[str]:

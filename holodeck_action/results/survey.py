@@ -185,14 +185,6 @@ def minimized_in(record: Record) -> frozenset[str]:
     return frozenset(each.evaluator_name for each in record.evaluations if each.criteria.polarity == "minimize")
 
 
-def active_quarantine(record: Record) -> dict[str, str]:
-    """Return the reason per quarantined case id, entries expired on the day of the run left out."""
-    entries = _active(record)
-    if not entries:
-        return {}
-    return {case.id: reason for case in record.cases if (reason := _quarantine_of(case, entries)) is not None}
-
-
 def expired(entry: QuarantineEntry, today: date) -> bool:
     """Tell whether a quarantine entry has run out: its last day is `expires`."""
     return today > entry.expires

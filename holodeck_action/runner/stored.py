@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.evaluation import ErrorInfo
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, TrialRecord, TurnRecord
+from holodeck_action.results.result_files import Results
 from holodeck_action.runner.schedule import TrialKey
 from holodeck_action.runner.trial import Clock, Scorer, with_calls
 from holodeck_action.scoring.scoring import Answer
@@ -65,17 +66,40 @@ class StoredRun:
         return None if stopped is None else f"the run that gave the answers had stopped early: {stopped}"
 
 
-def stored_run(record: Record, suite: Suite, redactor: Redactor) -> StoredRun:
-    """Find the cases of a suite in a record.
+class _RecordedTrials(Mapping[TrialKey, TrialRecord]):
+    """The trials of a record by the ids of the suite, read when they are asked for; in memory is where they stand."""
+
+    def __init__(self, record: Record) -> None:
+        self._cases = record.cases
+        self._places: dict[TrialKey, int] = {}
+
+    def add(self, case_id: str, place: int, trials: Iterable[TrialRecord]) -> None:
+        """Add the trials of the case that the record has at a place."""
+        self._places.update({(case_id, trial.index): place for trial in trials})
+
+    def __getitem__(self, key: TrialKey) -> TrialRecord:
+        trials = self._cases[self._places[key]].trials
+        return next(trial for trial in trials if trial.index == key[1])
+
+    def __iter__(self) -> Iterator[TrialKey]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def stored_run(results: Results, suite: Suite, redactor: Redactor) -> StoredRun:
+    """Find the cases of a suite in the record of a results file.
 
     Raises:
         StoredError: a case of the record is not in the suite any more, or asks or expects something else there.
     """
     known = {redactor.case_id(case.id, case.content_hash): case for case in suite.cases}
+    record = results.record
     chosen: dict[str, Case] = {}
-    trials: dict[TrialKey, TrialRecord] = {}
+    trials = _RecordedTrials(record)
     problems: list[str] = []
-    for stored in record.cases:
+    for place, stored in enumerate(record.cases):
         case = known.get(stored.id)
         problem = _mismatch(stored, case)
         if problem is not None or case is None:
@@ -83,12 +107,12 @@ def stored_run(record: Record, suite: Suite, redactor: Redactor) -> StoredRun:
             continue
         # How many trials there were to be, and how many of them must pass, is a matter of the run.
         chosen[case.id] = replace(case, repeat=stored.repeat, min_pass=stored.min_pass)
-        trials.update({(case.id, trial.index): trial for trial in stored.trials})
+        trials.add(case.id, place, stored.trials)
     if problems:
         raise StoredError(problems)
     return StoredRun(
         record=record,
-        digest=record_digest(record),
+        digest=results.record_digest or record_digest(record),
         cases=tuple(chosen[case.id] for case in suite.cases if case.id in chosen),
         trials=trials,
         left_out=tuple(redactor.text(case.name or case.id) for case in suite.cases if case.id not in chosen),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from holodeck_action.llm.providers import ModelConfigError
-from holodeck_action.results.cards import summarise_card
+from holodeck_action.results.cards import Applied, summarise_card
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.judge_card import Configuration, JudgeCard
 from holodeck_action.results.record import Record
@@ -75,19 +75,22 @@ def with_cards(
         environ: where keys and addresses are that model references omit.
         redactor: masks secrets.
     """
-    evaluations: dict[str, list[Evaluation]] = {}
+    applied: dict[str, Applied] = {}
+    carded = {redactor.text(label) for label in cards}
     for evaluation in record.evaluations:
-        evaluations.setdefault(evaluation.evaluator_name, []).append(evaluation)
+        if evaluation.status != "skipped":
+            name = evaluation.evaluator_name
+            applied.setdefault(name, Applied()).add(evaluation, judge=name in carded)
     specs = {spec.label: spec for case in suite.cases for turn in case.turns for spec in turn.metrics}
     configurations: dict[str, Configuration] = {}
     summaries = []
     without = []
     for label in sorted(specs):
         name = redactor.text(label)
-        found = [evaluation for evaluation in evaluations.get(name, ()) if evaluation.status != "skipped"]
-        if not found:
+        found = applied.get(name)
+        if found is None:
             continue
-        configuration = configuration_of(suite, specs[label], version_of(found), environ, redactor)
+        configuration = configuration_of(suite, specs[label], found.version, environ, redactor)
         if configuration is None:
             continue
         configurations[name] = configuration

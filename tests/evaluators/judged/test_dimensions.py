@@ -20,9 +20,9 @@ from holodeck_action.metrics.quality import QualityEvaluator
 from holodeck_action.metrics.relevance import RelevanceEvaluator
 from holodeck_action.metrics.toxicity import ToxicityEvaluator
 from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.consumption import consumed
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import Record
+from holodeck_action.results.survey import Survey
 from holodeck_action.suite.providers import ProviderEnum
 from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Reply, Request
@@ -353,8 +353,8 @@ def test_a_run_records_scores_fields_and_confidence_and_a_replay_repeats_it(runs
     asked = len(runs.models.requests)
     assert asked == 4
     # The one that is not known is what the recorded answer took.
-    assert consumed(record.cases).tokens.unknown == 1
-    assert consumed(record.cases).tokens.known > 0
+    assert Survey(record).consumption.tokens.unknown == 1
+    assert Survey(record).consumption.tokens.known > 0
     replayed, again = runs.project.evaluate("--replay", "tape")
     assert replayed.code == 0, replayed.stderr
     assert len(runs.models.requests) == asked

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.consumption import consumed
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import Record
+from holodeck_action.results.survey import Survey
 from tests.cli.project import Finished, Project
 from tests.evaluators.judged.preset_judge import PresetJudge, Truth
 from tests.llm.models import Answer, FakeModels
@@ -393,4 +393,4 @@ def test_an_answer_that_needs_no_judge_costs_nothing(presets: Presets) -> None:
     assert finished.code == 1, finished.stderr
     assert presets.models.requests == []
     # The one that is not known is what the recorded answer took.
-    assert consumed(record.cases).tokens.unknown == 1
+    assert Survey(record).consumption.tokens.unknown == 1
