@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, TextIO
@@ -26,8 +27,9 @@ from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import PREVIOUS_FOLDER
+from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, read_earlier, read_record
-from holodeck_action.results.stored_cases import RecordError
+from holodeck_action.results.stored_cases import MappedCases, RecordError
 from holodeck_action.results.verdict import SuiteVerdict
 from holodeck_action.runner.journal import JOURNAL_FILE
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -159,8 +161,8 @@ def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
     given = GivenPath(Path(os.path.relpath(file, start)), start)
     try:
         stored = read_record(given)
-        record, beside = redactor.value(stored), read_base(given, stored)
-        base = None if beside is None else redactor.value(beside.record)
+        record, beside = _without_secrets(stored, redactor), read_base(given, stored)
+        base = None if beside is None else _without_secrets(beside.record, redactor)
         earlier = redactor.value(read_earlier(given))
         concluded = conclude(
             record,
@@ -178,6 +180,13 @@ def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
     verdict = concluded.verdict
     suite = SuiteVerdict(record.suite.name, None, verdict.outcome, verdict.exit_code, verdict.reason)
     return SuiteDone(concluded.report, suite, folder, written=True)
+
+
+def _without_secrets(record: Record, redactor: Redactor) -> Record:
+    """Return a record without secrets; the cases of a large one are redacted when they are read."""
+    if isinstance(record.cases, tuple):
+        return redactor.value(record)
+    return replace(redactor.value(replace(record, cases=())), cases=MappedCases(record.cases, redactor.value))
 
 
 def _results(start: Path, given: str) -> Iterator[Path]:

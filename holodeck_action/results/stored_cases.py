@@ -9,7 +9,7 @@ import re
 import weakref
 from abc import abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import BinaryIO, NoReturn
 
@@ -73,6 +73,18 @@ def case_id(cases: Sequence[CaseRecord], place: int) -> str:
 def case_line(cases: Sequence[CaseRecord], place: int) -> bytes:
     """Return the case at a place as the JSON of a results file."""
     return cases.line(place) if isinstance(cases, LazyCases) else adapter(CaseRecord).dump_json(cases[place])
+
+
+class MappedCases(LazyCases):
+    """Other cases, each changed when it is read."""
+
+    def __init__(self, cases: Sequence[CaseRecord], change: Callable[[CaseRecord], CaseRecord]) -> None:
+        super().__init__(len(cases))
+        self._cases, self._change = cases, change
+
+    def read(self, place: int) -> CaseRecord:
+        """Return the case as it is changed."""
+        return self._change(self._cases[place])
 
 
 def case_lines(cases: Sequence[CaseRecord]) -> Iterator[bytes]:

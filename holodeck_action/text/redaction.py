@@ -14,7 +14,7 @@ import base64
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
@@ -230,6 +230,9 @@ class Redactor:
             if all(old is new for old, new in zip(value, items, strict=True)):
                 return value
             return tuple(items) if isinstance(value, tuple) else items
+        if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+            # What makes its items anew would give them with their secrets again.
+            return tuple(map(self._clean_item, value))
         changes = {}
         for name, keeps_keys in _fields_with_text(kind):
             old = getattr(value, name)
