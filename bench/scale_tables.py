@@ -90,7 +90,7 @@ MEANINGS = {
     "start_s": "start of a recorded run",
     "live_start_s": "start of a live run",
     "judged_start_s": "start of a judged run",
-    "load_s": "to read and check a case of the suite, on every machine",
+    "load_s": "to read a case, check it and name it in the record, on every machine",
     "case_s": "a case",
     "turn_s": "a turn of it",
     "metric_s": "a text metric on a turn",
