@@ -200,6 +200,31 @@ def test_workers_must_have_the_same_suite(project: Project, dask: Started) -> No
 
 
 @pytest.mark.slow
+def test_a_worker_that_comes_late_and_has_another_suite_takes_no_part(project: Project, dask: Started) -> None:
+    project.suite([{"name": f"case {at}", "input": f"what is {at}?", "ground_truth": "${SHOP}"} for at in range(20)])
+    project.policy(target="python:agent:answer", limits={"concurrency": 2})
+    go = project.folder / "go"
+    project.write(
+        "agent.py",
+        "import os, time\n"
+        "def answer(messages):\n"
+        "    while 'what is 9?' in messages[-1]['content'] and not os.path.exists(os.environ['GO']):\n"
+        "        time.sleep(0.1)\n"
+        "    return 'ours'\n",
+    )
+    cluster = dask(workers=1, SHOP="ours", GO=str(go))
+    with project.start("run", "-o", "out", "--cluster", cluster.address, SHOP="ours") as process:
+        project.wait_until(lambda: bool(journaled(project.out / "journal.jsonl")))
+        cluster.start_worker(SHOP="theirs")
+        # It has opened the suite, and thrown it away.
+        project.wait_until(lambda: "Removing Worker plugin" in cluster.log)
+        go.touch()
+        _, said = process.communicate(timeout=100)
+    assert process.returncode == 0, said
+    assert "takes no part: agent.yaml: the suite is not that of the coordinator (cases differ)" in said
+
+
+@pytest.mark.slow
 def test_tls_with_the_certificates_of_dasks_configuration(project: Project, tmp_path: Path, dask: Started) -> None:
     certificates = certificates_in(tmp_path / "certificates")
     project.numbered(20)
