@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -504,3 +506,21 @@ def test_a_metric_that_a_model_grades_is_graded_by_the_suites_own(project: Proje
     assert record.run.model_calls is not None
     assert record.run.model_calls.calls == 2
     assert_hidden(project, finished)
+
+
+def test_a_run_needs_no_package_of_a_provider(project: Project, models: FakeModels) -> None:
+    asking(project, models, [{"name": "order", "input": "ping", "ground_truth": "echo: ping"}])
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(('openai', 'anthropic', 'pydantic_ai', 'ollama', 'mcp'))); "
+        "from holodeck_action.cli import start; start()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, "run"],
+        cwd=project.folder,
+        env=project.environ(OPENAI_API_KEY=KEY),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert [request.text for request in models.requests] == ["ping"]
