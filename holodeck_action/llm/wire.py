@@ -208,7 +208,7 @@ class Wire:
         self._limits: dict[Account, AccountLimit] = {}
         self._live: Live | None = None
         self._recorded: Entries | None = None
-        self._chain = Keys(self._store(), self._redactor)
+        self._chain = Keys(self._store(), self._redactor, kept=settings.mode != "live" or settings.cache is not None)
         self.counts = Counts()
 
     def beside(self) -> Wire:
