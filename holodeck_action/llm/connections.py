@@ -161,10 +161,25 @@ class _Backend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Any = None,
     ) -> httpcore2.AsyncNetworkStream:
-        with _connecting():
-            async with asyncio.timeout(timeout):
-                reader, writer = await asyncio.open_connection(host, port, happy_eyeballs_delay=_SECOND_ADDRESS_S)
-        return _Stream(reader, writer)
+        # Cancelled at the moment at which it is open, asyncio would forget it open.
+        opening = asyncio.create_task(_open(host, port, timeout))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_unused)
+            raise
+
+
+async def _open(host: str, port: int, timeout: float | None) -> _Stream:  # noqa: ASYNC109 - as above
+    with _connecting():
+        async with asyncio.timeout(timeout):
+            reader, writer = await asyncio.open_connection(host, port, happy_eyeballs_delay=_SECOND_ADDRESS_S)
+    return _Stream(reader, writer)
+
+
+def _close_unused(opening: asyncio.Task[_Stream]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().abort()
 
 
 class _Stream(httpcore2.AsyncNetworkStream):
@@ -188,7 +203,10 @@ class _Stream(httpcore2.AsyncNetworkStream):
         self._unsent.append(buffer)
 
     async def aclose(self) -> None:
-        # Closing in order would wait for a peer that has gone away.
+        self.abort()
+
+    def abort(self) -> None:
+        """Close it; closing in order would wait for a peer that has gone away."""
         self._writer.transport.abort()
 
     async def start_tls(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import json
+import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from random import Random
 
 import httpx2
 import pytest
@@ -136,6 +139,25 @@ def test_a_proxy_is_asked_for_a_tunnel(tls: ssl.SSLContext) -> None:
                 await answer.aclose()
             await transport.aclose()
         assert server.connections == 1
+
+    run(work)
+
+
+def test_a_call_that_is_given_up_while_it_connects_leaves_nothing_open() -> None:
+    async def work() -> None:
+        before = len(os.listdir("/proc/self/fd"))
+        context, random = httpx2.create_ssl_context(), Random(7)
+        async with listening(Server().talk) as port:
+            for _ in range(300):
+                transport = Transport(context, None)
+                request = httpx2.Request("POST", f"http://localhost:{port}/v1", content=b"{}")
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.003 * random.random()):
+                        await transport.handle_async_request(request)
+                await transport.aclose()
+            await asyncio.sleep(0.2)
+            gc.collect()
+            assert len(os.listdir("/proc/self/fd")) <= before + 5
 
     run(work)
 

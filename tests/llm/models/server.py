@@ -223,6 +223,8 @@ class FakeModels:
             loop.run_forever()
             for server in servers:
                 server.close()
+            # Who was let in at this moment becomes a connection, which can be ended.
+            runner.run(asyncio.sleep(0.001))
             for connection in list(self._connections):
                 connection.abort()
 
