@@ -143,7 +143,7 @@ def compare(caller: Caller, /, **given: Any) -> int:
 
 @cli.command(epilog=EPILOG)
 @click.argument("folders", nargs=-1, required=True, type=PATH, metavar="FOLDER...")
-@settings("output-dir", "template", "html", "fail-on")
+@settings("output-dir", "template", "html", "record-format", "fail-on")
 @click.pass_obj
 def merge(caller: Caller, /, folders: tuple[GivenPath, ...], **given: Any) -> int:
     """Put the results of all shards of a run together, and judge them as one run, without running anything.
@@ -166,7 +166,7 @@ def merge(caller: Caller, /, folders: tuple[GivenPath, ...], **given: Any) -> in
 @click.argument("suite", default="agent.yaml", metavar="[SUITE]")
 @settings(
     *("output-dir", "concurrency", "run-timeout", "max-cost-usd", "max-tokens", *GATES, "resume"),
-    *(*CALLS, "template", "html", "fail-on"),
+    *(*CALLS, "template", "html", "record-format", "fail-on"),
     helps={
         **JUDGES_ONLY,
         "concurrency": "Number of conversations judged at the same time [default: 10].",
@@ -280,15 +280,20 @@ def view(caller: Caller, /, results: tuple[GivenPath, ...], port: int, browser: 
 
 @cli.command()
 @click.argument("results", type=PATH)
-@click.option("--format", type=click.Choice(["honeyhive"]), required=True, help="The data model.")
-@click.option("-o", "--output", "file", type=PATH, metavar="FILE", help="Write the document here.")
+@click.option(
+    "--format",
+    type=click.Choice(["honeyhive", "json", "parquet"]),
+    required=True,
+    help="The data model of HoneyHive, or the record itself: as results.json, or as a folder of tables.",
+)
+@click.option("-o", "--output", "file", type=PATH, metavar="PATH", help="Write the document, or the folder, here.")
 @click.option("--card", "cards", type=PATH, multiple=True, help="Add what this judge-card.json measured.")
 @click.option("--labels", type=PATH, metavar="LABELS.csv", help="Add each label of people beside the judge's score.")
 @click.option("--metric", help="Name of the metric that the labels are about [default: the only one with a judge].")
 @click.option("--history", type=PATH, metavar="DIR", help="Add scores over time from the history in this folder.")
 @click.pass_obj
 def export(caller: Caller, /, format: str, **given: Any) -> int:
-    """Write RESULTS (a results.json) in the data model of an observability service, without running anything.
+    """Write RESULTS (a results.json) in another format, without running anything.
 
     Exit code 0: written; 2: RESULTS or an option cannot be used.
 
@@ -296,10 +301,13 @@ def export(caller: Caller, /, format: str, **given: Any) -> int:
     Examples:
       holodeck-action export results/results.json --format honeyhive -o honeyhive.json
       holodeck-action export results/results.json --format honeyhive --card card/judge-card.json
+      holodeck-action export results/results.json --format parquet -o results.parquet
+      holodeck-action export results.parquet --format json -o results.json
     """
-    from holodeck_action.commands.export import Exporting, export_record
+    from holodeck_action.commands.export import Exporting, convert_record, export_record
 
-    return export_record(Exporting(**given), caller)
+    asked = Exporting(**given)
+    return export_record(asked, caller) if format == "honeyhive" else convert_record(asked, format, caller)
 
 
 @cli.command()

@@ -25,7 +25,7 @@ from holodeck_action.results.disk import DISK
 from holodeck_action.results.history import suite_of
 from holodeck_action.results.history_store import HistoryFolder, record_at
 from holodeck_action.results.record import BaseRun, Record
-from holodeck_action.results.result_files import RESULTS_FILE, Results, read_results
+from holodeck_action.results.result_files import Results, read_results
 from holodeck_action.results.survey import judge_cases
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import Baseline
@@ -135,7 +135,7 @@ def _both(asked: Comparing, caller: Caller) -> tuple[Results, Results]:
     named = [path for path in (asked.base, head) if asked.history is not None and not path.path.exists()]
     for path in (asked.base, head):
         if path not in named:
-            found[path] = read_results(path / RESULTS_FILE if path.path.is_dir() else path)
+            found[path] = read_results(path)
     for path in named:
         assert asked.history is not None
         store = HistoryFolder(asked.history, caller.pause, caller.disk or DISK)

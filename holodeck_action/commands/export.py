@@ -1,4 +1,4 @@
-"""`export`: a record in the data model of an observability service, without running anything."""
+"""`export`: a record in the data model of an observability service, or as other files, without running anything."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from holodeck_action.commands.report import write_pieces
 from holodeck_action.reports.honeyhive import honeyhive_pieces
 from holodeck_action.reports.honeyhive_patterns import of_card
 from holodeck_action.results.base_results import read_base
+from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.cards import read_card
 from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms, decide
+from holodeck_action.results.disk import DISK
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.history import HistoryLine, history_line, in_order, suite_of
 from holodeck_action.results.history_layout import HISTORY_FILE
 from holodeck_action.results.history_store import HistoryFolder
 from holodeck_action.results.honeyhive import HumanAIEvaluation
+from holodeck_action.results.parquet.writing import write_parquet
 from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import read_earlier, read_record
+from holodeck_action.results.result_files import read_earlier, read_record, read_results, sealed_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -39,7 +42,7 @@ class Exporting:
 
     Attributes:
         results: a results.json.
-        file: where the document goes; None for standard output.
+        file: where the document or the folder of tables goes; None for standard output.
         cards: judge cards to add, of metrics of the record.
         labels: labels of answers of the record, as `calibrate` reads them; None for none.
         metric: the metric that the labels are about; None for the only one with a judge.
@@ -75,6 +78,36 @@ def export_record(asked: Exporting, caller: Caller) -> int:
     earlier = (*_history(asked, record, caller), *past)
     before = in_order(line for line in earlier if line.moment < datetime.fromisoformat(record.run.started_at))
     write_pieces(honeyhive_pieces(concluded, before, tuple(_humans(asked, record))), asked.file, caller.stdout)
+    return ExitCode.PASSED
+
+
+def convert_record(asked: Exporting, form: str, caller: Caller) -> int:
+    """Write a record as a results file, or as Parquet; nothing in it changes.
+
+    Args:
+        asked: what is asked for.
+        form: `json` or `parquet`.
+        caller: whose standard output takes a results file where none is named.
+
+    Raises:
+        ConfigurationError: the record cannot be used, something is asked for that belongs to another format, or the
+            record cannot be written.
+    """
+    added = ("card", asked.cards), ("labels", asked.labels), ("metric", asked.metric), ("history", asked.history)
+    useless = [f"--{name}" for name, value in added if value]
+    if useless:
+        raise ConfigurationError([f"--format {form} writes the record alone: leave out {', '.join(useless)}"])
+    stored = read_results(asked.results)
+    digest = stored.record_digest or record_digest(stored.record)
+    if form == "json":
+        write_pieces(sealed_record(stored.record, digest), asked.file, caller.stdout)
+        return ExitCode.PASSED
+    if asked.file is None:
+        raise ConfigurationError(["--format parquet writes a folder: name it with --output"])
+    try:
+        write_parquet(asked.file.path, stored.record, digest, caller.disk or DISK)
+    except OSError as error:
+        raise ConfigurationError([f"{asked.file}: cannot be written: {error.strerror}"]) from error
     return ExitCode.PASSED
 
 

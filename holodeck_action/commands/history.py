@@ -13,10 +13,11 @@ from holodeck_action.results.decision import Terms, decide
 from holodeck_action.results.disk import DISK
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.folder import PREVIOUS_FOLDER
+from holodeck_action.results.found_results import results_below
 from holodeck_action.results.history import HistoryLines, history_line
 from holodeck_action.results.history_layout import HISTORY_FILE
 from holodeck_action.results.history_store import HistoryEntry, HistoryFolder
-from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE
+from holodeck_action.results.result_files import BASE_FOLDER
 from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.results.trends import History, history_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -76,7 +77,7 @@ def import_runs(given: Sequence[GivenPath], into: GivenPath, caller: Caller) -> 
     """
     entries: list[HistoryEntry] = []
     problems: list[str] = []
-    for file in (file for path in given for file in _results(path)):
+    for file in (file for path in given for file in results_below(path, (PREVIOUS_FOLDER, BASE_FOLDER))):
         try:
             entry = _entry(file)
         except ConfigurationError as error:
@@ -106,14 +107,3 @@ def _entry(file: GivenPath) -> HistoryEntry | None:
         return None
     line = history_line(record, decide(record, Terms.against(read_base(file, record))))
     return HistoryEntry(line, stored.content if line.counts else None)
-
-
-def _results(given: GivenPath) -> list[GivenPath]:
-    folder = given.path
-    if not folder.is_dir():
-        return [given]
-    found = sorted(file.relative_to(folder) for file in folder.rglob(RESULTS_FILE))
-    results = [given / file for file in found if not {PREVIOUS_FOLDER, BASE_FOLDER} & {*file.parts}]
-    if not results:
-        raise ConfigurationError([f"{given}: holds no {RESULTS_FILE}; give the output folder of a run"])
-    return results

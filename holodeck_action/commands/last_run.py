@@ -10,7 +10,7 @@ from holodeck_action.commands.options import LAST_RESULTS
 from holodeck_action.prepare.loading import writable_folder
 from holodeck_action.results.disk import write_atomically
 from holodeck_action.results.folder import Claims
-from holodeck_action.results.result_files import RESULTS_FILE, VERDICT_FILE
+from holodeck_action.results.result_files import RESULTS_FILE, VERDICT_FILE, results_place
 from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -45,10 +45,11 @@ def results_or_last(given: GivenPath | None, caller: Caller) -> GivenPath:
         RecordError: nothing is given, and no run has left results of one suite.
     """
     if given is not None:
-        return given
+        return results_place(given)
     folder = GivenPath(LAST_RESULTS.parent, caller.cwd)
-    if (folder / RESULTS_FILE).path.is_file():
-        return folder / RESULTS_FILE
+    kept = results_place(folder)
+    if kept != folder:
+        return kept
     several = _suites(folder)
     if several:
         places = ", ".join(str(folder / name / RESULTS_FILE) for name in several)

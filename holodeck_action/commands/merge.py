@@ -14,15 +14,18 @@ from holodeck_action.results.base_results import read_base_results
 from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.folder import PREVIOUS_FOLDER, Claims, is_inside, suite_folders
+from holodeck_action.results.found_results import results_name
 from holodeck_action.results.merging import MergeError, ShardResults, merge_shards
 from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import (
     BASE_FOLDER,
+    PARQUET_FOLDER,
     RESULTS_FILE,
     VERDICT_FILE,
     BaseResults,
     Beside,
     read_results,
+    results_place,
 )
 from holodeck_action.results.stored_cases import INDEXED_FROM, RecordError
 from holodeck_action.runner.journal import JOURNAL_FILE
@@ -123,22 +126,22 @@ def _read(folders: Sequence[GivenPath], into: GivenPath | None) -> dict[_Suite, 
 def _below(file: GivenPath) -> str:
     """Return the folder of a suite below the output folder of a run of several; empty for a run of one."""
     above = file.path.parent.parent
-    several = (above / VERDICT_FILE).is_file() and not (above / RESULTS_FILE).is_file()
+    several = (above / VERDICT_FILE).is_file() and results_place(above) == above
     return file.path.parent.name if several else ""
 
 
 def _results(folder: GivenPath) -> Iterator[GivenPath]:
-    if folder.path.is_file():
+    if folder.path.is_file() or folder.name == PARQUET_FOLDER:
         yield folder
         return
     there = False
     for where, folders, names in os.walk(folder.path):
         # What an earlier run left is nobody's result any more, and a base is not what was run.
         folders[:] = sorted(name for name in folders if name not in (PREVIOUS_FOLDER, BASE_FOLDER))
-        for name in (RESULTS_FILE, JOURNAL_FILE):
-            if name in names:
-                there = True
-                yield folder.below(os.path.join(where, name))
-                break
+        name = results_name(folders, names) or (JOURNAL_FILE if JOURNAL_FILE in names else None)
+        folders[:] = [each for each in folders if each != PARQUET_FOLDER]
+        if name is not None:
+            there = True
+            yield folder.below(os.path.join(where, name))
     if not there:
         raise ConfigurationError([f"{folder}: holds no {RESULTS_FILE}; give the output folders of all shards"])

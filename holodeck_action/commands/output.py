@@ -17,10 +17,14 @@ from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.disk import DISK, Disk
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import Claims, suite_folders
+from holodeck_action.results.parquet.needed import NEEDED
 from holodeck_action.results.result_files import (
+    LARGEST_JSON,
+    PARQUET_FOLDER,
     RESULTS_FILE,
     VERDICT_FILE,
     Beside,
+    RecordFormat,
     write_combined,
     write_results,
     write_verdict,
@@ -41,7 +45,8 @@ class Output:
     """Where a run writes: reports to `stdout`, progress and problems to `stderr`, files to `folder` (None: none).
 
     `template` is what report.md is made with; None for the built-in template. `reports` says whether report.md and
-    junit.xml stand beside the results, `html` whether the viewer's page does. Files are written with `disk`. `signals`
+    junit.xml stand beside the results, `html` whether the viewer's page does. The record is
+    written as `record_format` says, and files with `disk`. `signals`
     stop it in an orderly way. `progress` shows how far the run is, `terminal` is what `stdout` can show. `environ` are
     the environment variables.
     """
@@ -54,6 +59,7 @@ class Output:
     template: CustomTemplate | None = None
     reports: bool = True
     html: bool = True
+    record_format: RecordFormat = "auto"
     disk: Disk = DISK
     signals: Sequence[Signals] = ()
 
@@ -68,6 +74,7 @@ class Output:
             caller.environ,
             template,
             html=request.html,
+            record_format=request.record_format,
             disk=caller.disk or DISK,
             signals=caller.signals,
         )
@@ -155,17 +162,18 @@ def _written(
 ) -> SuiteDone:
     record, verdict, report = concluded.record, concluded.verdict, concluded.report
     code = verdict.exit_code
-    written = folder is None or _write_results(folder, concluded, output, beside, journaled=journaled)
+    results = None if folder is None else _write_results(folder, concluded, output, beside, journaled=journaled)
+    written = folder is None or results is not None
     base = None if beside.base is None else beside.base.results.record
     viewed: ViewedSuite | None = None
     if folder is not None and written and output.html:
         from holodeck_action.reports.viewer_index import ViewedSuite
 
         viewed = ViewedSuite(concluded, base)
-    if folder is not None and written and (output.reports or output.html):
+    if folder is not None and results is not None and (output.reports or output.html):
         from holodeck_action.reports.formats import write_reports
 
-        write_reports(folder, _reports(report, viewed, folder, output), output.note, output.disk)
+        write_reports(folder, _reports(report, viewed, results, output), output.note, output.disk)
     if not written:
         # Results nobody can read are infrastructure trouble: never a pass.
         code = worst_exit_code([code, ExitCode.INCOMPLETE])
@@ -180,7 +188,7 @@ def _written(
 
 
 def _reports(
-    report: Report, viewed: ViewedSuite | None, folder: GivenPath, output: Output
+    report: Report, viewed: ViewedSuite | None, results: GivenPath, output: Output
 ) -> dict[str, Callable[[], Iterable[bytes]]]:
     """Return what makes each report of a suite, by the name of its file."""
     from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, readable, render
@@ -192,7 +200,7 @@ def _reports(
     if viewed is not None:
         from holodeck_action.reports.viewer import PAGE_FILE, View, page_of
 
-        view = View([viewed], report.exit_code, results=str(folder / RESULTS_FILE), links=output.links)
+        view = View([viewed], report.exit_code, results=str(results), links=output.links)
         made[PAGE_FILE] = lambda: page_of(view)
     return made
 
@@ -228,24 +236,31 @@ def report_together(done: Sequence[SuiteDone], not_run: Sequence[str], output: O
 
 def _write_results(
     folder: GivenPath, concluded: Conclusion, output: Output, beside: Beside, *, journaled: bool
-) -> bool:
+) -> GivenPath | None:
+    """Write a suite's results; return where the record is, None where they cannot be written."""
     verdict = concluded.verdict
     try:
-        write_results(folder.path, concluded.record, verdict, output.disk, beside)
+        written = write_results(
+            folder.path, concluded.record, verdict, output.disk, beside, record_format=output.record_format
+        )
     except OSError as error:
         kept = " and the journal is kept for --resume" if journaled else ""
         output.stderr.write(
             f"error: {folder}: results could not be written: {error.strerror}; the verdict above stands{kept}\n"
         )
         _write_without_results(folder, verdict, output)
-        return False
-    return True
+        return None
+    results = folder / written.name
+    if output.record_format == "auto" and written.is_file() and written.stat().st_size > LARGEST_JSON:
+        output.note(f"{results}: a record of this size is better kept as Parquet, which {NEEDED}")
+    return results
 
 
 def _write_without_results(folder: GivenPath, verdict: Verdict, output: Output) -> None:
     """Leave at least the verdict, which without results is never a pass."""
     if verdict.exit_code == ExitCode.PASSED:
-        reason = f"{RESULTS_FILE} could not be written"
+        name = PARQUET_FOLDER if output.record_format == "parquet" else RESULTS_FILE
+        reason = f"{name} could not be written"
         verdict = replace(verdict, outcome="incomplete", exit_code=ExitCode.INCOMPLETE, reason=reason)
     try:
         write_verdict(folder.path / VERDICT_FILE, verdict, output.disk)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 from typing import Any, TextIO
 
 from holodeck_action.commands.caller import Caller
@@ -27,8 +27,10 @@ from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import PREVIOUS_FOLDER
+from holodeck_action.results.found_results import results_name
+from holodeck_action.results.parquet.manifest import stored_bytes
 from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, read_earlier, read_record
+from holodeck_action.results.result_files import BASE_FOLDER, PARQUET_FOLDER, RESULTS_FILE, read_earlier, read_record
 from holodeck_action.results.stored_cases import MappedCases, RecordError
 from holodeck_action.results.verdict import SuiteVerdict
 from holodeck_action.runner.journal import JOURNAL_FILE
@@ -140,7 +142,7 @@ def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Done:
         raise ConfigurationError(
             [f"publish: {len(files)} results files are more than the {MOST_FILES} that one step takes"]
         )
-    size = sum(file.lstat().st_size for file in files)
+    size = sum(map(_size, files))
     if size > MOST_BYTES:
         raise ConfigurationError([f"publish: the results files hold {size:,} bytes, more than {MOST_BYTES:,}"])
     suites: list[SuiteDone] = []
@@ -176,7 +178,7 @@ def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
         raise RecordError(
             f"{given}: cannot be judged: {type(error).__name__}; use the results.json of a run"
         ) from error
-    folder = GivenPath(given.given.parent, start) if file.name == RESULTS_FILE else None
+    folder = given.parent if file.name in (RESULTS_FILE, PARQUET_FOLDER) else None
     verdict = concluded.verdict
     suite = SuiteVerdict(record.suite.name, None, verdict.outcome, verdict.exit_code, verdict.reason)
     return SuiteDone(concluded.report, suite, folder, written=True)
@@ -202,7 +204,7 @@ def _results(start: Path, given: str) -> Iterator[Path]:
     below = (part for part in path.parents if part != start and part.is_relative_to(start))
     if any(part.is_symlink() for part in (path, *below)):
         raise ConfigurationError([f"publish: {given}: is a link or behind one; name what it leads to"])
-    if not path.is_dir():
+    if not path.is_dir() or path.name == PARQUET_FOLDER:
         if path.name == JOURNAL_FILE:
             raise ConfigurationError([f"publish: {given}: is no {RESULTS_FILE}; the run has not written one yet"])
         yield _regular(path, given)
@@ -216,9 +218,11 @@ def _results(start: Path, given: str) -> Iterator[Path]:
             raise ConfigurationError(
                 [f"publish: {given}: holds more than {_MOST_ENTRIES:,} files; name the results.json"]
             )
-        if RESULTS_FILE in names:
+        results = results_name(folders, names)
+        folders[:] = [each for each in folders if each != PARQUET_FOLDER]
+        if results is not None:
             found += 1
-            yield _regular(Path(folder) / RESULTS_FILE, given)
+            yield _regular(Path(folder) / results, given)
         elif JOURNAL_FILE in names:
             yield Path(folder) / JOURNAL_FILE
     if not found:
@@ -232,7 +236,13 @@ def _unreadable(error: OSError) -> None:
     raise error
 
 
+def _size(results: Path) -> int:
+    """Return how many bytes results have as a results file."""
+    return stored_bytes(results) if results.name == PARQUET_FOLDER else results.lstat().st_size
+
+
 def _regular(file: Path, given: str) -> Path:
-    if not S_ISREG(file.lstat().st_mode):
+    kind = file.lstat().st_mode
+    if not S_ISREG(kind) and not (file.name == PARQUET_FOLDER and S_ISDIR(kind)):
         raise ConfigurationError([f"publish: {given}: {file.name} is not a regular file"])
     return file

@@ -15,7 +15,7 @@ from holodeck_action.prepare.preflight import Prepared, gate_problems, judge_pro
 from holodeck_action.prepare.request import request_from, template_of
 from holodeck_action.prepare.settings import Flags, SettingsError, check_reachable, merge
 from holodeck_action.results.folder import Claims, is_inside
-from holodeck_action.results.result_files import RESULTS_FILE, read_results
+from holodeck_action.results.result_files import MANIFEST_FILE, read_results, results_place
 from holodeck_action.runner.stored import StoredError, stored_run
 from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.checkout import Checkout
@@ -79,10 +79,14 @@ def prepare_stored(
     """
     suite = loaded.suite
     place, shown = suite_place(suite, around.cwd), shown_folder(suite.folder, around.cwd)
-    if output_dir is not None and (output_dir.path / RESULTS_FILE).resolve() == results.path.resolve():
+    if output_dir is not None and output_dir.path.resolve() == results_place(results).path.parent.resolve():
         raise ConfigurationError(
             [f"--output-dir {output_dir}: the new record would replace {results}; give another folder"]
         )
+    answers = results_place(results)
+    if answers.path.is_dir():
+        # It has the digests of all answers.
+        answers /= MANIFEST_FILE
     redactor = Redactor(secrets_of(suite, loaded.environ))
     try:
         stored = stored_run(read_results(results), suite, redactor)
@@ -108,7 +112,7 @@ def prepare_stored(
         # Which trials count was settled when they were run.
         settings=replace(settings, stop_when_decided=stored.record.stop_when_decided),
         cases=stored.cases,
-        target=RecordedTarget(path=str(results)),
+        target=RecordedTarget(path=str(answers)),
         target_files=Checkout.anywhere(around.cwd),
         base_files=suite.checkout,
         stored=stored,

@@ -21,11 +21,19 @@ from holodeck_action.results.base_results import results_in
 from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import LOCK_FILE, PREVIOUS_FOLDER
+from holodeck_action.results.found_results import results_name
 from holodeck_action.results.history import HistoryLine
 from holodeck_action.results.history_layout import HISTORY_FILE
 from holodeck_action.results.history_store import HistoryFolder
 from holodeck_action.results.record import SCHEMA_VERSION, CaseRecord, Provenance, Record, RunInfo, SuiteIdentity
-from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, VERDICT_FILE
+from holodeck_action.results.result_files import (
+    BASE_FOLDER,
+    MANIFEST_FILE,
+    PARQUET_FOLDER,
+    RESULTS_FILE,
+    VERDICT_FILE,
+    results_place,
+)
 from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.runner.journal import JOURNAL_FILE, Running, follow
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -103,8 +111,8 @@ def _usual(caller: Caller) -> Iterator[GivenPath]:
 
 
 def _runs(path: GivenPath, caller: Caller) -> Iterator[ShownRun]:
-    if path.path.is_file():
-        yield _of_results(path)
+    if path.path.is_file() or path.name == PARQUET_FOLDER:
+        yield _of_results(results_place(path))
     elif (path / HISTORY_FILE).path.is_file():
         yield from _of_history(path, caller)
     elif path.path.is_dir():
@@ -115,8 +123,10 @@ def _below(path: GivenPath) -> Iterator[ShownRun]:
     for count, (folder, names, files) in enumerate(os.walk(path.path)):
         here = path if Path(folder) == path.path else path.below(folder)
         names[:] = sorted(name for name in names if name not in (PREVIOUS_FOLDER, BASE_FOLDER))
-        if RESULTS_FILE in files:
-            yield _of_results(here / RESULTS_FILE)
+        results = results_name(names, files)
+        names[:] = [name for name in names if name != PARQUET_FOLDER]
+        if results is not None:
+            yield _of_results(here / results)
         elif VERDICT_FILE in files and (suites := _suites(here)):
             yield _of_several(here, suites)
             names[:] = [name for name in names if name not in suites]
@@ -127,7 +137,7 @@ def _below(path: GivenPath) -> Iterator[ShownRun]:
 
 
 def _of_results(file: GivenPath) -> ShownRun:
-    head, verdict = _head(file.path), _json(file.path.with_name(VERDICT_FILE))
+    head, verdict = _head(file), _json(file.path.with_name(VERDICT_FILE))
     suite = head.get("suite")
     return ShownRun(
         key=_key(file.path),
@@ -144,7 +154,7 @@ def _of_several(folder: GivenPath, suites: Sequence[str]) -> ShownRun:
     verdict = _json((folder / VERDICT_FILE).path)
     listed = [each for each in verdict["suites"] if isinstance(each, dict)]
     passed = sum(each.get("outcome") == "passed" for each in listed)
-    files = [file for name in suites if (file := folder / name / RESULTS_FILE).path.is_file()]
+    files = [file for name in suites if (file := results_place(folder / name)) != folder / name]
     return ShownRun(
         key=_key(folder.path),
         place=str(folder),
@@ -285,8 +295,10 @@ def _key(path: Path) -> str:
     return hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:16]
 
 
-def _head(file: Path) -> dict[str, Any]:
+def _head(file: GivenPath) -> dict[str, Any]:
     """Return what a results file says before its cases; nothing where it is none."""
+    if file.path.is_dir():
+        return _json((file / MANIFEST_FILE).path)
     try:
         with open(file, "rb") as stream:
             start = stream.read(_HEAD_BYTES)

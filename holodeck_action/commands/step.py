@@ -44,7 +44,7 @@ from holodeck_action.reports.size_limit import SizeLimit
 from holodeck_action.reports.viewer import PAGE_FILE
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.folder import Claims
-from holodeck_action.results.result_files import RESULTS_FILE, VERDICT_FILE
+from holodeck_action.results.result_files import VERDICT_FILE, results_place
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located
 from holodeck_action.text.code_spans import cell, fence
@@ -95,7 +95,7 @@ def outputs(
             counts=suite.report.counts,
             pass_rate=suite.report.pass_rate,
             cost_usd=suite.report.spend.cost_usd,
-            results=_written(suite.folder, RESULTS_FILE),
+            results=_results(suite.folder),
             report=_written(suite.folder, REPORT_FILE) if reports_made else None,
             html=_written(suite.folder, PAGE_FILE) if reports_made else None,
         )
@@ -106,6 +106,12 @@ def outputs(
     outputs = step_outputs(ended.exit_code, suites, verdict, channels, together)
     without = ended.plan or (ended.exit_code == ExitCode.PASSED and not judged)
     return {**outputs, "verdict": ""} if without else outputs
+
+
+def _results(folder: GivenPath | None) -> str | None:
+    """Return the path of the record of this run as the workflow sees it; None when it was not written."""
+    found = folder if folder is None else results_place(folder)
+    return None if found is None or found == folder else os.path.relpath(found, found.start)
 
 
 def _written(folder: GivenPath | None, name: str) -> str | None:

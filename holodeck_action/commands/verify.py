@@ -12,8 +12,9 @@ from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.folder import PREVIOUS_FOLDER
+from holodeck_action.results.found_results import results_below
 from holodeck_action.results.record import Record, TurnRecord
-from holodeck_action.results.result_files import RESULTS_FILE, read_record
+from holodeck_action.results.result_files import read_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -58,7 +59,7 @@ def verify_scores(given: Sequence[GivenPath], caller: Caller) -> int:
         ConfigurationError: there is no record, one cannot be used, none has a text score, or the libraries are not
             installed.
     """
-    files = [file for path in given for file in _results(path)]
+    files = [file for path in given for file in results_below(path, (PREVIOUS_FOLDER,))]
     records = [(file, read_record(file)) for file in files]
     if not any(_scores_of(turn) for _, record in records for _, turn in _turns(record)):
         shown = ", ".join(str(file) for file in files[:3]) + (", …" if len(files) > 3 else "")
@@ -79,18 +80,6 @@ def _libraries() -> Sequence[str]:
             ]
         ) from error
     return LIBRARIES
-
-
-def _results(given: GivenPath) -> list[GivenPath]:
-    folder = given.path
-    if not folder.is_dir():
-        return [given]
-    # What a folder held before its last run is no result of it.
-    found = sorted(file.relative_to(folder) for file in folder.rglob(RESULTS_FILE))
-    results = [given / file for file in found if PREVIOUS_FOLDER not in file.parts]
-    if not results:
-        raise ConfigurationError([f"{given}: holds no {RESULTS_FILE}; give the output folder of a run"])
-    return results
 
 
 def _write(file: GivenPath, tally: _Tally, libraries: Sequence[str], stdout: TextIO) -> bool:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holodeck_action.github.annotations import placed
 from holodeck_action.prepare.loading import with_lines
 from holodeck_action.prepare.preflight import Prepared
-from holodeck_action.results.base_results import results_from
+from holodeck_action.results.base_results import results_at, results_from
 from holodeck_action.results.record import BaseRun, Record, RecordedBaseline
-from holodeck_action.results.result_files import RESULTS_FILE, BaseResults
+from holodeck_action.results.result_files import BaseResults, results_place
 from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.suite.base_sources import MERGE_BASE, parse_source
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, located, suite_problem
 from holodeck_action.suite.errors import Problem
+from holodeck_action.text.given_paths import GivenPath
 
 if TYPE_CHECKING:
     from holodeck_action.github.api import Api
@@ -153,9 +154,12 @@ def _from_file(item: Prepared, name: str) -> FoundBase:
     """
     files = item.base_files
     try:
-        file = os.path.join(name, RESULTS_FILE) if files.place(name).is_dir() else name
-        with files.open(file, _MOST_BYTES) as opened:
-            found = results_from(opened, file)
+        results = results_place(GivenPath(Path(name), files.folder))
+        if files.place(results.path).is_dir():
+            found = results_at(results)
+        else:
+            with files.open(results.given, _MOST_BYTES) as opened:
+                found = results_from(opened, str(results))
     except OSError as error:
         raise RecordError(f"{name}: cannot be read: {error.strerror}; give the results.json of a run") from error
     return FoundBase(found, BaseRun(f"file:{name}", found.results.record.provenance.commit))

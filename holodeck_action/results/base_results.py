@@ -14,16 +14,19 @@ from holodeck_action.results.result_files import (
     RESULTS_FILE,
     BaseResults,
     Results,
-    Sealed,
     parse_results,
+    read_results,
+    results_place,
+    sealed_record,
     unreadable,
 )
 from holodeck_action.results.stored_cases import INDEXED_FROM, RecordError, StoredCases, indexed
+from holodeck_action.text.given_paths import GivenPath
 
 
 def results_of(record: Record) -> BaseResults:
     """Return the results of a run, with their file as `write_results` would write it."""
-    sealed = Sealed(record, record_digest(record))
+    sealed = sealed_record(record, record_digest(record))
     if isinstance(record.cases, tuple):
         content = b"".join(sealed)
         return BaseResults((content,), Results(record, sealed.digest, sealed.record_digest))
@@ -33,12 +36,15 @@ def results_of(record: Record) -> BaseResults:
     return BaseResults(sealed, Results(record, sealed.digest, sealed.record_digest))
 
 
-def results_at(path: os.PathLike[str]) -> BaseResults:
-    """Read a results file that may be copied.
+def results_at(path: Path | GivenPath) -> BaseResults:
+    """Read results whose file may be copied; that of a record in Parquet is made.
 
     Raises:
         RecordError: as for `read_results`.
     """
+    path = results_place(path)
+    if os.path.isdir(path):
+        return results_of(read_results(path).record)
     try:
         with open(path, "rb") as file:
             return results_from(file, os.fspath(path))
@@ -80,7 +86,7 @@ def results_in(content: bytes, name: str) -> BaseResults:
         return results_from(file, name)
 
 
-def read_base_results(path: os.PathLike[str], record: Record) -> BaseResults | None:
+def read_base_results(path: Path | GivenPath, record: Record) -> BaseResults | None:
     """Read the results that a run was compared with.
 
     Args:
@@ -95,14 +101,14 @@ def read_base_results(path: os.PathLike[str], record: Record) -> BaseResults | N
     """
     if record.baseline is None or record.baseline.base is None:
         return None
-    name = Path(path).parent / BASE_FOLDER / RESULTS_FILE
+    name = Path(results_place(path)).parent / BASE_FOLDER / RESULTS_FILE
     base = results_at(name)
     if record.run.base_digest is None or base.results.digest != record.run.base_digest:
         raise RecordError(f"{name}: is not what {path} was compared with; keep the folder of the run whole")
     return base
 
 
-def read_base(path: os.PathLike[str], record: Record) -> Results | None:
+def read_base(path: Path | GivenPath, record: Record) -> Results | None:
     """Read what a run was compared with, see `read_base_results`."""
     base = read_base_results(path, record)
     return None if base is None else base.results

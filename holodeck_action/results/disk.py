@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -28,13 +29,25 @@ class Disk:
         os.fsync(file.fileno())
 
     def replace(self, source: Path, target: Path) -> None:
-        """Give a file another name in one step, replacing what has it, and wait until the folder is on the disk."""
+        """Give a file or folder another name, replacing one that has it, and wait until that is on the disk.
+
+        Files are replaced in one step; for folders no system has one.
+        """
+        if source.is_dir() and target.is_dir():
+            self.remove_folder(target)
         os.replace(source, target)
         self.sync_folder(target.parent)
 
     def remove(self, path: Path) -> None:
         """Delete a file, if it is there."""
         path.unlink(missing_ok=True)
+
+    def remove_folder(self, path: Path) -> None:
+        """Delete a folder with all that is in it; a link to one is not followed."""
+        if path.is_symlink():
+            path.unlink()
+        else:
+            shutil.rmtree(path)
 
     def sync_folder(self, folder: Path) -> None:
         """Wait until the names in a folder are on the disk."""
@@ -74,7 +87,7 @@ def staged(path: Path, chunks: Iterable[bytes], disk: Disk = DISK) -> Iterator[P
             for block in _blocks(chunks):
                 disk.write(file, block)
             disk.sync(file)
-        _share(temporary)
+        share(temporary)
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
@@ -90,11 +103,11 @@ def write_atomically(path: Path, chunks: Iterable[bytes], *, disk: Disk = DISK) 
         disk.replace(temporary, path)
 
 
-def _share(file: Path) -> None:
-    """Let everyone read a file who may read the folder: `mkstemp` makes it private to its user."""
+def share(path: Path, mode: int = 0o666) -> None:
+    """Let everyone read a file or folder who may read the folder around it: `tempfile` makes it private to its user."""
     umask = os.umask(0)
     os.umask(umask)
-    file.chmod(0o666 & ~umask)
+    path.chmod(mode & ~umask)
 
 
 def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:

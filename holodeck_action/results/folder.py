@@ -12,13 +12,13 @@ from pathlib import Path
 from types import TracebackType
 
 from holodeck_action.results.disk import DISK, Disk
-from holodeck_action.results.result_files import BASE_FOLDER, EARLIER_FILE, RESULTS_FILE, VERDICT_FILE
+from holodeck_action.results.result_files import BASE_FOLDER, EARLIER_FILE, PARQUET_FOLDER, RESULTS_FILE, VERDICT_FILE
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
 PREVIOUS_FOLDER = "previous"
 LOCK_FILE = ".lock"
-_LEFT = (VERDICT_FILE, RESULTS_FILE, EARLIER_FILE, "junit.xml", "report.*")
+_LEFT = (VERDICT_FILE, RESULTS_FILE, PARQUET_FOLDER, EARLIER_FILE, "junit.xml", "report.*")
 """What runs and `report` leave, in the order in which it is moved: what claims most goes first."""
 _WRITTEN = (VERDICT_FILE, RESULTS_FILE, EARLIER_FILE, "junit.xml", "report.md", "report.html")
 _CUT_SHORT = tuple(f".{name}.*" for name in _LEFT)
@@ -115,14 +115,15 @@ def is_inside(file: GivenPath, folder: GivenPath | None) -> bool:
 def _set_aside(folder: Path, disk: Disk) -> None:
     for pattern in _CUT_SHORT:
         for file in folder.glob(pattern):
-            disk.remove(file)
+            _remove(file, disk)
     if not (folder / BASE_FOLDER).is_symlink() and (folder / BASE_FOLDER).is_dir():
         # What an earlier run was compared with says nothing without its results.
         disk.remove(folder / BASE_FOLDER / RESULTS_FILE)
     for name in _WRITTEN:
         if (folder / name).is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(folder / name))
-    files = [file for pattern in _LEFT for file in sorted(folder.glob(pattern)) if file.is_file() or file.is_symlink()]
+    found = (file for pattern in _LEFT for file in sorted(folder.glob(pattern)))
+    files = [file for file in found if file.is_file() or file.is_symlink() or file.name == PARQUET_FOLDER]
     if not files:
         return
     previous = folder / PREVIOUS_FOLDER
@@ -131,9 +132,16 @@ def _set_aside(folder: Path, disk: Disk) -> None:
     previous.mkdir(exist_ok=True)
     for pattern in _LEFT:
         for file in previous.glob(pattern):
-            disk.remove(file)
+            _remove(file, disk)
     for file in files:
         disk.replace(file, previous / file.name)
+
+
+def _remove(path: Path, disk: Disk) -> None:
+    if path.is_dir() and PARQUET_FOLDER in path.name:
+        disk.remove_folder(path)
+    else:
+        disk.remove(path)
 
 
 def _suite_folders(folder: Path) -> Iterator[Path]:

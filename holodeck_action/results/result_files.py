@@ -7,35 +7,36 @@ short, edited or mixed up; it is no signature.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
-from typing import Any
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Literal, overload
 
 from holodeck_action.results.canonical import adapter, chosen_cases, head_of
 from holodeck_action.results.disk import DISK, Disk, staged, write_atomically
 from holodeck_action.results.history import HistoryLine, dump_line, parse_lines
-from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, Record, TrialRecord, TurnRecord
+from holodeck_action.results.parquet.needed import is_installed
+from holodeck_action.results.parsed_record import examined, parsed_once
+from holodeck_action.results.record import FIRST_VERSION, Record
+from holodeck_action.results.sealing import DIGEST, END, RECORD_DIGEST, Sealed, lines_of
 from holodeck_action.results.stored_cases import (
     INDEXED_FROM,
     RecordError,
     case_lines,
     check_weight,
-    first_problem,
     indexed,
-    refuse_constant,
 )
 from holodeck_action.results.verdict import CombinedVerdict, Verdict
 from holodeck_action.results.verdict_file import VerdictFile, WrittenCase, verdict_head, written_cases
 from holodeck_action.suite.checkout import Checkout
+from holodeck_action.text.given_paths import GivenPath
 
 RESULTS_FILE = "results.json"
+PARQUET_FOLDER, MANIFEST_FILE = "results.parquet", "manifest.json"
+"""The record of a large run, in place of results.json, and the file in it that tells of the others."""
 VERDICT_FILE = "verdict.json"
 BASE_FOLDER = "base"
 """Where the results of the base are, beside those of the run that is compared with it."""
@@ -44,11 +45,10 @@ EARLIER_FILE = "earlier-runs.jsonl"
 EARLIER_RUNS = 50
 """So many of them: more than a trend shows, as some take no part."""
 _EARLIER_BYTES = 8 * 1024 * 1024
-_DIGEST = re.compile(rb',\n "digest": "([0-9a-f]{64})"\n}\s*\Z')
-_RECORD_DIGEST = re.compile(rb',\n "record_digest": "([0-9a-f]{64})"\Z')
-_START = re.compile(rb'\{\r?\n "schema_version": %d,' % SCHEMA_VERSION)
-_END = b"\n}\n"
 _LINE_BYTES = 128
+LARGEST_JSON = 1 << 30
+"""Bytes up to which `auto` writes results.json."""
+RecordFormat = Literal["auto", "json", "parquet"]
 _AGAIN = "use the file as the run wrote it"
 
 
@@ -92,10 +92,24 @@ def write_results(
     verdict: Verdict,
     disk: Disk = DISK,
     beside: Beside = NOTHING_BESIDE,
-) -> None:
+    record_format: RecordFormat = "json",
+    largest: int = LARGEST_JSON,
+) -> Path:
     """Write a record and its verdict, which names the record's digest, into a folder, and what a report needs besides.
 
     The verdict is put in place last: where it stands, so do the results that it is about.
+
+    Args:
+        folder: where they go.
+        record: what a run did.
+        verdict: on it.
+        disk: what is written with.
+        beside: what else stands there.
+        record_format: what the record is written as.
+        largest: bytes up to which `auto` is JSON; where Parquet cannot be written it always is.
+
+    Returns:
+        Where the record is.
 
     Raises:
         OSError: one of them cannot be written; nothing was replaced unless the verdict alone is missing.
@@ -107,13 +121,51 @@ def write_results(
         write_atomically(below / RESULTS_FILE, base.content, disk=disk)
     if earlier:
         write_atomically(folder / EARLIER_FILE, map(dump_line, earlier[-EARLIER_RUNS:]), disk=disk)
-    sealed = Sealed(record, verdict.record_digest)
-    results, judged = folder / RESULTS_FILE, folder / VERDICT_FILE
-    with staged(results, sealed, disk) as new_results:
-        bound = replace(verdict, results_digest=sealed.digest)
-        with staged(judged, _verdict_lines(bound), disk) as new_verdict:
-            disk.replace(new_results, results)
-            disk.replace(new_verdict, judged)
+    judged = folder / VERDICT_FILE
+    with ExitStack() as scope:
+        written = None
+        if record_format != "parquet":
+            most = largest if record_format == "auto" and is_installed() else None
+            written = _staged_json(folder, record, verdict.record_digest, most, disk, scope)
+        if written is None:
+            # Few runs need it.
+            from holodeck_action.results.parquet.writing import staged_parquet
+
+            results = folder / PARQUET_FOLDER
+            written = results, *scope.enter_context(staged_parquet(results, record, verdict.record_digest, disk))
+        results, new, digest = written
+        bound = replace(verdict, results_digest=digest)
+        new_verdict = scope.enter_context(staged(judged, _verdict_lines(bound), disk))
+        disk.replace(new, results)
+        other = folder / (RESULTS_FILE if results.name == PARQUET_FOLDER else PARQUET_FOLDER)
+        if other.exists():
+            (disk.remove_folder if other.is_dir() else disk.remove)(other)
+        disk.replace(new_verdict, judged)
+    return results
+
+
+class _TooLargeError(Exception):
+    """A file would become larger than it may."""
+
+
+def _staged_json(
+    folder: Path, record: Record, record_digest: str, most: int | None, disk: Disk, scope: ExitStack
+) -> tuple[Path, Path, str] | None:
+    """Write a results file beside its place; None if it had more bytes than it may."""
+    sealed, results = sealed_record(record, record_digest), folder / RESULTS_FILE
+    try:
+        new = scope.enter_context(staged(results, sealed if most is None else _limited(sealed, most), disk))
+    except _TooLargeError:
+        return None
+    return results, new, sealed.digest
+
+
+def _limited(chunks: Iterable[bytes], most: int) -> Iterator[bytes]:
+    for chunk in chunks:
+        most -= len(chunk)
+        if most < 0:
+            raise _TooLargeError
+        yield chunk
 
 
 def write_verdict(path: Path, verdict: Verdict, disk: Disk = DISK) -> None:
@@ -134,21 +186,54 @@ def write_combined(path: Path, verdict: CombinedVerdict, disk: Disk = DISK) -> N
     write_atomically(path, [adapter(CombinedVerdict).dump_json(verdict, indent=1), b"\n"], disk=disk)
 
 
-def read_record(path: os.PathLike[str]) -> Record:
-    """Read and validate a results file, see `read_results`."""
+@overload
+def results_place(path: Path) -> Path: ...
+
+
+@overload
+def results_place(path: GivenPath) -> GivenPath: ...
+
+
+def results_place(path: Path | GivenPath) -> Path | GivenPath:
+    """Return where the results are that a path names: a results file, or the folder of a record in Parquet.
+
+    Args:
+        path: either, its manifest, the folder of a run that holds one of them, or the results.json in whose place there
+            is the other one.
+    """
+    if path.name == MANIFEST_FILE:
+        return path.parent
+    if os.path.isfile(path):
+        return path
+    if path.name == RESULTS_FILE:
+        folder = path.parent / PARQUET_FOLDER
+        return folder if os.path.isdir(folder) else path
+    there = (path / name for name in (RESULTS_FILE, PARQUET_FOLDER))
+    return next((each for each in there if os.path.exists(each)), path)
+
+
+def read_record(path: Path | GivenPath) -> Record:
+    """Read and validate a record, see `read_results`."""
     return read_results(path).record
 
 
-def read_results(path: os.PathLike[str], indexed_from: int = INDEXED_FROM) -> Results:
-    """Read and validate a results file.
+def read_results(path: Path | GivenPath, indexed_from: int = INDEXED_FROM) -> Results:
+    """Read and validate a record.
 
     Args:
-        path: the file.
-        indexed_from: bytes from which on its cases are read one by one.
+        path: as `results_place` takes it.
+        indexed_from: bytes from which on cases of a results file are read one by one.
 
     Raises:
-        RecordError: the file is missing, not JSON, of another schema version, not a record, or not whole.
+        RecordError: it is missing, of another schema version, not a record, or not whole.
     """
+    path = results_place(path)
+    if os.path.isdir(path):
+        if not os.path.exists(path / MANIFEST_FILE):
+            raise RecordError(f"{path}: holds no {RESULTS_FILE}; give the output folder of a run")
+        from holodeck_action.results.parquet.cases import read_parquet
+
+        return Results(*read_parquet(path))
     try:
         with open(path, "rb") as file:
             large = os.fstat(file.fileno()).st_size >= indexed_from
@@ -178,9 +263,9 @@ def unreadable(path: os.PathLike[str] | str, error: OSError) -> RecordError:
     return RecordError(f"{path}: cannot be read: {error.strerror}; give the results.json of a run")
 
 
-def read_earlier(path: os.PathLike[str]) -> tuple[HistoryLine, ...]:
+def read_earlier(path: Path | GivenPath) -> tuple[HistoryLine, ...]:
     """Return the earlier runs of which the report of a results file tells; what cannot be read is none."""
-    file = Path(path).absolute().with_name(EARLIER_FILE)
+    file = Path(results_place(path)).absolute().with_name(EARLIER_FILE)
     try:
         # An artifact may hold a pipe by that name, or a link to anything.
         content = b"" if file.is_symlink() else Checkout.anywhere(file.parent).read(EARLIER_FILE, _EARLIER_BYTES)
@@ -199,10 +284,10 @@ def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:
     Raises:
         RecordError: it is not JSON, of another schema version, not a record, or not whole.
     """
-    record = _parsed_once(content)
+    record = parsed_once(content)
     unsealed = False
     if record is None:
-        record, unsealed = _examined(content, path)
+        record, unsealed = examined(content, path)
     if len({case.id for case in record.cases}) < len(record.cases):
         raise RecordError(f"{path}: not a results file: two of its cases have the same id")
     for case in record.cases:
@@ -211,45 +296,12 @@ def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:
         return _without_digest(path, record)
     # Line ends may have been changed by a checkout.
     written = content.replace(b"\r\n", b"\n") if b"\r\n" in content else content
-    found = _DIGEST.search(written)
+    found = DIGEST.search(written)
     missing = _missing(record, written, found)
     if missing is not None or found is None:
         raise RecordError(f"{path}: is not whole: {missing}; {_AGAIN}")
-    known = _RECORD_DIGEST.search(written[max(0, found.start() - _LINE_BYTES) : found.start()])
+    known = RECORD_DIGEST.search(written[max(0, found.start() - _LINE_BYTES) : found.start()])
     return Results(record, found[1].decode(), None if known is None else known[1].decode())
-
-
-def _parsed_once(content: bytes) -> Record | None:
-    """Return the record of a file that looks as this version writes it; None for any other, which takes a closer look.
-
-    JSON has no NaN and no Infinity, which only the closer look tells from these words in a text.
-    """
-    if _START.match(content) is None or b"NaN" in content or b"Infinity" in content:
-        return None
-    try:
-        return adapter(Record).validate_json(content)
-    except ValidationError:
-        return None
-
-
-def _examined(content: bytes, path: os.PathLike[str] | str) -> tuple[Record, bool]:
-    """Return a record of either version, and whether it is of a version before digests; see `parse_results`."""
-    try:
-        document = _document(content)
-        version = document["schema_version"]
-        if version not in (FIRST_VERSION, SCHEMA_VERSION) or isinstance(version, bool):
-            raise RecordError(
-                f"{path}: schema_version is {version!r}, this version reads {FIRST_VERSION} to {SCHEMA_VERSION}; "
-                "use the version of holodeck-action that wrote it"
-            )
-        record = adapter(Record).validate_json(content)
-    except ValidationError as error:
-        raise RecordError(f"{path}: not a results file: {first_problem(error)}") from error
-    except ValueError as error:
-        raise RecordError(f"{path}: not a results file: {error}") from error
-    if version == FIRST_VERSION:
-        return _from_version_1(record), not {"digest", "chosen"} & document.keys()
-    return record, False
 
 
 def _without_digest(path: os.PathLike[str] | str, record: Record) -> Results:
@@ -258,22 +310,6 @@ def _without_digest(path: os.PathLike[str] | str, record: Record) -> Results:
         raise RecordError(f"{path}: is not whole: it holds no case, and no digest that would show that it held none")
     notice = f"the results are of schema version {FIRST_VERSION}, without a digest: nothing shows that they are whole"
     return Results(replace(record, notices=(*record.notices, notice)), None)
-
-
-def _from_version_1(record: Record) -> Record:
-    """Take an empty list of tool calls for unknown, which it may have stood for: only the suite's own model knew."""
-    own_model = record.provenance.target.startswith("model:")
-
-    def known(turn: TurnRecord) -> TurnRecord:
-        if turn.tool_invocations or (own_model and turn.response is not None):
-            return turn
-        return replace(turn, tool_invocations=None)
-
-    def with_turns(trial: TrialRecord) -> TrialRecord:
-        return replace(trial, turns=tuple(map(known, trial.turns)))
-
-    cases = tuple(replace(case, trials=tuple(map(with_turns, case.trials))) for case in record.cases)
-    return replace(record, schema_version=SCHEMA_VERSION, cases=cases)
 
 
 def _missing(record: Record, written: bytes, digest: re.Match[bytes] | None) -> str | None:
@@ -291,81 +327,18 @@ def _missing(record: Record, written: bytes, digest: re.Match[bytes] | None) -> 
     return None
 
 
-class Sealed:
-    """The pieces of a results file, made each time they are asked for; `digest` is known at their end."""
+def sealed_record(record: Record, record_digest: str) -> Sealed:
+    """Return the pieces of the results file of a record.
 
-    def __init__(self, record: Record, record_digest: str) -> None:
-        self.digest, self.record_digest = "", record_digest
-        self._record = record
-
-    def __iter__(self) -> Iterator[bytes]:
-        lines = _lines(head_of(self._record), case_lines(self._record.cases))
-        hashed = hashlib.sha256()
-        for chunk in chain(lines, [f',\n "record_digest": "{self.record_digest}"'.encode()]):
-            hashed.update(chunk)
-            yield chunk
-        self.digest = hashed.hexdigest()
-        yield f',\n "digest": "{self.digest}"'.encode()
-        yield _END
+    Args:
+        record: what a run did.
+        record_digest: of its canonical form.
+    """
+    return Sealed(lambda: lines_of(head_of(record), case_lines(record.cases)), record_digest)
 
 
 def _verdict_lines(verdict: Verdict) -> Iterator[bytes]:
     head = adapter(VerdictFile).dump_python(verdict_head(verdict), mode="json")
     del head["cases"]
-    yield from _lines(head, map(adapter(WrittenCase).dump_json, written_cases(verdict.cases)))
-    yield _END
-
-
-def _lines(head: Mapping[str, Any], cases: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield one JSON object with one case per line, all but its end: large files stream, and diff well."""
-    yield json.dumps(head, ensure_ascii=False, allow_nan=False, indent=1).removesuffix("\n}").encode()
-    yield b',\n "cases": ['
-    for position, case in enumerate(cases):
-        yield (b",\n" if position else b"\n") + case
-    yield b"\n ]"
-
-
-def _document(content: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(content, parse_constant=refuse_constant)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"not valid JSON ({error})") from error
-    if not isinstance(document, dict) or "suite" not in document or "schema_version" not in document:
-        raise ValueError("it has no schema_version and no suite")
-    return document
-
-
-def result_schema(document: str) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a file that a command writes, such as `results`, or of its part."""
-    # No run needs them all.
-    from holodeck_action.results.comparison_report import ComparisonReport
-    from holodeck_action.results.honeyhive import EvaluationBatch, HoneyHiveExport, MultiEvaluationResult
-    from holodeck_action.results.judge_card import JudgeCard
-    from holodeck_action.results.report_views import Report
-
-    documents: dict[str, Any] = {
-        "results": Record,
-        "verdict": VerdictFile,
-        "report": Report,
-        "comparison": ComparisonReport,
-        "judge-card": JudgeCard,
-        "history": HistoryLine,
-        "honeyhive": HoneyHiveExport,
-        "evaluation-batch": EvaluationBatch,
-        "multi-evaluation-result": MultiEvaluationResult,
-    }
-    made = TypeAdapter(documents[document]).json_schema(mode="serialization")
-    if document == "results":
-        made["properties"]["digest"] = {
-            "description": "SHA-256 of the file up to this line.",
-            "pattern": "^[0-9a-f]{64}$",
-            "type": "string",
-        }
-        made["properties"]["record_digest"] = {
-            "description": "SHA-256 of the canonical form of the record.",
-            "pattern": "^[0-9a-f]{64}$",
-            "type": "string",
-        }
-        made["required"].append("digest")
-    title = "a line of history.jsonl" if document == "history" else f"{document}.json"
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **made}
+    yield from lines_of(head, map(adapter(WrittenCase).dump_json, written_cases(verdict.cases)))
+    yield END

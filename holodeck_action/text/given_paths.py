@@ -29,6 +29,11 @@ class GivenPath:
         """The last part of it."""
         return self.given.name
 
+    @property
+    def parent(self) -> GivenPath:
+        """The folder that it is in."""
+        return GivenPath(self.given.parent, self.start)
+
     def below(self, path: str | os.PathLike[str]) -> GivenPath:
         """Return a path that begins where this one leads, written as this one was."""
         return self / os.path.relpath(path, self)

@@ -13,7 +13,8 @@ import pytest
 
 from holodeck_action.results.decision import decide
 from holodeck_action.results.record import CaseRecord, Record, TurnRecord
-from holodeck_action.results.result_files import result_schema, write_results
+from holodeck_action.results.result_files import write_results
+from holodeck_action.results.result_schema import result_schema
 from holodeck_action.results.stored_cases import INDEXED_FROM
 from holodeck_action.suite.policy import QuarantineEntry
 from tests.cli.project import Project

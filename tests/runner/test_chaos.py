@@ -23,22 +23,43 @@ pytestmark = pytest.mark.slow
 TIMES = int(os.environ.get("CHAOS_TIMES", "1"))
 """So many times the faults of an ordinary run of the tests."""
 THIRDS, RACES = 18, 2
-FILES = {"junit.xml", "report.html", "report.md", "results.json", "verdict.json"}
-RUN = ["run", "-o", "out"]
+RECORDS = {"json": "results.json", "parquet": "results.parquet"}
+"""Name of the record by its format."""
 CODES = {True: 1, False: 0}
+
+
+def run(form: str) -> list[str]:
+    return ["run", "-o", "out", "--record-format", form]
+
+
+def files(form: str) -> set[str]:
+    """What a run leaves."""
+    return {"junit.xml", "report.html", "report.md", RECORDS[form], "verdict.json"}
+
+
+def content(path: Path) -> bytes:
+    """What a file holds, or all files of a folder."""
+    return path.read_bytes() if path.is_file() else b"".join(each.read_bytes() for each in sorted(path.iterdir()))
+
 
 Ended = dict[str, Any]
 Serve = Callable[..., list[Ended]]
 
 
+@pytest.fixture(scope="module", params=RECORDS)
+def form(request: pytest.FixtureRequest) -> str:
+    """The format of records."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def suites(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Project]:
+def suites(tmp_path_factory: pytest.TempPathFactory, form: str) -> dict[bool, Project]:
     """A folder with green results of two cases and a suite of six now, by whether one of them fails."""
     made = {}
     for failing in (True, False):
         project = Project(tmp_path_factory.mktemp(f"failing-{failing}"))
         project.numbered(2)
-        assert project.run(*RUN).code == 0
+        assert project.run(*run(form)).code == 0
         project.numbered(6, frozenset({4} if failing else ()))
         assert project.run("run", "-o", "undisturbed").code == CODES[failing]
         made[failing] = project
@@ -54,7 +75,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
         env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
 
-    def run(folder: Path, *tasks: tuple[str, int, str], arguments: list[str]) -> list[Ended]:
+    def served(folder: Path, *tasks: tuple[str, int, str], arguments: list[str]) -> list[Ended]:
         assert server.stdin is not None
         assert server.stdout is not None
         given = [{"arguments": [*arguments, *more.split()], "how": how, "at": at} for how, at, more in tasks]
@@ -63,25 +84,27 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
         ended: list[Ended] = json.loads(server.stdout.readline())
         return ended
 
-    yield run
+    yield served
     server.communicate()
 
 
-def whole(out: Path, name: str = "results.json") -> bytes | None:
+def whole(out: Path) -> bytes | None:
     """The canonical record in a folder, checked; None where none stands."""
-    return canonical_json(read_results(out / name).record) if (out / name).exists() else None
+    there = [out / name for name in RECORDS.values() if (out / name).exists()]
+    return canonical_json(read_results(there[0]).record) if there else None
 
 
-def check_folder(before: Path, out: Path, undisturbed: bytes, *, failing: bool) -> None:
+def check_folder(before: Path, out: Path, undisturbed: bytes, form: str, *, failing: bool) -> None:
     """What stands there is the old or the new, each whole, and never both; green is only what is."""
-    old = {name: (before / name).read_bytes() for name in FILES}
-    there = {name: (out / name).read_bytes() for name in FILES if (out / name).exists()}
-    left = {name for name, content in there.items() if content == old[name]}
+    names = files(form)
+    old = {name: content(before / name) for name in names}
+    there = {name: content(out / name) for name in names if (out / name).exists()}
+    left = {name for name, held in there.items() if held == old[name]}
     new = there.keys() - left
     assert not (left and (new or (out / "journal.jsonl").exists())), (left, new)
     for name in left:
         assert there[name] == old[name]
-    if "results.json" in new:
+    if RECORDS[form] in new:
         assert whole(out) == undisturbed
     if "verdict.json" in new:
         verdict = json.loads(there["verdict.json"])
@@ -89,22 +112,22 @@ def check_folder(before: Path, out: Path, undisturbed: bytes, *, failing: bool) 
             assert verdict["exit_code"] != 0
         else:
             assert verdict["exit_code"] == CODES[failing]
-            assert verdict["results_digest"] == read_results(out / "results.json").digest
+            assert verdict["results_digest"] == read_results(out).digest
     # Nothing of the run before is lost either.
-    kept = {name for name in FILES if (out / "previous" / name).exists()}
-    assert left | kept == FILES
+    kept = {name for name in names if (out / "previous" / name).exists()}
+    assert left | kept == names
     for name in kept:
-        assert (out / "previous" / name).read_bytes() == old[name]
+        assert content(out / "previous" / name) == old[name]
 
 
 def test_every_fault_leaves_the_old_or_the_new_and_is_resumed(
-    suites: dict[bool, Project], serve: Serve, tmp_path: Path
+    suites: dict[bool, Project], serve: Serve, tmp_path: Path, form: str
 ) -> None:
     chance = random.Random(11)
     calls = {}
     for failing, project in suites.items():
         copy = project.copy_to(tmp_path / f"counted-{failing}")
-        (counted,) = serve(copy.folder, ("kill", 10**9, ""), arguments=RUN)
+        (counted,) = serve(copy.folder, ("kill", 10**9, ""), arguments=run(form))
         assert counted["code"] == CODES[failing], counted["stderr"]
         calls[failing] = counted["calls"]
     seen = set()
@@ -115,9 +138,9 @@ def test_every_fault_leaves_the_old_or_the_new_and_is_resumed(
         project = suites[failing].copy_to(tmp_path / "run")
         undisturbed = whole(project.folder / "undisturbed")
         assert undisturbed is not None
-        (ended,) = serve(project.folder, (how, at, ""), arguments=RUN)
+        (ended,) = serve(project.folder, (how, at, ""), arguments=run(form))
         told = (failing, how, at, ended)
-        check_folder(suites[failing].out, project.out, undisturbed, failing=failing)
+        check_folder(suites[failing].out, project.out, undisturbed, form, failing=failing)
         if how == "kill":
             assert ended["code"] in (-9, CODES[failing]), told
         else:
@@ -130,23 +153,23 @@ def test_every_fault_leaves_the_old_or_the_new_and_is_resumed(
             assert "results could not be written: No space left on device" in ended["stderr"], told
             assert (project.out / "journal.jsonl").exists(), told
         seen.add(ended["code"])
-        (resumed,) = serve(project.folder, ("never", 0, "--resume"), arguments=RUN)
+        (resumed,) = serve(project.folder, ("never", 0, "--resume"), arguments=run(form))
         assert resumed["code"] == CODES[failing], (told, resumed)
         assert whole(project.out) == undisturbed, told
-        assert project.verdict()["results_digest"] == read_results(project.out / "results.json").digest
-        extra = {path.name for path in project.out.iterdir()} - FILES
+        assert project.verdict()["results_digest"] == read_results(project.out).digest
+        extra = {path.name for path in project.out.iterdir()} - files(form)
         assert extra <= {"previous", "journal.previous.jsonl"}, told
         shutil.rmtree(project.folder)
     assert seen >= {-9, 1, 3}
 
 
 def test_of_two_writers_one_is_refused_and_what_stands_is_whole(
-    suites: dict[bool, Project], serve: Serve, tmp_path: Path
+    suites: dict[bool, Project], serve: Serve, tmp_path: Path, form: str
 ) -> None:
     for _ in range(RACES * TIMES):
         project = suites[True].copy_to(tmp_path / "run")
         undisturbed = whole(project.folder / "undisturbed")
-        ended = serve(project.folder, ("never", 0, ""), ("never", 0, ""), ("never", 0, "--resume"), arguments=RUN)
+        ended = serve(project.folder, ("never", 0, ""), ("never", 0, ""), ("never", 0, "--resume"), arguments=run(form))
         codes = sorted(each["code"] for each in ended)
         assert codes[0] == 1, ended
         assert set(codes) <= {1, 2}, ended
@@ -154,5 +177,5 @@ def test_of_two_writers_one_is_refused_and_what_stands_is_whole(
             assert each["code"] == 1 or "another run is writing into this folder" in each["stderr"], ended
         assert whole(project.out) == undisturbed
         assert project.verdict()["exit_code"] == 1
-        assert {path.name for path in project.out.iterdir()} == FILES | {"previous"}
+        assert {path.name for path in project.out.iterdir()} == files(form) | {"previous"}
         shutil.rmtree(project.folder)

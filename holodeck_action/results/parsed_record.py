@@ -1,0 +1,84 @@
+"""Results files parsed: as this version writes them, or as another one or another program does."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from holodeck_action.results.canonical import adapter
+from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, Record, TrialRecord, TurnRecord
+from holodeck_action.results.stored_cases import RecordError, first_problem, refuse_constant
+
+_START = re.compile(rb'\{\r?\n "schema_version": %d,' % SCHEMA_VERSION)
+
+
+def parsed_once(content: bytes) -> Record | None:
+    """Return the record of a file that looks as this version writes it; None for any other, which takes a closer look.
+
+    JSON has no NaN and no Infinity, which only the closer look tells from these words in a text.
+    """
+    if _START.match(content) is None or b"NaN" in content or b"Infinity" in content:
+        return None
+    try:
+        return adapter(Record).validate_json(content)
+    except ValidationError:
+        return None
+
+
+def examined(content: bytes, path: os.PathLike[str] | str) -> tuple[Record, bool]:
+    """Return a record of either version, and whether it is of a version before digests; see `parse_results`.
+
+    Args:
+        content: of the file.
+        path: what to call it.
+
+    Raises:
+        RecordError: it is neither.
+    """
+    try:
+        document = _document(content)
+        version = document["schema_version"]
+        if version not in (FIRST_VERSION, SCHEMA_VERSION) or isinstance(version, bool):
+            raise RecordError(
+                f"{path}: schema_version is {version!r}, this version reads {FIRST_VERSION} to {SCHEMA_VERSION}; "
+                "use the version of holodeck-action that wrote it"
+            )
+        record = adapter(Record).validate_json(content)
+    except ValidationError as error:
+        raise RecordError(f"{path}: not a results file: {first_problem(error)}") from error
+    except ValueError as error:
+        raise RecordError(f"{path}: not a results file: {error}") from error
+    if version == FIRST_VERSION:
+        return _from_version_1(record), not {"digest", "chosen"} & document.keys()
+    return record, False
+
+
+def _from_version_1(record: Record) -> Record:
+    """Take an empty list of tool calls for unknown, which it may have stood for: only the suite's own model knew."""
+    own_model = record.provenance.target.startswith("model:")
+
+    def known(turn: TurnRecord) -> TurnRecord:
+        if turn.tool_invocations or (own_model and turn.response is not None):
+            return turn
+        return replace(turn, tool_invocations=None)
+
+    def with_turns(trial: TrialRecord) -> TrialRecord:
+        return replace(trial, turns=tuple(map(known, trial.turns)))
+
+    cases = tuple(replace(case, trials=tuple(map(with_turns, case.trials))) for case in record.cases)
+    return replace(record, schema_version=SCHEMA_VERSION, cases=cases)
+
+
+def _document(content: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(content, parse_constant=refuse_constant)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"not valid JSON ({error})") from error
+    if not isinstance(document, dict) or "suite" not in document or "schema_version" not in document:
+        raise ValueError("it has no schema_version and no suite")
+    return document

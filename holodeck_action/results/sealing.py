@@ -1,0 +1,49 @@
+"""What the files of a record end with: the SHA-256 of everything before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+DIGEST = re.compile(rb',\n "digest": "([0-9a-f]{64})"\n}\s*\Z')
+RECORD_DIGEST = re.compile(rb',\n "record_digest": "([0-9a-f]{64})"\Z')
+END = b"\n}\n"
+
+
+class Sealed:
+    """The pieces of a file whose last line is the digest of what comes before, made each time they are asked for.
+
+    `digest` is known at their end.
+    """
+
+    def __init__(self, pieces: Callable[[], Iterable[bytes]], record_digest: str) -> None:
+        self.digest, self.record_digest = "", record_digest
+        self._pieces = pieces
+
+    def __iter__(self) -> Iterator[bytes]:
+        hashed = hashlib.sha256()
+        for piece in chain(self._pieces(), [f',\n "record_digest": "{self.record_digest}"'.encode()]):
+            hashed.update(piece)
+            yield piece
+        self.digest = hashed.hexdigest()
+        yield f',\n "digest": "{self.digest}"'.encode()
+        yield END
+
+
+def lines_of(head: Mapping[str, Any], items: Iterable[bytes], name: str = "cases") -> Iterator[bytes]:
+    """Yield one JSON object with one item per line, all but its end: large files stream, and diff well.
+
+    Args:
+        head: what comes before the items.
+        items: as JSON.
+        name: of their list.
+    """
+    yield json.dumps(head, ensure_ascii=False, allow_nan=False, indent=1).removesuffix("\n}").encode()
+    yield f',\n "{name}": ['.encode()
+    for position, item in enumerate(items):
+        yield (b",\n" if position else b"\n") + item
+    yield b"\n ]"
