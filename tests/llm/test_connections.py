@@ -47,19 +47,27 @@ class Server:
 
 @asynccontextmanager
 async def listening(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    talking = 0
+
     async def safely(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal talking
+        talking += 1
         with suppress(OSError, asyncio.IncompleteReadError):
             await talk(reader, writer)
         writer.close()
         with suppress(OSError):
             await writer.wait_closed()
+        talking -= 1
 
     server = await asyncio.start_server(safely, "127.0.0.1", 0, ssl=tls, limit=1 << 23)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(30):
+            await asyncio.sleep(0.1)
+            while talking:
+                await asyncio.sleep(0.01)
 
 
 async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
