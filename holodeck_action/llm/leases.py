@@ -1,8 +1,9 @@
 """Places of accounts whose limits hold across processes: what a worker holds of them, and gives back.
 
 The coordinator (`shared_limits`) knows how many requests an account takes; a worker asks it for places, sends no
-request without one, and gives back those that it does not need. Counts only rise, so that a message may come late or
-twice. A lease ends when nothing has been heard of the coordinator for `LEASE_S`, on both sides.
+request without one, keeps them for its next requests, and gives back those that are asked back. Counts only rise, so
+that a message may come late or twice. A lease ends when nothing has been heard of the coordinator for `LEASE_S`, on
+both sides.
 """
 
 from __future__ import annotations
@@ -52,16 +53,13 @@ class Lease:
         self.returned += max(0, min(idle, self.recalled - self.returned))
 
     def report(self) -> dict[str, Any]:
-        """Return what the coordinator must know, as JSON values; places that nobody waits for are given back."""
-        waiting = sum(limit.waiting for limit in self.limits)
-        idle = self.held - sum(limit.taken for limit in self.limits)
-        if not waiting and idle > 0:
-            self.returned += idle
+        """Return what the coordinator must know, as JSON values."""
         outcomes, self.outcomes = self.outcomes, []
         return {
             "seen": self.granted,
             "returned": self.returned,
-            "waiting": waiting,
+            "waiting": sum(limit.waiting for limit in self.limits),
+            "idle": max(0, self.held - sum(limit.taken for limit in self.limits)),
             "hanging": sum(limit.hanging for limit in self.limits),
             "outcomes": outcomes,
         }

@@ -31,6 +31,7 @@ class _Holder:
     returned: int = 0
     seen: int = 0
     waiting: int = 0
+    idle: int = 0
     hanging: int = 0
     until: float | None = None
     """When what it holds is nobody's any more; None while it lives."""
@@ -43,6 +44,11 @@ class _Holder:
     def staying(self) -> int:
         """How many places it has that are not asked back."""
         return self.held - max(0, self.recalled - self.returned)
+
+    @property
+    def sparing(self) -> int:
+        """How many idle places it has that are not asked back."""
+        return 0 if self.until is not None else self.idle - max(0, self.recalled - self.returned)
 
     @property
     def wanted(self) -> int:
@@ -81,9 +87,10 @@ class SharedLimit:
             holder = self._holders[worker] = _Holder(granted=seen, recalled=seen, returned=returned)
         if holder.until is not None:
             return
-        busy = max(1, self.held)
+        busy = max(1, self.held - sum(each.idle for each in self._holders.values()))
         holder.returned = max(holder.returned, said["returned"])
-        holder.seen, holder.waiting, holder.hanging = said["seen"], said["waiting"], said["hanging"]
+        holder.seen, holder.waiting = said["seen"], said["waiting"]
+        holder.idle, holder.hanging = said["idle"], said["hanging"]
         others = any(other.waiting for name, other in self._holders.items() if name != worker)
         for took, refused, asked, waiting in said["outcomes"]:
             if refused:
@@ -128,6 +135,13 @@ class SharedLimit:
             min(waiting, key=lambda holder: holder.held).granted += 1
             if shut:
                 gate.tries -= 1
+        lacking = sum(max(0, holder.wanted) for holder in living)
+        lacking -= sum(max(0, holder.recalled - holder.returned) for holder in living)
+        for _ in range(0 if shut else lacking):
+            spare = max(living, key=lambda holder: holder.sparing)
+            if spare.sparing <= 0:
+                return
+            spare.recalled = max(spare.recalled, spare.returned) + 1
 
     def says(self, worker: str, now: float) -> dict[str, Any]:
         """Return what a worker must know (`leases.Lease.told`), as JSON values."""

@@ -236,7 +236,7 @@ def test_a_worker_that_does_not_hear_of_the_coordinator_sends_nothing_more() -> 
         await asyncio.gather(*(deaf.ask(f"first {number}") for number in range(20)))
         cluster.workers.remove(deaf)
         deaf.speaking.cancel()
-        jobs = [deaf.ask(f"then {number}") for number in range(200)]
+        jobs = [deaf.ask(f"then {number}") for number in range(2_000)]
         await asyncio.sleep(LEASE_S + 1)
         before = service.requests
         await asyncio.sleep(LEASE_S)
@@ -252,7 +252,7 @@ def test_a_worker_that_does_not_hear_of_the_coordinator_sends_nothing_more() -> 
 
 
 def report(number: int, **said: Any) -> Mapping[str, Any]:
-    lease = {"seen": 0, "returned": 0, "waiting": 0, "hanging": 0, "outcomes": [], **said}
+    lease = {"seen": 0, "returned": 0, "waiting": 0, "idle": 0, "hanging": 0, "outcomes": [], **said}
     return {"number": number, "accounts": {"a": lease}}
 
 
