@@ -210,7 +210,7 @@ class _MergedCases(LazyCases):
         super().__init__(len(winners))
         self.parts, self._winners = parts, winners
 
-    def read(self, place: int) -> CaseRecord:
+    def made(self, place: int) -> CaseRecord:
         return self.parts[self._winners[place]][place]
 
     def id(self, place: int) -> str:

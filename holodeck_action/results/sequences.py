@@ -16,7 +16,8 @@ OneByOne = Annotated[Sequence[T], AfterValidator(tuple), WrapSerializer(lambda v
 class Made(Sequence[T], Generic[T]):
     """So many values, each made by its place from 0; the last one is remembered, as pairs of passes meet at it."""
 
-    def __init__(self, length: int, make: Callable[[int], T]) -> None:
+    def __init__(self, length: int, make: Callable[[int], T] | None = None) -> None:
+        """Take what makes a value; None where a subclass has a `made` of its own."""
         self._length, self._make = length, make
         self._last: tuple[int, T] | None = None
 
@@ -37,10 +38,15 @@ class Made(Sequence[T], Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return map(self._one, range(self._length))
 
+    def made(self, place: int) -> T:
+        """Make the value at a place."""
+        assert self._make is not None
+        return self._make(place)
+
     def _one(self, place: int) -> T:
         last = self._last
         if last is not None and last[0] == place:
             return last[1]
-        value = self._make(place)
+        value = self.made(place)
         self._last = (place, value)
         return value

@@ -44,12 +44,9 @@ class RecordError(ConfigurationError):
 class LazyCases(Made[CaseRecord]):
     """Cases that are read when they are asked for."""
 
-    def __init__(self, length: int) -> None:
-        super().__init__(length, self.read)
-
     @abstractmethod
-    def read(self, place: int) -> CaseRecord:
-        """Return the case at a place, from 0."""
+    def made(self, place: int) -> CaseRecord:
+        """Read the case at a place, from 0."""
 
     def line(self, place: int) -> bytes:
         """Return the case as the JSON of a results file."""
@@ -82,7 +79,7 @@ class MappedCases(LazyCases):
         super().__init__(len(cases))
         self._cases, self._change = cases, change
 
-    def read(self, place: int) -> CaseRecord:
+    def made(self, place: int) -> CaseRecord:
         """Return the case as it is changed."""
         return self._change(self._cases[place])
 
@@ -137,7 +134,7 @@ class StoredCases(LazyCases):
         found = _ID.match(self.line(place))
         return self[place].id if found is None else str(json.loads(found[1]))
 
-    def read(self, place: int) -> CaseRecord:
+    def made(self, place: int) -> CaseRecord:
         """Read the case.
 
         Raises:

@@ -69,7 +69,7 @@ class _RunCases(LazyCases):
         # Quotes within texts are escaped: nothing else reads like this.
         return self._texts.read(self._heads[place]).replace(_NO_TRIALS, b'"trials":[' + trials + b"]", 1)
 
-    def read(self, place: int) -> CaseRecord:
+    def made(self, place: int) -> CaseRecord:
         return parsed_case(self.line(place), "the run")
 
 

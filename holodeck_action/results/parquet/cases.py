@@ -73,7 +73,7 @@ class ParquetCases(LazyCases):
         self._kept: OrderedDict[tuple[int, int], list[bytes]] = OrderedDict()
         super().__init__(self._starts[-1])
 
-    def read(self, place: int) -> CaseRecord:
+    def made(self, place: int) -> CaseRecord:
         """Read the case.
 
         Raises:
