@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _CASE_SIGNS = {"failed": "✗", "error": "!", "skipped": "-", "quarantined": "~"}
 _FLAKY_NAMED = 20
+_CASES_SHOWN = 1000
+"""Cases that need attention and are shown: nobody reads more of them in a log."""
 _COLOURS = {
     "passed": "green",
     "failed": "red",
@@ -77,9 +79,12 @@ def _lines(report: Report) -> Iterator[str]:
         yield from comparison_lines(report.comparison, report.folder)
     elif report.base_missing is not None:
         yield f"Not compared with a base: {one_line(report.base_missing, 1000)}"
-    for case in report.attention:
+    for case in islice(report.attention, _CASES_SHOWN):
         yield ""
         yield from _case_lines(case, report.folder)
+    if len(report.attention) > _CASES_SHOWN:
+        yield ""
+        yield _omitted_line(report)
     if report.informational:
         yield ""
         yield _informational_line(report)
@@ -135,6 +140,11 @@ def _calls_lines(report: Report) -> Iterator[str]:
     """Yield a line on the run's own model calls, where it made some."""
     if report.run is not None and report.run.model_calls is not None:
         yield calls_text(report.run.model_calls)
+
+
+def _omitted_line(report: Report) -> str:
+    more = len(report.attention) - _CASES_SHOWN
+    return f"… and {more:,} more cases that need attention: `holodeck-action report --format csv` lists all"
 
 
 def _informational_line(report: Report) -> str:
@@ -217,10 +227,12 @@ def _draw(report: Report, console: Console, width: int | None) -> None:
         say("\n".join(lines))
     elif report.base_missing is not None:
         say(f"Not compared with a base: {one_line(report.base_missing, 1000)}", "yellow")
-    for case in report.attention:
+    for case in islice(report.attention, _CASES_SHOWN):
         title, *lines = _case_lines(case, report.folder)
         say(f"\n{title}", f"bold {_COLOURS[case.outcome]}")
         say("\n".join(lines))
+    if len(report.attention) > _CASES_SHOWN:
+        say(f"\n{_omitted_line(report)}", "dim")
     if report.informational:
         say(f"\n{_informational_line(report)}", "dim")
     if report.metrics:

@@ -709,3 +709,11 @@ def test_a_file_whose_name_no_results_file_can_hold_is_refused(project: Project)
         finished = project.run(*arguments)
         assert finished.code == 2
         assert "not UTF-8 text; rename" in finished.stderr
+
+
+def test_a_log_names_a_thousand_cases_and_says_how_many_more(project: Project) -> None:
+    project.numbered(1002, frozenset(range(1002)))
+    finished = project.run("run", "-o", "out")
+    assert finished.code == 1
+    assert sum(line.startswith("✗ case ") for line in finished.stdout.splitlines()) == 1000
+    assert "… and 2 more cases that need attention: `holodeck-action report --format csv` lists all" in finished.stdout
