@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from distributed import Client, KilledWorker, Security
-from distributed.client import FutureCancelledError
+from distributed.client import ClosedClientError, FutureCancelledError
 
 from holodeck_action import __version__
 from holodeck_action.cluster.session import (
@@ -139,30 +139,13 @@ class Cluster:
         try:
             for attempt in itertools.count():
                 await self._any.wait()
-                future = self._client.submit(
-                    run_trial,
-                    self._run.name,
-                    case_id,
-                    index,
-                    token,
-                    key=f"holodeck_trial-{token}-{attempt}",
-                    workers=list(self._ready),
-                    allow_other_workers=True,
-                    pure=False,
-                )
                 try:
-                    data = await future
+                    data = await self._asked(case_id, index, token, attempt)
                 except KilledWorker as error:
                     return RemoteTrial(_lost_trial(index, error.allowed_failures + 1))
-                except FutureCancelledError:
+                except (FutureCancelledError, ClosedClientError):
                     self._lost(f"the scheduler {self._address} was lost; --resume goes on when it is there again")
                     await asyncio.Event().wait()
-                except asyncio.CancelledError:
-                    with suppress(Exception):
-                        await future.cancel()
-                    raise
-                finally:
-                    future.release()
                 if isinstance(data, bytes):
                     return RemoteTrial.read(data)
                 # A worker without a session of the run: all that have one are gone, or it has given its own up.
@@ -171,6 +154,37 @@ class Cluster:
             raise AssertionError("unreachable")
         finally:
             self._answered.pop(token, None)
+
+    async def _asked(self, case_id: str, index: int, token: str, attempt: int) -> bytes | str:
+        """Have one of the workers run a trial; return it, or the address of a worker that has no session of the run."""
+        assert self._client is not None
+        future = self._client.submit(
+            run_trial,
+            self._run.name,
+            case_id,
+            index,
+            token,
+            key=f"holodeck_trial-{token}-{attempt}",
+            workers=list(self._ready),
+            allow_other_workers=True,
+            pure=False,
+        )
+        try:
+            data: bytes | str = await future
+        except FutureCancelledError:
+            raise
+        except asyncio.CancelledError:
+            with suppress(Exception):
+                await future.cancel()
+            raise
+        except Exception as error:
+            if isinstance(error, KilledWorker) or self._client.status == "running":
+                raise
+            # What its answers fail with while a client closes is of many kinds.
+            raise ClosedClientError(str(error)) from error
+        finally:
+            future.release()
+        return data
 
     async def _first_workers(self) -> list[str]:
         assert self._client is not None
@@ -218,7 +232,7 @@ class Cluster:
         assert self._client is not None
         try:
             answers = await self._client.run(function, *arguments, workers=[worker], on_error="return")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, ClosedClientError) as error:
             return error, True
         answer = answers.get(worker)
         return answer, worker not in answers or isinstance(answer, OSError)
@@ -230,7 +244,7 @@ class Cluster:
             await asyncio.sleep(LOOK_S)
             try:
                 workers = set(await self._client.nthreads())
-            except (OSError, ValueError):
+            except (OSError, ValueError, ClosedClientError):
                 continue
             for worker in [*self._ready, *self._refused, *self._opening]:
                 if worker not in workers:

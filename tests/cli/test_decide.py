@@ -148,7 +148,7 @@ def test_a_file_that_is_something_else_is_refused(project: Project, content: byt
 
 
 def test_other_files_of_a_run_are_no_results(judged: Project) -> None:
-    for name in ("out/verdict.json", "agent.yaml", "answers.jsonl", "out", "none.json"):
+    for name in ("out/verdict.json", "agent.yaml", "answers.jsonl", "none.json"):
         finished = judged.run("decide", name)
         assert finished.code == 2
         assert finished.stdout == ""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -176,7 +178,11 @@ def asked(servers: Servers, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def asked_natively(servers: Servers, given: Mapping[str, Any]) -> dict[str, Any]:
     """What DeepEval's own class asks."""
-    config(servers, given).to_deepeval_model().generate("Who are you?")
+    with warnings.catch_warnings():
+        # DeepEval leaves its connections to the garbage collector.
+        warnings.simplefilter("ignore", ResourceWarning)
+        config(servers, given).to_deepeval_model().generate("Who are you?")
+        gc.collect()
     return shown(servers)
 
 
