@@ -92,13 +92,17 @@ def judge_turn(turn: TurnRecord) -> TurnVerdict:
     tools: Outcome | None = None
     if turn.tool_assertions:
         tools = "failed" if broken else "error" if unknown else "passed"
-    hard_errors = [
-        verdict.reason
-        for evaluation, verdict in zip(turn.evaluations, metrics, strict=True)
-        if verdict.outcome == "error" and evaluation.criteria.fail_on_error
-    ]
+    outcomes = {verdict.outcome for verdict in metrics}
+    hard_errors: list[str] = []
+    if "error" in outcomes:
+        hard_errors = [
+            verdict.reason
+            for evaluation, verdict in zip(turn.evaluations, metrics, strict=True)
+            if verdict.outcome == "error" and evaluation.criteria.fail_on_error
+        ]
     failures = [assertion.problem for assertion in broken]
-    failures += [verdict.reason for verdict in metrics if verdict.outcome == "failed"]
+    if "failed" in outcomes:
+        failures += [verdict.reason for verdict in metrics if verdict.outcome == "failed"]
     outcome: Outcome
     if turn.skipped is not None:
         outcome, reason = "skipped", turn.skipped
@@ -111,7 +115,7 @@ def judge_turn(turn: TurnRecord) -> TurnVerdict:
     elif unknown:
         # The case itself asks for them: what else passes is no reason to take them for made.
         outcome, reason = "error", "; ".join(unknown)
-    elif tools == "passed" or any(verdict.outcome == "passed" for verdict in metrics):
+    elif tools == "passed" or "passed" in outcomes:
         outcome, reason = "passed", "every assertion holds"
     else:
         errors = [verdict.reason for verdict in metrics if verdict.outcome == "error"]

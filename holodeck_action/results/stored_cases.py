@@ -212,7 +212,10 @@ def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
         found = _ID.match(line)
         if found is None:
             return None
-        case_id = json.loads(found[1])
+        try:
+            case_id = json.loads(found[1].decode())
+        except ValueError:
+            return None
         ids.add(case_id)
         seen.add(case_id)
         starts.append(place)

@@ -16,7 +16,7 @@ from itertools import combinations
 from holodeck_action.results.agreement import pearson
 from holodeck_action.results.consumption import Total
 from holodeck_action.results.evaluation import Polarity
-from holodeck_action.results.record import CaseRecord
+from holodeck_action.results.record import TurnRecord
 from holodeck_action.results.statistics import MANY_ENOUGH, Weighted, equal_quantile, weighted_mean
 from holodeck_action.results.verdict import CaseVerdict, MetricSummary, MetricVerdict, Outcome
 
@@ -110,9 +110,9 @@ class EvaluationTally:
         # Columns over all cases, so that pairs of metrics can be compared; NaN where a case has no mean.
         self._means: dict[str, array[float]] = {}
 
-    def add(self, case: CaseRecord, verdict: CaseVerdict, means: Mapping[str, float]) -> None:
-        """Add a case with its mean scores by metric."""
-        for turn in case.turns:
+    def add(self, turns: Iterable[TurnRecord], verdict: CaseVerdict, means: Mapping[str, float]) -> None:
+        """Add a case: its turns, its verdict, and its mean scores by metric."""
+        for turn in turns:
             for each in turn.evaluations:
                 status = each.status
                 if status == "completed":
@@ -177,8 +177,8 @@ def _agreeing(case: CaseVerdict) -> float | None:
     for turn in case.turns:
         outcomes = [metric.outcome for metric in turn.metrics]
         passed, failed = outcomes.count("passed"), outcomes.count("failed")
-        pairs += math.comb(passed + failed, 2)
-        agreed += math.comb(passed, 2) + math.comb(failed, 2)
+        pairs += (passed + failed) * (passed + failed - 1) // 2
+        agreed += (passed * (passed - 1) + failed * (failed - 1)) // 2
     return agreed / pairs if pairs else None
 
 

@@ -15,7 +15,7 @@ from holodeck_action.results.canonical import RecordHash
 from holodeck_action.results.case_verdicts import judge_case
 from holodeck_action.results.consumption import Consumption, Timings
 from holodeck_action.results.gates import LOST_SHOWN, GateInputs
-from holodeck_action.results.record import CaseRecord, Record
+from holodeck_action.results.record import CaseRecord, Record, TurnRecord
 from holodeck_action.results.sequences import Made
 from holodeck_action.results.summaries import EvaluationTally, MetricTally, case_means
 from holodeck_action.results.trials import TrialTally
@@ -90,24 +90,24 @@ class Survey:
         self._not_run += verdict.judged == "skipped"
         self.asserting += case.asserting
         self.repeated += case.repeat > 1
-        metrics = [*verdict.metrics]
+        turns, metrics = [*case.turns], [*verdict.metrics]
         means = case_means(metrics)
-        for turn in case.turns:
+        for turn in turns:
             self.consumption.add(turn)
             for each in turn.evaluations:
                 self.names.add(each.evaluator_name)
                 if each.criteria.polarity == "minimize":
                     self._minimized.add(each.evaluator_name)
-        self.evaluations.add(case, verdict, means)
+        self.evaluations.add(turns, verdict, means)
         for metric in metrics:
             if metric.outcome == "skipped":
                 self.skipped[metric.name, metric.reason] += 1
         if verdict.outcome != "quarantined":
-            self._add_gating(case, verdict)
+            self._add_gating(case, turns, verdict)
             self.metrics.add(metrics, case.weight, means)
 
-    def _add_gating(self, case: CaseRecord, verdict: CaseVerdict) -> None:
-        for turn in case.turns:
+    def _add_gating(self, case: CaseRecord, turns: Sequence[TurnRecord], verdict: CaseVerdict) -> None:
+        for turn in turns:
             self._timings.add(turn)
         self.panels.add(case, verdict)
         self.trials.add(case, verdict)
