@@ -184,6 +184,11 @@ def stopped_by_calls(clock: Stoppable | None) -> Iterator[None]:
         _CLOCKS.reset(token)
 
 
+def is_late() -> bool:
+    """Tell whether a deadline around is over: what fails from then on fails for want of time."""
+    return any(isinstance(clock, Deadline) and clock.left() <= 0 for clock in _CLOCKS.get())
+
+
 @contextmanager
 def uncharged() -> Iterator[None]:
     """Stop all clocks around for the block: what it waits for is nobody's own."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from holodeck_action.llm.pauses import TimeLimit
+from holodeck_action.llm.pauses import TimeLimit, is_late
 from holodeck_action.metrics.errors import (
     DeepEvalError,
     EvaluationError,
@@ -184,7 +184,8 @@ class BaseEvaluator(ABC):
             async with TimeLimit(self.timeout):
                 return await self._with_retries(arguments)
         except TimeoutError:
-            raise TimeoutError(f"{self.name} took longer than {self.timeout:g} s") from None
+            limit = "it may" if self.timeout is None else f"{self.timeout:g} s"
+            raise TimeoutError(f"{self.name} took longer than {limit}") from None
 
     def is_transient(self, error: Exception) -> bool:
         """Tell whether trying again may help: connection trouble and timeouts below the evaluator."""
@@ -276,6 +277,9 @@ class BaseEvaluator(ABC):
                 if not self.is_transient(error):
                     raise EvaluationError(f"{self.name} failed: {describe(error)}", code="evaluator_error") from error
                 failure = error
+            if is_late():
+                # The limits of a call and of its metric end together: the faster timer must not decide what is told.
+                raise TimeoutError from failure
             delay = next(delays, None)
             if delay is None:
                 attempts = self.retry_config.attempts

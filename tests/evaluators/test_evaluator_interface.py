@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holodeck_action.llm.pauses import Deadline, stopped_by_calls
 from holodeck_action.metrics.base import (
     DEEPEVAL_PARAMS,
     BaseEvaluator,
@@ -172,6 +173,20 @@ class Spinning(DeterministicEvaluator):
     def compute(self, **kwargs: Any) -> EvaluationResult:
         self.stop.wait(30)
         return EvaluationResult(1.0)
+
+
+@pytest.mark.parametrize(("given_s", "told"), [(0.0, "Scripted took longer than 10 s"), (60.0, "failed after 1 attempt")])
+def test_what_fails_once_the_callers_deadline_is_over_took_too_long(given_s: float, told: str) -> None:
+    once = RetryConfig(max_retries=0)
+
+    async def late() -> None:
+        with stopped_by_calls(Deadline(given_s)):
+            await Scripted(ConnectionError("cut off"), retry_config=once).evaluate(response="x")
+
+    with pytest.raises((TimeoutError, EvaluationError), match=told) as caught:
+        asyncio.run(late())
+    assert isinstance(caught.value, TimeoutError) is (given_s == 0)
+
 
 
 def test_the_deadline_ends_an_evaluation() -> None:

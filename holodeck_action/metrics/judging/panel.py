@@ -225,8 +225,9 @@ async def _asked(juror: Juror, limit: float | None, given: dict[str, Any]) -> Ev
     until = context.deadline if limit is None else Deadline(limit)
     token = CALL.set(replace(context, sample=juror.sample, deadline=until))
     try:
-        async with TimeLimit(limit):
-            return await juror.evaluator.evaluate(**given)
+        with stopped_by_calls(until):
+            async with TimeLimit(limit):
+                return await juror.evaluator.evaluate(**given)
     except TimeoutError:
         # Without figures: its share of the time differs from run to run.
         raise TimeoutError(f"{juror.label} gave no verdict in its share of the time") from None
