@@ -35,7 +35,8 @@ class Side:
     journal: Journal | None
 
 
-@dataclass(frozen=True, slots=True)
+# asyncio has its main task shown as text at its end, and the task its result.
+@dataclass(frozen=True, slots=True, repr=False)
 class Ran:
     """What came of a suite: its record, that of what ran beside it (None: nothing), and whether it was interrupted."""
 
