@@ -31,8 +31,6 @@ from holodeck_action.text.plain import lines_of, one_line
 
 _TEXT_LIMIT = 2000
 _CALLS = 20
-_PIECE = 64 * 1024
-"""Characters that are written together."""
 
 
 def junit(report: Report) -> Iterator[str]:
@@ -155,7 +153,7 @@ _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def render(report: Report, name: str) -> Iterator[bytes]:
-    """Yield a report in one of `FORMATS`, as UTF-8 in pieces."""
+    """Yield a report in one of `FORMATS`, as UTF-8 in pieces, which may be small."""
     renderers: dict[str, Callable[[Report], Iterable[str]]] = {
         "markdown": lambda shown: [markdown(shown)],
         "junit": junit,
@@ -163,21 +161,7 @@ def render(report: Report, name: str) -> Iterator[bytes]:
         "csv": csv_report,
         "console": console_report,
     }
-    return _gathered(renderers[name](report))
-
-
-def _gathered(texts: Iterable[str]) -> Iterator[bytes]:
-    """Yield texts together, in fewer and larger pieces."""
-    gathered: list[str] = []
-    characters = 0
-    for text in texts:
-        gathered.append(text)
-        characters += len(text)
-        if characters >= _PIECE:
-            yield "".join(gathered).encode("utf-8", "replace")
-            gathered.clear()
-            characters = 0
-    yield "".join(gathered).encode("utf-8", "replace")
+    return (text.encode("utf-8", "replace") for text in renderers[name](report))
 
 
 def write_reports(
