@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.results.agent_errors import AgentError, TargetError
-from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import Agent, Attempt, Conversation, Reply, Session
+from holodeck_action.suite.values import Case
+from holodeck_action.targets.protocol import Agent, Conversation, Reply
 from holodeck_action.targets.streams import Pieces
+from holodeck_action.targets.traced_session import TracedSession
 from holodeck_action.targets.warm_up import warm_up_request, warmed_up
 from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
 from holodeck_action.text.plain import excerpt
@@ -110,7 +111,7 @@ class CommandAgent(Agent):
             raise TargetError(f"command not found: {excerpt(program)} ({place})")
 
 
-class CommandSession(Session):
+class CommandSession(TracedSession):
     """One conversation with one process; the first failure ends it for good."""
 
     def __init__(
@@ -121,9 +122,8 @@ class CommandSession(Session):
         warm_up: str | None,
         listening: Listening | None,
     ) -> None:
-        self._listening = listening
+        super().__init__(conversation, listening)
         self._process = process
-        self._conversation = conversation
         self._max_bytes = max_bytes
         self._warm_up = warm_up
         self._answered = False
@@ -135,28 +135,12 @@ class CommandSession(Session):
             text, self._warm_up = self._warm_up, None
             await warmed_up(self._ask(warm_up_request(text)))
 
-    async def send(self, turn: Turn) -> Reply:
-        """Write the request, read the answer."""
-        request: Mapping[str, Any] = self._conversation.request(turn)
-        reply = await self._ask(request if self._listening is None else self._listening.traced(request))
-        self._conversation.add(turn, reply)
-        return reply
-
-    async def completed(self, reply: Reply) -> Reply:
-        """Add what the spans of the turn tell."""
-        return reply if self._listening is None else await self._listening.completed(reply)
-
-    def attempt(self) -> Attempt:
-        """Tell what the spans of a turn say that failed."""
-        return Attempt() if self._listening is None else self._listening.attempt()
-
     async def close(self) -> None:
         """End the process and its descendants."""
         try:
             await self._process.close()
         finally:
-            if self._listening is not None:
-                self._listening.end()
+            await super().close()
 
     async def _ask(self, request: Mapping[str, Any]) -> Reply:
         if self._failed:

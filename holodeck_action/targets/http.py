@@ -19,10 +19,11 @@ from holodeck_action.llm.pauses import apart
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.hosts import is_loopback, shown_url
 from holodeck_action.suite.targets import HttpTarget
-from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import Attempt, Conversation, Reply, Session
+from holodeck_action.suite.values import Case
+from holodeck_action.targets.protocol import Conversation, Reply
 from holodeck_action.targets.reply import REPLY, REPLY_KEYS, reply_from_mapping, untold_without
 from holodeck_action.targets.streams import DONE, EventParser, Pieces
+from holodeck_action.targets.traced_session import TracedSession
 from holodeck_action.targets.warm_up import warm_up_request, warmed_up
 from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
 from holodeck_action.text.plain import excerpt
@@ -375,42 +376,22 @@ class HttpAgent:
         return AgentError(self._redactor.text(f"{self._shown} {sentence}"), code, dict(context or {}))
 
 
-class HttpSession(Session):
+class HttpSession(TracedSession):
     """One conversation with the service."""
 
     def __init__(
         self, agent: HttpAgent, conversation: Conversation, cookies: httpx2.Cookies, listening: Listening | None
     ) -> None:
-        self._listening = listening
+        super().__init__(conversation, listening)
         self._agent = agent
-        self._conversation = conversation
         self._cookies = cookies
 
     async def prepare(self) -> None:
         """Have a process ready that computes request and reply."""
         await self._agent.prepare()
 
-    async def send(self, turn: Turn) -> Reply:
-        """Ask one turn."""
-        request: Mapping[str, Any] = self._conversation.request(turn)
-        if self._listening is not None:
-            request = self._listening.traced(request)
-        reply = await self._agent.ask(request, self._cookies)
-        self._conversation.add(turn, reply)
-        return reply
-
-    async def completed(self, reply: Reply) -> Reply:
-        """Add what the spans of the turn tell."""
-        return reply if self._listening is None else await self._listening.completed(reply)
-
-    def attempt(self) -> Attempt:
-        """Tell what the spans of a turn say that failed."""
-        return Attempt() if self._listening is None else self._listening.attempt()
-
-    async def close(self) -> None:
-        """Listen no more."""
-        if self._listening is not None:
-            self._listening.end()
+    async def _ask(self, request: Mapping[str, Any]) -> Reply:
+        return await self._agent.ask(request, self._cookies)
 
 
 def _is_stream(response: httpx2.Response) -> bool:
