@@ -276,9 +276,9 @@ class Losses:
 def estimate(call: Call) -> Tokens:
     """Return the tokens for which room is reserved."""
     data = call.request.content
-    images, bulk = _images(call.document) if b"image" in data else (0, 0)
+    images, bulk = _images(call.request.document) if b"image" in data else (0, 0)
     prompt = -(-(len(data) - bulk) // BYTES_PER_TOKEN) + images * IMAGE_TOKENS
-    return Tokens(prompt, 0 if call.context.kind == "embedding" else _most(call.document))
+    return Tokens(prompt, 0 if call.context.kind == "embedding" else _most(call.request.document))
 
 
 def text_tokens(text: str) -> int:
@@ -326,7 +326,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _asked(call: Call) -> str:
-    model = call.document.get("model") if isinstance(call.document, Mapping) else None
+    document = call.request.document
+    model = document.get("model") if isinstance(document, Mapping) else None
     return model if isinstance(model, str) else ""
 
 

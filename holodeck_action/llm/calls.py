@@ -6,16 +6,14 @@ Free of the HTTP library, so that those who ask (agents, judges) import it at no
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from holodeck_action.llm.pauses import Clocks, Deadline
 from holodeck_action.results.record import Usage
-
-if TYPE_CHECKING:
-    import httpx2
 
 Kind = Literal["agent", "judge", "embedding"]
 
@@ -40,17 +38,6 @@ class WireError(Exception):
         self.retry_worthy = retry_worthy
 
 
-def wire_error(error: BaseException | None) -> WireError | None:
-    """Return the wire's error behind an exception of a provider's library, None when there is none."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, WireError):
-            return error
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Account:
     """Who is asked and who pays; calls of one account share its connections and its limit.
@@ -64,6 +51,17 @@ class Account:
     provider: str
     base_url: str
     key: str = field(repr=False)
+
+    @property
+    def label(self) -> str:
+        """Who is asked, for messages: provider and host, without path, user and password."""
+        parts = urlsplit(self.base_url)
+        host = parts.hostname or "?"
+        try:
+            port = "" if parts.port is None else f":{parts.port}"
+        except ValueError:
+            port = ""
+        return f"{self.provider} ({host}{port})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,15 +187,31 @@ CALL: ContextVar[CallContext] = ContextVar("CALL")
 """Set by who asks, read by the wire; a call without one counts as the agent's, first trial, without a deadline."""
 
 
+@dataclass(frozen=True, slots=True)
+class Post:
+    """What is posted to a model's service.
+
+    Attributes:
+        url: where to, without user and password.
+        headers: by their names in lower case.
+        content: the body.
+        document: the body as a JSON value; None when it is none.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    content: bytes
+    document: Any
+
+
 @dataclass(slots=True)
 class Call:
     """One request on its way; `attempts` counts how often it was sent, `lost` how many of these have no answer.
 
     Attributes:
         account: who is asked.
-        request: as the provider's client built it; its body is in memory.
+        request: what is sent.
         context: for whom.
-        document: the body as a JSON value; None when it is none.
         key: what a recorded answer is found by.
         clocks: those that stand still while it waits its turn.
         given_up: whether its account has refused everything for so long that nobody waits for it any longer.
@@ -205,9 +219,8 @@ class Call:
     """
 
     account: Account
-    request: httpx2.Request
+    request: Post
     context: CallContext
-    document: Any
     key: str = ""
     clocks: Clocks = field(default_factory=Clocks)
     given_up: bool = False
@@ -222,8 +235,8 @@ class Answer:
 
     Attributes:
         status: the HTTP status.
-        headers: without those of framing and compression.
-        body: unpacked.
+        headers: their names in lower case, without those of framing and compression.
+        body: unpacked; empty where only the payload was kept.
         payload: a JSON value, a list of them for a stream of events, None when it is neither.
         latency_s: seconds from sending to the last byte.
         cached: see `CallRecord.cached`.

@@ -19,7 +19,9 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
 from holodeck_action.llm.entries import Entries, shortened_text
@@ -140,21 +142,40 @@ _IDLE = frozenset(
 )
 """Fields of a request's body that cannot change the answer."""
 _INVENTED = re.compile(r"pyd_ai_[0-9a-zA-Z_-]+")
+_PLAIN = re.compile(
+    r"https?://(?!.*xn--)[\w.-]+(?::\d+)?(?:/(?!\.)[\w.~%-]*)+(?:\?[\w.~%=&-]*)?", re.ASCII | re.IGNORECASE
+)
+"""Addresses of which each part stands as it is written."""
+
+
+@lru_cache(maxsize=256)
+def _place(url: str) -> tuple[str, str]:
+    """Return host and path of an address, which tell services apart, and its query."""
+    if _PLAIN.fullmatch(url):
+        parts = urlsplit(url)
+        host, path, query = parts.hostname or "", unquote(parts.path), parts.query
+    else:
+        # Hosts of other scripts and paths with dots, as the library sends them.
+        import httpx2
+
+        read = httpx2.URL(url)
+        host, path, query = read.host, read.path, read.query.decode("ascii", "replace")
+    return ("localhost" if is_loopback(host) else host) + path, query
 
 
 def parts_of(call: Call, redactor: Redactor) -> dict[str, Any]:
     """Return what a call's key is made of, as JSON values without secrets."""
-    url = call.request.url
-    document = call.document
+    endpoint, query = _place(call.request.url)
+    document = call.request.document
     if isinstance(document, dict):
         document = {name: value for name, value in document.items() if name not in _IDLE}
     elif document is None and call.request.content:
         document = f"sha256:{hashlib.sha256(call.request.content).hexdigest()}"
     parts = {
         "provider": call.account.provider,
-        "endpoint": redactor.text(("localhost" if is_loopback(url.host) else url.host) + url.path),
-        "method": call.request.method,
-        "query": redactor.text(url.query.decode("ascii", "replace")),
+        "endpoint": redactor.text(endpoint),
+        "method": "POST",
+        "query": redactor.text(query),
         "repeat": call.context.repeat,
         "body": redactor.value(document),
     }
@@ -205,7 +226,7 @@ class Keys:
 def _key_under_way(call: Call) -> str:
     """Return what calls to one address have in common that say the same to the letter."""
     request, context = call.request, call.context
-    said = f"{call.account.provider} {request.method} {request.url} {context.repeat} {context.sample} ".encode()
+    said = f"{call.account.provider} {request.url} {context.repeat} {context.sample} ".encode()
     return hashlib.sha256(said + request.content).hexdigest()
 
 

@@ -7,32 +7,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import quote
 
 from holodeck_action import __version__
-from holodeck_action.llm.calls import Account, WireError
+from holodeck_action.llm.calls import Account, Answer, Post, WireError
 from holodeck_action.llm.codecs.anthropic import AnthropicMessages
 from holodeck_action.llm.codecs.codec import BrokenAnswerError, Codec, Outgoing
 from holodeck_action.llm.codecs.openai_chat import OpenAIChat
 from holodeck_action.llm.errors import call_error, filtered, malformed, status_error
 from holodeck_action.llm.known_models import known_model
 from holodeck_action.llm.messages import Message, Reply
-from holodeck_action.llm.outcomes import parse
+from holodeck_action.llm.outcomes import refusal_of
 from holodeck_action.llm.providers import ModelPlan, not_sent
 from holodeck_action.llm.reasoning import thinking_of
-
-if TYPE_CHECKING:
-    import httpx2
 
 _ANTHROPIC_VERSION = "2026-10-21"
 
 
 class Clients(Protocol):
-    """What gives the HTTP client of an account; `holodeck_action.llm.wire.Wire` in production."""
+    """What model calls are made through; `holodeck_action.llm.wire.Wire` in production."""
 
-    def client(self, account: Account) -> httpx2.AsyncClient:
-        """Return the account's pooled client, always the same one."""
+    async def answer(self, account: Account, request: Post) -> Answer:
+        """Return the answer to a request, whatever its status.
+
+        Raises:
+            WireError: there is none.
+        """
         ...
 
 
@@ -52,16 +53,12 @@ class ModelClient:
             plan: the model.
             clients: the wire.
         """
-        import httpx2
-
         self.plan = plan
         self.codec = codec_of(plan)
         self.settings, self.notices = _settings(plan, self.codec)
-        self._http = clients.client(plan.account)
-        self._url = httpx2.URL(_address(plan))
-        self._headers = {**self._http.headers, **_headers(plan)}
-        self._request = httpx2.Request
-        self._failures = (WireError, httpx2.TransportError)
+        self._clients = clients
+        self._url = _address(plan)
+        self._headers = _headers(plan)
 
     async def ask(self, messages: Sequence[Message], settings: Mapping[str, Any], offered: Mapping[str, Any]) -> Reply:
         """Ask for the next message of a conversation.
@@ -75,34 +72,32 @@ class ModelClient:
             ModelCallError: no answer came, or a broken one, or the provider's filter took it away.
         """
         out = self.codec.outgoing(messages, settings, offered)
-        response = await self._send(out)
-        if response.status_code >= 300:
-            body = _body(response)
-            again = self.codec.instead(out, response.status_code, body)
+        answer = await self._send(out)
+        if answer.status >= 300:
+            refusal = refusal_of(answer)
+            again = self.codec.instead(out, answer.status, refusal)
             if again is None:
-                raise status_error(response.status_code, body, self.plan)
-            response = await self._send(again)
-            if response.status_code >= 300:
-                raise status_error(response.status_code, _body(response), self.plan)
+                raise status_error(answer.status, refusal, self.plan)
+            answer = await self._send(again)
+            if answer.status >= 300:
+                raise status_error(answer.status, refusal_of(answer), self.plan)
         try:
-            reply = self.codec.read(parse(response.headers.get("content-type", ""), response.content))
+            reply = self.codec.read(answer.payload)
         except BrokenAnswerError as error:
             raise malformed(self.plan, str(error)) from None
-        except (ValueError, RecursionError):
-            raise malformed(self.plan, "it is no JSON") from None
         if reply.finish == "content_filter" and reply.refusal is None:
             raise filtered(self.plan, None)
         return reply
 
-    async def _send(self, out: Outgoing) -> httpx2.Response:
+    async def _send(self, out: Outgoing) -> Answer:
         try:
-            content = _encoded(out.body)
+            content, document = _encoded(out.body)
         except ValueError:
             raise malformed(self.plan, "a call in it holds a number that JSON does not have") from None
-        request = self._request("POST", self._url, headers={**self._headers, **out.headers}, content=content)
+        request = Post(self._url, {**self._headers, **out.headers}, content, document)
         try:
-            return await self._http.send(request)
-        except self._failures as error:
+            return await self._clients.answer(self.plan.account, request)
+        except WireError as error:
             raise call_error(error, self.plan) from error
 
 
@@ -145,18 +140,11 @@ def _headers(plan: ModelPlan) -> dict[str, str]:
     return {**headers, **({"api-key": key} if plan.deployments else {"authorization": f"Bearer {key}"})}
 
 
-def _body(response: httpx2.Response) -> Any:
-    """Return the body of a refusal as a JSON value, or as text where it is none."""
-    text = response.text.strip()
+def _encoded(body: Mapping[str, Any]) -> tuple[bytes, Any]:
+    """Return a body as it is sent, and the JSON value that it is there."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _encoded(body: Mapping[str, Any]) -> bytes:
-    try:
-        return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+        return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode(), body
     except UnicodeEncodeError:
         # Half a character of a hostile text: JSON can say it, UTF-8 cannot.
-        return json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
+        content = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
+        return content, json.loads(content)

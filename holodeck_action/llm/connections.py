@@ -8,17 +8,52 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cached_property, partial
 from typing import Any
 
 import httpcore2
 import httpx2
 
+from holodeck_action.suite.hosts import is_loopback
+
 KEEP_S = 5.0
 """Seconds for which an idle connection is used again."""
 _SECOND_ADDRESS_S = 0.25
 """Seconds after which the next address of a host is tried beside the first."""
+
+
+class Routes:
+    """Ways to hosts: directly, or through a proxy."""
+
+    def __init__(self, proxies: Mapping[str, str] | None) -> None:
+        """Prepare; nothing is opened.
+
+        Args:
+            proxies: proxy URLs by scheme, with `no`; None for those of the environment.
+        """
+        self._proxies = proxies
+
+    @cached_property
+    def _ssl(self) -> ssl.SSLContext:
+        return httpx2.create_ssl_context()
+
+    def connections(self, base_url: str) -> Connections:
+        """Return connections to an address, none of which is open yet."""
+        return Connections(partial(Transport, self._ssl, self.proxy(base_url)))
+
+    def proxy(self, base_url: str) -> str | None:
+        """Return the proxy for an address, None for a direct connection; loopback addresses never have one."""
+        url = httpx2.URL(base_url)
+        if is_loopback(url.host):
+            return None
+        proxies = urllib.request.getproxies() if self._proxies is None else dict(self._proxies)
+        # Known to Python on every platform, not to its type stubs.
+        if urllib.request.proxy_bypass_environment(url.netloc.decode(), proxies):  # type: ignore[attr-defined]
+            return None
+        return proxies.get(url.scheme) or proxies.get("all")
 
 
 class Connections:

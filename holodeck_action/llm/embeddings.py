@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from holodeck_action.llm.calls import CALL, Account, CallContext, CallRecord, Meter, WireError
+from holodeck_action.llm.calls import CALL, Account, Answer, CallContext, CallRecord, Meter, Post, WireError
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelCallError, call_error, malformed, status_error
+from holodeck_action.llm.outcomes import refusal_of
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
 from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.providers import LLMProvider
 
 if TYPE_CHECKING:
-    import httpx2
     import numpy as np
     from numpy.typing import NDArray
 
@@ -204,45 +204,43 @@ class Embedder:
         meter = meter or (Meter() if context is None else context.meter)
         token = CALL.set(CallContext("embedding", 0, deadline, meter))
         try:
-            response = await self._post(texts)
+            answer = await self._post(texts)
         except WireError as error:
             raise call_error(error, self.plan.model) from error
         finally:
             CALL.reset(token)
-        if response.status_code != 200:
-            raise self._refusal(response)
-        return self._read(response, len(texts))
+        if answer.status != 200:
+            raise self._refusal(answer)
+        return self._read(answer.payload, len(texts))
 
-    async def _post(self, texts: Sequence[str]) -> httpx2.Response:
+    async def _post(self, texts: Sequence[str]) -> Answer:
         plan, account = self.plan, self.plan.account
         body: dict[str, Any] = {"model": plan.name, "input": list(texts), "encoding_format": "float"}
         if plan.sends_dimensions:
             body["dimensions"] = plan.dimensions
         path = f"/openai/deployments/{quote(plan.name, safe='')}" if plan.deployments else ""
+        query = f"?api-version={quote(plan.api_version, safe='')}" if plan.api_version else ""
         auth = {"api-key": account.key} if plan.deployments else {"authorization": f"Bearer {account.key}"}
-        return await self._clients.client(account).post(
-            f"{account.base_url}{path}/embeddings",
-            params={"api-version": plan.api_version} if plan.api_version else None,
-            content=json.dumps(body).encode(),
-            headers={"content-type": "application/json", **auth},
-        )
+        url = f"{account.base_url}{path}/embeddings{query}"
+        headers = {"content-type": "application/json", **auth}
+        return await self._clients.answer(account, Post(url, headers, json.dumps(body).encode(), body))
 
-    def _refusal(self, response: httpx2.Response) -> ModelCallError:
+    def _refusal(self, answer: Answer) -> ModelCallError:
         """Describe an answer with an error's status in the words that a chat would have for it."""
-        described = status_error(response.status_code, _json(response), self.plan.model)
+        described = status_error(answer.status, refusal_of(answer), self.plan.model)
         if self.plan.sends_dimensions and "dimension" in described.message:
             hint = "remove embedding_dimensions to get vectors of the model's own length"
             return ModelCallError(f"{described.message}; {hint}", described.code, described.context)
         return described
 
-    def _read(self, response: httpx2.Response, count: int) -> NDArray[np.float32]:
+    def _read(self, payload: Any, count: int) -> NDArray[np.float32]:
         """Return the vectors of an answer in the order of the texts.
 
         Raises:
             ModelCallError: `bad_reply`.
         """
         try:
-            vectors = _vectors(_json(response), count)
+            vectors = _vectors(payload, count)
             rows = _normalised(vectors)
         except ValueError as error:
             raise malformed(self.plan.model, str(error)) from None
@@ -279,13 +277,6 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
         characters += len(text)
     if batch:
         yield batch
-
-
-def _json(response: httpx2.Response) -> Any:
-    try:
-        return response.json()
-    except (ValueError, RecursionError):
-        return response.text
 
 
 def _vectors(answer: Any, count: int) -> list[list[float]]:

@@ -198,8 +198,7 @@ def _entry(document: dict[str, Any]) -> Entry:
         body = response["text"].encode("utf-8", "surrogatepass")
         payload = parse(next((value for name, value in headers if name == "content-type"), ""), body)
     else:
-        payload = response["json"]
-        body = json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        body, payload = b"", response["json"]
     at = datetime.fromisoformat(document["recorded_at"])
     if at.tzinfo is None:
         raise ValueError

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holodeck_action.llm.calls import WireError
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.redaction import Redactor
-
-if TYPE_CHECKING:
-    import httpx2
 
 _DETAIL = 300
 """Most characters of a provider's own words in a message."""
@@ -45,26 +42,9 @@ class ModelCallError(Exception):
         self.context = dict(context or {})
 
 
-def call_error(error: WireError | httpx2.TransportError, plan: ModelPlan) -> ModelCallError:
-    """Describe a call without an answer.
-
-    Args:
-        error: the wire's, whose sentence and code stay; or of a network without a wire.
-        plan: the model that was asked; its key is taken out of every text.
-    """
-    if isinstance(error, WireError):
-        return _error(plan, error.message, error.code, error.status)
-    import httpx2
-
-    match error:
-        case httpx2.ConnectError() | httpx2.ConnectTimeout():
-            code, sentence = "connect", f"{plan.title} cannot be reached at {plan.account.base_url}"
-        case httpx2.TimeoutException():
-            code, sentence = "timeout", f"{plan.title} did not answer in time"
-        case _:
-            code, sentence = "disconnected", f"{plan.title} broke off the exchange"
-    detail = excerpt(str(error), _DETAIL)
-    return _error(plan, f"{sentence}: {detail}" if detail else sentence, code, None)
+def call_error(error: WireError, plan: ModelPlan) -> ModelCallError:
+    """Describe a call without an answer; the key of the model's plan is taken out of the wire's sentence."""
+    return _error(plan, error.message, error.code, error.status)
 
 
 def status_error(status: int, body: Any, plan: ModelPlan) -> ModelCallError:

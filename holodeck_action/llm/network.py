@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, Callable
 from contextlib import AbstractContextManager, aclosing
-from urllib.parse import urlsplit
+from functools import cache
 
 import httpx2
 
-from holodeck_action.llm.calls import Account, Answer, Call, WireError
+from holodeck_action.llm.calls import Account, Answer, Call, Post, WireError
 from holodeck_action.llm.outcomes import check, parse
 
 ATTEMPT_S = 300.0
@@ -21,17 +21,10 @@ MAX_BODY_BYTES = 64_000_000
 
 # The answer is handed on whole and unpacked: what these say of its form is no longer true.
 _FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive"})
-
-
-def account_label(account: Account) -> str:
-    """Return who is asked, for messages: provider and host, without path, user and password."""
-    parts = urlsplit(account.base_url)
-    host = parts.hostname or "?"
-    try:
-        port = "" if parts.port is None else f":{parts.port}"
-    except ValueError:
-        port = ""
-    return f"{account.provider} ({host}{port})"
+_HEADERS = dict(httpx2.AsyncClient(transport=httpx2.AsyncBaseTransport(), trust_env=False).headers)
+"""What the library sends where nothing else is given; it knows which compressions it can undo."""
+_EXTENSIONS = {"timeout": {"connect": CONNECT_S, "read": None, "write": None, "pool": None}}
+_url = cache(httpx2.URL)
 
 
 Lends = Callable[[], AbstractContextManager[httpx2.AsyncBaseTransport]]
@@ -42,7 +35,7 @@ class Network:
     """Sends requests of one account."""
 
     def __init__(self, account: Account, lends: Lends, monotonic: Callable[[], float]) -> None:
-        self._label = account_label(account)
+        self._label = account.label
         self._lends = lends
         self._monotonic = monotonic
 
@@ -53,8 +46,7 @@ class Network:
             WireError: `connect`, `disconnected`, `timeout`, `too_large`, `malformed`, `truncated`, `stream_error`.
         """
         call.attempts += 1
-        request = call.request
-        request.extensions = {"timeout": {"connect": CONNECT_S, "read": None, "write": None, "pool": None}}
+        request = self._request(call.request)
         started = self._monotonic()
         try:
             with self._lends() as transport:
@@ -90,6 +82,15 @@ class Network:
                 payload = None
         headers = tuple((name, value) for name, value in response.headers.items() if name not in _FRAMING)
         return Answer(response.status_code, headers, body, payload, latency)
+
+    def _request(self, given: Post) -> httpx2.Request:
+        try:
+            url = _url(given.url)
+        except httpx2.InvalidURL as error:
+            raise WireError(f"{self._label} cannot be reached: {error}", "connect") from None
+        return httpx2.Request(
+            "POST", url, headers={**_HEADERS, **given.headers}, content=given.content, extensions=_EXTENSIONS
+        )
 
     async def _read(self, response: httpx2.Response) -> bytes:
         stream = response.stream

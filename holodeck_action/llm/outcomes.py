@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from holodeck_action.llm.calls import Answer, WireError
@@ -21,6 +21,7 @@ _PASSING = frozenset(
     {"overloaded_error", "api_error", "rate_limit_error", "timeout_error", "server_error", "internal_server_error"}
 )
 """Errors inside a stream that another try may not meet."""
+_CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
 
 
 def parse(content_type: str, body: bytes) -> Any:
@@ -142,6 +143,19 @@ def refused(answer: Answer) -> bool:
     return any("refusal" in reasons for reasons in _reasons(answer.payload))
 
 
+def refusal_of(answer: Answer) -> Any:
+    """Return the body of an answer that is no success as a JSON value, or as text where it is none."""
+    named = _CHARSET.search(header(answer, "content-type"))
+    try:
+        text = answer.body.decode(named[1] if named else "utf-8", "replace").strip()
+    except LookupError:
+        text = answer.body.decode("utf-8", "replace").strip()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 def header(answer: Answer, name: str) -> str:
     """Return a header's value, empty when it is missing; `name` in lower case."""
     return next((value for key, value in answer.headers if key == name), "")
@@ -191,6 +205,8 @@ def _name(error: Any) -> str:
 
 
 def _date(text: str) -> datetime | None:
+    from email.utils import parsedate_to_datetime
+
     try:
         at = parsedate_to_datetime(text)
     except ValueError:

@@ -168,8 +168,8 @@ def call_span(call: Call) -> Scope:
     """Start the span of a call, from before it is looked up until it is answered."""
     if current() is NO_SPAN:
         return Scope(NO_SPAN)
-    document = call.document if isinstance(call.document, Mapping) else {}
-    operation = "embeddings" if call.request.url.path.endswith(("/embeddings", "/embed")) else "chat"
+    document = _mapping(call.request.document)
+    operation = "embeddings" if call.context.kind == "embedding" else "chat"
     model = document.get("model")
     if not isinstance(model, str):
         return span(operation, _asked(call, document, operation, None), "client")
@@ -206,7 +206,7 @@ def call_ended(found: Span, call: Call, record: CallRecord, answer: Answer | Non
     if answer is not None and answer.status < 400:
         found.set({"gen_ai.response.finish_reasons": finish_reasons(answer.payload) or None})
     if found.content:
-        if messages := input_messages(call.document):
+        if messages := input_messages(call.request.document):
             found.set_content("gen_ai.input.messages", messages)
         if answer is not None and (messages := output_messages(answer.payload)):
             found.set_content("gen_ai.output.messages", messages)

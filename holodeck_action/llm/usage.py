@@ -15,7 +15,7 @@ Price = Callable[[Account, str, Tokens], float | None]
 
 def record_of(call: Call, answer: Answer, price: Price) -> CallRecord:
     """Describe an answered call."""
-    model = _model(answer.payload) or _model(call.document)
+    model = _model(answer.payload) or _model(call.request.document)
     tokens = tokens_of(answer.payload)
     return CallRecord(
         provider=call.account.provider,
@@ -32,7 +32,7 @@ def record_of(call: Call, answer: Answer, price: Price) -> CallRecord:
 def error_record(call: Call, code: str, status: int | None) -> CallRecord:
     """Describe a call that got no answer."""
     return CallRecord(
-        call.account.provider, _model(call.document), status, False, Tokens(), 0.0, call.attempts, None, code
+        call.account.provider, _model(call.request.document), status, False, Tokens(), 0.0, call.attempts, None, code
     )
 
 

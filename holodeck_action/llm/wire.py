@@ -1,22 +1,18 @@
 """The wire: one chain that every model call passes, whoever makes it and whichever provider answers.
 
-    recording or cache → de-duplication → budget → retries → limit of the account → network
+    recording or cache → time limit → de-duplication → budget → retries → limit of the account → network
 
-Each link is a small callable (`calls.Link`). Answers with an HTTP status are handed to the provider's client as they
-are, errors too, so that it raises its own exceptions; where there is no answer the chain raises `WireError`, which
-clients let through or wrap (`calls.wire_error` finds it). Clients must have their own retries and time limits switched
-off. Streams are read whole before the client sees their first event.
+Each link is a small callable (`calls.Link`). Answers with an HTTP status are handed to whoever asks as they are,
+errors too; where there is no answer the chain raises `WireError`. Streams are read whole. What sends is imported with
+the first call that is sent: recorded answers need none of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import random
-import ssl
 import time
-import urllib.request
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -25,27 +21,26 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import httpx2
-
 from holodeck_action.llm.budget import Budget, Losses, Spending
-from holodeck_action.llm.calls import CALL, Account, Answer, Call, CallContext, CallRecord, Link, Meter, WireError
+from holodeck_action.llm.calls import CALL, Account, Answer, Call, CallContext, CallRecord, Link, Meter, Post, WireError
 from holodeck_action.llm.cassette import Keys, Live, Recorder, Replay, Store
-from holodeck_action.llm.connections import Connections, Transport
 from holodeck_action.llm.entries import Entries
 from holodeck_action.llm.limits import AccountLimit
-from holodeck_action.llm.network import Lends, Network, account_label
 from holodeck_action.llm.pauses import TimeLimit, clocks_around
 from holodeck_action.llm.retries import Retries
 from holodeck_action.llm.tapes import Files, Tape
 from holodeck_action.llm.traced import call_ended, call_span
 from holodeck_action.llm.usage import Price, error_record, record_of
 from holodeck_action.results.record import ModelCalls
-from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.spans import Span
 
 if TYPE_CHECKING:
+    import httpx2
+
+    from holodeck_action.llm.connections import Connections, Routes
     from holodeck_action.llm.leases import Leases
+    from holodeck_action.llm.network import Lends
 
 CASSETTE = "cassette.jsonl"
 """The file of recorded calls in its folder."""
@@ -162,7 +157,7 @@ class Counts:
 
 
 class Wire:
-    """The clients of a run, one for each account; `close` it in the loop in which it was used."""
+    """What all model calls of a run pass; `close` it in the loop in which it was used."""
 
     def __init__(
         self,
@@ -202,8 +197,7 @@ class Wire:
         self._price = price
         self._proxies = proxies
         self._budgets = tuple(budgets)
-        self._ssl: ssl.SSLContext | None = None
-        self._clients: dict[Account, httpx2.AsyncClient] = {}
+        self._routes: Routes | None = None
         self._connections: list[Connections] = []
         self._limits: dict[Account, AccountLimit] = {}
         self._live: Live | None = None
@@ -212,9 +206,9 @@ class Wire:
         self.counts = Counts()
 
     def beside(self) -> Wire:
-        """Return a wire for a run beside this one's: it shares all but clients and counts. Close both."""
+        """Return a wire for a run beside this one's: it shares all but connections and counts. Close both."""
         other = copy.copy(self)
-        other._clients, other._connections, other._limits = {}, [], {}
+        other._connections, other._limits = [], {}
         other.counts = Counts()
         return other
 
@@ -235,27 +229,35 @@ class Wire:
         """Whether a budget in US dollars limits the calls."""
         return self._settings.mode != "replay" and any(budget.max_cost_usd is not None for budget in self._budgets)
 
-    def client(self, account: Account) -> httpx2.AsyncClient:
-        """Return the account's client, the same one each time; close the wire, not the client."""
-        client = self._clients.get(account)
-        if client is None:
-            client = httpx2.AsyncClient(
-                transport=_Entrance(account, self._answer), timeout=None, follow_redirects=False, trust_env=False
-            )
-            self._clients[account] = client
-        return client
+    async def answer(self, account: Account, request: Post) -> Answer:
+        """Return the answer to a request, whatever its status, and note how the call went.
+
+        Raises:
+            WireError: there is no answer.
+        """
+        context = CALL.get(None) or CallContext("agent", 0, None, Meter())
+        call = Call(account, request, context)
+        self.counts.calls += 1
+        with call_span(call) as traced:
+            try:
+                answer = await self._chain(call)
+            except WireError as error:
+                self._note(call, error_record(call, error.code, error.status), None, traced)
+                raise
+            except asyncio.CancelledError:
+                self._note(call, error_record(call, "cancelled", None), None, traced)
+                raise
+            self._note(call, record_of(call, answer, self._price), answer, traced)
+            return answer
 
     async def close(self) -> None:
         """Close all connections, and bring what was recorded into order."""
         if self._recorded is not None:
             self._recorded.close()
-        for client in self._clients.values():
-            await client.aclose()
         for limit in self._limits.values():
             await limit.close()
         for connections in self._connections:
             await connections.close()
-        self._clients.clear()
         self._limits.clear()
         self._connections.clear()
 
@@ -275,7 +277,7 @@ class Wire:
         for budget in self._budgets:
             link = Spending(link, budget, self._price)
         cache = None if settings.cache is None else Entries(Files(settings.cache), self._redactor)
-        self._live = Live(Dedupe(link), cache, settings.ttl_s, self._now)
+        self._live = Live(_in_time(Dedupe(link)), cache, settings.ttl_s, self._now)
         if settings.mode == "live":
             return self._live
         assert settings.folder is not None
@@ -288,6 +290,8 @@ class Wire:
     async def _send(self, call: Call) -> Answer:
         limit = self._limits.get(call.account)
         if limit is None:
+            from holodeck_action.llm.network import Network
+
             network: Link = Network(call.account, self._lends(call.account), self._monotonic)
             kind: Callable[..., AccountLimit] = AccountLimit
             if self._leases is not None:
@@ -296,7 +300,7 @@ class Wire:
                 kind = partial(LeasedLimit, self._leases.of(call.account))
             limit = self._limits[call.account] = kind(
                 Losses(network) if self._budgets else network,
-                account_label(call.account),
+                call.account.label,
                 self._settings.max_in_flight,
                 monotonic=self._monotonic,
                 pause=self._pause,
@@ -309,37 +313,13 @@ class Wire:
         network = self._network
         if network is not None:
             return lambda: nullcontext(network)
-        if self._ssl is None:
-            self._ssl = httpx2.create_ssl_context()
-        proxy = _proxy(account.base_url, urllib.request.getproxies() if self._proxies is None else self._proxies)
-        connections = Connections(partial(Transport, self._ssl, proxy))
+        if self._routes is None:
+            from holodeck_action.llm.connections import Routes
+
+            self._routes = Routes(self._proxies)
+        connections = self._routes.connections(account.base_url)
         self._connections.append(connections)
         return connections.one
-
-    async def _answer(self, call: Call) -> Answer:
-        """Let a call pass the chain and note how it went."""
-        with call_span(call) as traced:
-            try:
-                answer = await self._in_time(call)
-            except WireError as error:
-                self._note(call, error_record(call, error.code, error.status), None, traced)
-                raise
-            except asyncio.CancelledError:
-                self._note(call, error_record(call, "cancelled", None), None, traced)
-                raise
-            self._note(call, record_of(call, answer, self._price), answer, traced)
-            return answer
-
-    async def _in_time(self, call: Call) -> Answer:
-        deadline = call.context.deadline
-        self.counts.calls += 1
-        try:
-            async with TimeLimit(None if deadline is None else max(0.0, deadline.left())):
-                call.clocks = clocks_around(deadline)
-                return await self._chain(call)
-        except TimeoutError:
-            message = f"{account_label(call.account)} did not answer in the time this call had"
-            raise WireError(message, "timeout") from None
 
     def _note(self, call: Call, record: CallRecord, answer: Answer | None, traced: Span) -> None:
         self.counts.add(record)
@@ -347,31 +327,16 @@ class Wire:
         call_ended(traced, call, record, answer)
 
 
-class _Entrance(httpx2.AsyncBaseTransport):
-    """Where a provider's client enters the chain."""
+def _in_time(next_link: Link) -> Link:
+    """Return the link that ends a call when its answer is of no use any more."""
 
-    def __init__(self, account: Account, answer: Link) -> None:
-        self._account = account
-        self._answer = answer
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Answer with a response whose body is whole."""
-        content = await request.aread()
+    async def answer(call: Call) -> Answer:
+        deadline = call.context.deadline
         try:
-            document = json.loads(content) if content else None
-        except ValueError:
-            document = None
-        context = CALL.get(None) or CallContext("agent", 0, None, Meter())
-        answer = await self._answer(Call(self._account, request, context, document))
-        return httpx2.Response(answer.status, headers=list(answer.headers), content=answer.body, request=request)
+            async with TimeLimit(None if deadline is None else max(0.0, deadline.left())):
+                call.clocks = clocks_around(deadline)
+                return await next_link(call)
+        except TimeoutError:
+            raise WireError(f"{call.account.label} did not answer in the time this call had", "timeout") from None
 
-
-def _proxy(base_url: str, proxies: Mapping[str, str]) -> str | None:
-    """Return the proxy for an address, None for a direct connection; loopback addresses never have one."""
-    url = httpx2.URL(base_url)
-    if is_loopback(url.host):
-        return None
-    # Known to Python on every platform, not to its type stubs.
-    if urllib.request.proxy_bypass_environment(url.netloc.decode(), dict(proxies)):  # type: ignore[attr-defined]
-        return None
-    return proxies.get(url.scheme) or proxies.get("all")
+    return answer

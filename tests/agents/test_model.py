@@ -7,13 +7,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx2
 import pytest
 
-from holodeck_action.llm.calls import CALL, Account, CallContext, WireError
+from holodeck_action.llm.calls import CALL, Account, CallContext, Post, WireError
+from holodeck_action.llm.calls import Answer as ModelAnswer
+from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.outcomes import parse
 from holodeck_action.llm.providers import resolve_model
 from holodeck_action.llm.usage import list_price
 from holodeck_action.llm.wire import Wire, WireSettings
@@ -32,19 +35,19 @@ STREAMED = ("anthropic-stream",)
 
 
 class PlainClients:
-    """Clients with nothing between them and the server: what an agent makes of trouble that the wire lets through."""
+    """Clients that look at no answer: what an agent makes of one that the wire might let through."""
 
-    def __init__(self) -> None:
-        self._clients: dict[Account, httpx2.AsyncClient] = {}
-
-    def client(self, account: Account) -> httpx2.AsyncClient:
-        if account not in self._clients:
-            self._clients[account] = httpx2.AsyncClient(timeout=None, trust_env=False)
-        return self._clients[account]
+    async def answer(self, account: Account, request: Post) -> ModelAnswer:
+        async with httpx2.AsyncClient(timeout=None, trust_env=False) as client:
+            got = await client.post(request.url, content=request.content, headers=dict(request.headers))
+        try:
+            payload = got.json()
+        except ValueError:
+            payload = None
+        return ModelAnswer(got.status_code, tuple(got.headers.items()), got.content, payload, 0.0)
 
     async def close(self) -> None:
-        for client in self._clients.values():
-            await client.aclose()
+        return None
 
 
 def live_wire() -> Wire:
@@ -323,10 +326,9 @@ def test_a_refused_setting_is_named_with_the_way_out(models: FakeModels) -> None
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("wire", ["reset", "close", "truncate", "malformed"])
-@pytest.mark.parametrize("plain", [False, True])
-def test_broken_answers_are_errors(models: FakeModels, provider: str, wire: Any, plain: bool) -> None:
+def test_broken_answers_are_errors(models: FakeModels, provider: str, wire: Any) -> None:
     models.fail(Fault(wire=wire, times=None))
-    assert failure(models, provider, plain=plain).code in BROKEN
+    assert failure(models, provider).code in BROKEN
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -353,9 +355,8 @@ def test_a_hostile_message_is_one_line(models: FakeModels) -> None:
     assert len(message) < 500
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_nobody_there(models: FakeModels, plain: bool) -> None:
-    trouble = failure(models, "openai", fields={"endpoint": "http://127.0.0.1:9/v1"}, plain=plain)
+def test_nobody_there(models: FakeModels) -> None:
+    trouble = failure(models, "openai", fields={"endpoint": "http://127.0.0.1:9/v1"})
     assert trouble.code == "connect"
     assert "127.0.0.1:9" in trouble.message
 
@@ -374,48 +375,39 @@ def test_a_case_with_files_is_refused_before_anything_is_sent(models: FakeModels
     assert models.requests == []
 
 
-class Watching(httpx2.AsyncHTTPTransport):
-    """A transport that notes for whom it is asked."""
+class Watching(PlainClients):
+    """Clients that note for whom they are asked."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.seen: list[CallContext] = []
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+    async def answer(self, account: Account, request: Post) -> ModelAnswer:
         self.seen.append(CALL.get())
-        return await super().handle_async_request(request)
+        answered = await super().answer(account, request)
+        kind = dict(answered.headers).get("content-type", "")
+        return replace(answered, payload=parse(kind, answered.body))
 
 
-class Failing(httpx2.AsyncBaseTransport):
-    """A transport that gives up as the wire does."""
+class Failing:
+    """Clients that give up as the wire does."""
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+    async def answer(self, account: Account, request: Post) -> ModelAnswer:
         raise WireError(f"no recorded answer for {KEY}", "cassette_miss", status=None)
 
 
-class OneClient:
-    """Clients of one transport."""
-
-    def __init__(self, transport: httpx2.AsyncBaseTransport) -> None:
-        self._client = httpx2.AsyncClient(transport=transport, timeout=None)
-
-    def client(self, account: Account) -> httpx2.AsyncClient:
-        return self._client
-
-
-def agent_on(models: FakeModels, provider: str, transport: httpx2.AsyncBaseTransport) -> ModelAgent:
+def agent_on(models: FakeModels, provider: str, clients: Clients) -> ModelAgent:
     plan = resolve_model(LLMProvider.model_validate(config(provider, models)), {})
-    return ModelAgent(plan, OneClient(transport), "Be brief.", max_bytes=MAX_BYTES, turn_s=7.0, monotonic=lambda: 100.0)
+    return ModelAgent(plan, clients, "Be brief.", max_bytes=MAX_BYTES, turn_s=7.0, monotonic=lambda: 100.0)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_the_wire_knows_for_whom_a_call_is(models: FakeModels, provider: str) -> None:
     async def talk() -> list[CallContext]:
-        async with Watching() as transport:
-            await converse(agent_on(models, provider, transport), make_case("case", "one", "two"), trial=3)
-            with pytest.raises(LookupError):
-                CALL.get()
-            return transport.seen
+        clients = Watching()
+        await converse(agent_on(models, provider, clients), make_case("case", "one", "two"), trial=3)
+        with pytest.raises(LookupError):
+            CALL.get()
+        return clients.seen
 
     seen = run(talk())
     assert [(call.kind, call.repeat) for call in seen] == [("agent", 3)] * 2
@@ -448,16 +440,13 @@ def test_a_cancelled_turn_stops_at_once(models: FakeModels, provider: str) -> No
 def test_no_package_of_a_provider_is_needed(provider: str) -> None:
     code = (
         "import sys\n"
-        "for name in ('openai', 'anthropic', 'pydantic_ai', 'ollama', 'mcp'): sys.modules[name] = None\n"
-        "import httpx2\n"
+        "for name in ('openai', 'anthropic', 'pydantic_ai', 'ollama', 'mcp', 'httpx2'): sys.modules[name] = None\n"
         "from holodeck_action.targets.model_agent import ModelAgent\n"
         "from holodeck_action.llm.providers import resolve_model\n"
         "from holodeck_action.suite.providers import LLMProvider\n"
-        "class Clients:\n"
-        "    def client(self, account): return httpx2.AsyncClient()\n"
         f"given = LLMProvider(provider={provider!r}, name='m', api_key='k', endpoint='http://a/v1')\n"
         "plan = resolve_model(given, {})\n"
-        "print(ModelAgent(plan, Clients(), 'x', max_bytes=9, turn_s=None, monotonic=lambda: 0.0).notices)\n"
+        "print(ModelAgent(plan, None, 'x', max_bytes=9, turn_s=None, monotonic=lambda: 0.0).notices)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "()\n"

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +24,7 @@ from holodeck_action.llm.budget import (
     estimate,
     text_tokens,
 )
-from holodeck_action.llm.calls import Account, Call, CallContext, Kind, Meter, Tokens, WireError
+from holodeck_action.llm.calls import Account, Call, CallContext, Kind, Meter, Post, Tokens, WireError
 from holodeck_action.llm.wire import WireSettings
 from tests.llm.models import Answer, FakeModels, Fault
 from tests.llm.wiring import account, chat, opened, post, run, said
@@ -223,11 +222,9 @@ def test_dollars(value: float, text: str) -> None:
 
 
 def _call(document: Any, kind: Kind = "agent") -> Call:
-    request = httpx2.Request("POST", "https://models.example/v1/chat/completions", json=document)
-    request.read()
-    return Call(
-        Account("openai", "https://models.example/v1", "k"), request, CallContext(kind, 0, None, Meter()), document
-    )
+    url, content = "https://models.example/v1", json.dumps(document).encode()
+    request = Post(f"{url}/chat/completions", {}, content, document)
+    return Call(Account("openai", url, "k"), request, CallContext(kind, 0, None, Meter()))
 
 
 def sent(document: dict[str, Any]) -> int:

@@ -52,7 +52,7 @@ class _Line:
         return Answer(status, headers, b"", None, 0.0)
 
     def call(self, key: str) -> Call:
-        return Call(account("http://x"), None, CallContext("agent", 0, None, Meter()), None, key)  # type: ignore[arg-type]
+        return Call(account("http://x"), None, CallContext("agent", 0, None, Meter()), key)  # type: ignore[arg-type]
 
     def start(self, key: str) -> asyncio.Task[Answer]:
         return asyncio.create_task(self.limit(self.call(key)))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.llm.calls import CALL, CallContext, Meter, WireError
+from holodeck_action.llm.calls import CALL, CallContext, Meter, Post, WireError
 from holodeck_action.llm.gate import IN_A_ROW, MOST_TRIES, Gate
 from holodeck_action.llm.pauses import Deadline, TimeLimit, stopped_by_calls
 from holodeck_action.llm.wire import Wire
@@ -71,13 +71,13 @@ class Asking:
         headers = {"content-type": "application/json", "authorization": f"Bearer {who.key}"}
         with stopped_by_calls(deadline):
             try:
-                answer = await self.wire.client(who).post(
-                    f"{self.base_url}/chat/completions", content=content, headers=headers
+                answer = await self.wire.answer(
+                    who, Post(f"{self.base_url}/chat/completions", headers, content, chat(turn.input))
                 )
             except WireError as error:
                 raise AgentError(error.message, error.code) from error
-        if answer.status_code != 200:
-            raise AgentError(f"status {answer.status_code}", "http_status")
+        if answer.status != 200:
+            raise AgentError(f"status {answer.status}", "http_status")
         return Reply("answered")
 
     async def completed(self, reply: Reply) -> Reply:
@@ -277,8 +277,8 @@ def test_equal_calls_that_wait_for_the_first_one_s_turn_are_not_charged_either()
                 deadline = Deadline(5, clock)
                 CALL.set(CallContext("judge", 0, deadline, Meter()))
                 content = json.dumps(chat("the same")).encode()
-                answer = await wire.client(account("http://x/v1")).post("http://x/v1/c", content=content)
-                assert answer.status_code == 200
+                answer = await wire.answer(account("http://x/v1"), Post("http://x/v1/c", {}, content, None))
+                assert answer.status == 200
                 # Standing still and going on again leaves what was left.
                 assert deadline.left() == pytest.approx(5 - 2 * LATENCY_S, abs=0.01)
 
@@ -300,9 +300,7 @@ def test_accounts_do_not_hold_each_other_back() -> None:
 
         async def asking(key: str, text: str) -> int:
             content = json.dumps(chat(text)).encode()
-            return (
-                await wire.client(account("http://x/v1", key=key)).post("http://x/v1/c", content=content)
-            ).status_code
+            return (await wire.answer(account("http://x/v1", key=key), Post("http://x/v1/c", {}, content, None))).status
 
         shut = [asyncio.create_task(asking("sk-a", f"a {number}")) for number in range(40)]
         await asyncio.sleep(1)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from holodeck_action.llm.calls import Answer as WireAnswer
 from holodeck_action.llm.calls import Meter, WireError
 from holodeck_action.llm.gate import FIRST_S, LONGEST_S
-from holodeck_action.llm.network import account_label
 from holodeck_action.llm.outcomes import parse, retry_after
 from holodeck_action.llm.retries import refusal_wait
 from holodeck_action.llm.wire import WireSettings
@@ -245,7 +244,7 @@ def test_trouble_that_stays_has_a_code_and_a_sentence_without_secrets(fault: Fau
 
 
 def test_user_and_password_of_an_address_are_not_shown() -> None:
-    assert account_label(account("https://me:hunter22@models.example:8443/v1?key=1")) == "openai (models.example:8443)"
+    assert account("https://me:hunter22@models.example:8443/v1?key=1").label == "openai (models.example:8443)"
 
 
 def test_nobody_listening_is_said() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 
-from holodeck_action.llm.calls import CALL, Account, CallContext, Meter
+from holodeck_action.llm.calls import CALL, Account, CallContext, Meter, Post
 from holodeck_action.llm.pauses import Deadline
 from holodeck_action.llm.wire import Wire, WireSettings
 
@@ -68,15 +68,15 @@ async def post(
     headers: dict[str, str] | None = None,
     path: str = "/chat/completions",
 ) -> httpx2.Response:
-    """Send as a provider's client does; an answer is of use for `within` seconds."""
+    """Ask as those do who speak to a model; an answer is of use for `within` seconds."""
     CALL.set(CallContext("agent", repeat, None if within is None else Deadline(within), meter or Meter()))
     auth = {"x-api-key": who.key, "anthropic-version": "2023-06-01"} if who.provider == "anthropic" else {}
     auth = auth or {"authorization": f"Bearer {who.key}"}
-    return await wire.client(who).post(
-        f"{who.base_url}{path}",
-        content=json.dumps(body).encode(),
-        headers={"content-type": "application/json", **auth, **(headers or {})},
-    )
+    sent = {"content-type": "application/json", **auth, **(headers or {})}
+    answer = await wire.answer(who, Post(f"{who.base_url}{path}", sent, json.dumps(body).encode(), body))
+    # What was kept as a value has no body.
+    content = answer.body or json.dumps(answer.payload).encode()
+    return httpx2.Response(answer.status, headers=list(answer.headers), content=content)
 
 
 def said(response: httpx2.Response) -> str:

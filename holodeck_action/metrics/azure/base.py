@@ -32,7 +32,7 @@ class ModelConfig(BaseModel):
         ValidationError: a field is missing, empty or unknown.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     azure_endpoint: str = Field(min_length=1)
     """Address of the resource, such as `https://my-resource.openai.azure.com/`."""

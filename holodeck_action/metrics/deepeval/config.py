@@ -26,9 +26,7 @@ class DeepEvalModelConfig(BaseModel):
         ValidationError: Azure OpenAI without endpoint, deployment_name or api_key.
     """
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", protected_namespaces=(), use_attribute_docstrings=True, allow_inf_nan=False
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
     provider: ProviderEnum = ProviderEnum.OLLAMA
     model_name: str = Field(default=DEFAULT_JUDGE.name, min_length=1)

@@ -20,7 +20,7 @@ class EvaluationInput(BaseModel):
         ValidationError: there is no answer, or a value is of another type.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     input: str = Field(default="", validation_alias=AliasChoices("input", "query"))
     actual_output: str = Field(validation_alias=AliasChoices("actual_output", "response"))
