@@ -11,6 +11,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from holodeck_action.importers.accounting import Outcome
+
 MODULE = "imported_graders"
 """Name of the module that the suite's folder gets."""
 
@@ -48,6 +50,25 @@ class Check:
         inner = [(weight, part.key(), part.value) for weight, part in self.parts]
         bare = (self.name, self.told, self.function, dict(self.options), self.threshold, self.negated, self.reported)
         return json.dumps([bare, self.code, inner], sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Became:
+    """What an assertion or metric of another program is here.
+
+    Attributes:
+        outcome: how near that is.
+        name: what it is called.
+        metric: an entry of `evaluations`; None where a check is one.
+        check: a grader; None where a metric is one.
+        note: what differs, and what to do.
+    """
+
+    outcome: Outcome
+    name: str = ""
+    metric: Mapping[str, Any] | None = None
+    check: Check | None = None
+    note: str = ""
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from holodeck_action.importers.accounting import Outcome, Row
-from holodeck_action.importers.deepeval.metrics import Became, become
+from holodeck_action.importers.deepeval.metrics import BecameMetric, become
 from holodeck_action.importers.deepeval.reading import (
     CONVERSATIONS,
     SINGLE,
@@ -309,7 +309,7 @@ class _Builder:
         stem = f"line_{place.line}_{_snake(name).removesuffix('_metric')}"
         became = become(file, value, f"{place.exact}: {name}", stem, expected)
         if "expected_tools" in became.needs and (reason := self._expect_tools(case)):
-            became = Became(Outcome.MISSING, note=reason)
+            became = BecameMetric(Outcome.MISSING, note=reason)
         if became.outcome is Outcome.MISSING:
             self._missing(case, place, name, became.note, asserts=True)
             return

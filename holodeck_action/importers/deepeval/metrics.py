@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from holodeck_action.importers.accounting import Outcome
 from holodeck_action.importers.deepeval.reading import Bound, PythonFile, argument, called
-from holodeck_action.importers.grader_file import Check
+from holodeck_action.importers.grader_file import Became, Check
 from holodeck_action.importers.source import UnfitError
 
 _RAG = {
@@ -53,27 +53,13 @@ HINTS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Became:
-    """What a metric is here.
+class BecameMetric(Became):
+    """What a metric is here, and the fields of the case that it reads."""
 
-    Attributes:
-        outcome: how near that is.
-        name: what it is called.
-        metric: an entry of `evaluations`; None where a check is one.
-        check: a grader that takes the place of one.
-        note: what differs, and what to do.
-        needs: fields of the case that it reads.
-    """
-
-    outcome: Outcome
-    name: str = ""
-    metric: Mapping[str, Any] | None = None
-    check: Check | None = None
-    note: str = ""
-    needs: frozenset[str] = field(default_factory=frozenset)
+    needs: frozenset[str] = frozenset()
 
 
-def become(file: PythonFile, bound: Bound, told: str, stem: str, expected: Any) -> Became:
+def become(file: PythonFile, bound: Bound, told: str, stem: str, expected: Any) -> BecameMetric:
     """Translate the metric that an expression constructs.
 
     Args:
@@ -85,7 +71,7 @@ def become(file: PythonFile, bound: Bound, told: str, stem: str, expected: Any) 
     """
     node = bound.node
     if not isinstance(node, ast.Call):
-        return Became(Outcome.MISSING, note="an expression that only running the code computes; write its metric")
+        return BecameMetric(Outcome.MISSING, note="an expression that only running the code computes; write its metric")
     name = called(node)
     try:
         if name in file.classes:
@@ -101,18 +87,18 @@ def become(file: PythonFile, bound: Bound, told: str, stem: str, expected: Any) 
         if name == "ExactMatchMetric":
             if not isinstance(expected, str):
                 raise UnfitError("the case has no expected_output")
-            return Became(Outcome.GRADER, check=Check(stem, told, "equals_trimmed", expected.strip()))
+            return BecameMetric(Outcome.GRADER, check=Check(stem, told, "equals_trimmed", expected.strip()))
         if name == "PatternMatchMetric":
             return _pattern(given, told, stem)
         if name == "ToxicityMetric":
             made = {"type": "toxicity", "threshold": _threshold(given, 0.5, strict=0.0), **_judge(given)}
-            return Became(Outcome.SIMILAR, "toxicity", made, note="asks its judge in another way")
+            return BecameMetric(Outcome.SIMILAR, "toxicity", made, note="asks its judge in another way")
         if name == "SummarizationMetric":
             made = {"type": "summarization", "threshold": _threshold(given, 0.5), **_judge(given)}
-            return Became(Outcome.SIMILAR, "summarization", made, note="asks its judge in another way")
+            return BecameMetric(Outcome.SIMILAR, "summarization", made, note="asks its judge in another way")
         raise UnfitError(HINTS.get(name, f"{name or 'it'} is not known; use geval, or write a code grader"))
     except UnfitError as error:
-        return Became(Outcome.MISSING, note=str(error))
+        return BecameMetric(Outcome.MISSING, note=str(error))
 
 
 def _arguments(file: PythonFile, bound: Bound, call: ast.Call) -> dict[str, Any]:
@@ -176,12 +162,12 @@ def _only(given: Mapping[str, Any], *allowed: str) -> None:
         raise UnfitError(f"its argument {foreign[0]} has no equal")
 
 
-def _metric(name: str, made: Mapping[str, Any], given: Mapping[str, Any], *allowed: str) -> Became:
+def _metric(name: str, made: Mapping[str, Any], given: Mapping[str, Any], *allowed: str) -> BecameMetric:
     _only(given, *allowed)
-    return Became(Outcome.METRIC, name, made, note=_note(given))
+    return BecameMetric(Outcome.METRIC, name, made, note=_note(given))
 
 
-def _geval(given: Mapping[str, Any], call: ast.Call) -> Became:
+def _geval(given: Mapping[str, Any], call: ast.Call) -> BecameMetric:
     params = given.get("evaluation_params") or []
     foreign = [name for name in params if name not in _PARAMS]
     if foreign:
@@ -208,7 +194,7 @@ def _geval(given: Mapping[str, Any], call: ast.Call) -> Became:
     )
 
 
-def _tools(given: Mapping[str, Any], call: ast.Call) -> Became:
+def _tools(given: Mapping[str, Any], call: ast.Call) -> BecameMetric:
     if argument(call, "available_tools", None) is not None:
         raise UnfitError("its argument available_tools has no equal")
     made: dict[str, Any] = {"type": "deepeval_tool_correctness", "threshold": _threshold(given, 0.5)}
@@ -222,10 +208,10 @@ def _tools(given: Mapping[str, Any], call: ast.Call) -> Became:
             made[key] = True
     allowed = ("evaluation_params", "should_exact_match", "should_consider_ordering")
     became = _metric("deepeval_tool_correctness", made, given, *allowed)
-    return Became(became.outcome, became.name, became.metric, needs=frozenset(("expected_tools",)))
+    return BecameMetric(became.outcome, became.name, became.metric, needs=frozenset(("expected_tools",)))
 
 
-def _pattern(given: Mapping[str, Any], told: str, stem: str) -> Became:
+def _pattern(given: Mapping[str, Any], told: str, stem: str) -> BecameMetric:
     pattern = given.get("pattern")
     _only(given, "pattern", "ignore_case")
     try:
@@ -233,4 +219,4 @@ def _pattern(given: Mapping[str, Any], told: str, stem: str) -> Became:
     except re.error as error:
         raise UnfitError(f"its pattern does not compile: {error}") from None
     options = {"ignore_case": True} if given.get("ignore_case") is True else {}
-    return Became(Outcome.GRADER, check=Check(stem, told, "full_match", str(pattern).strip(), options))
+    return BecameMetric(Outcome.GRADER, check=Check(stem, told, "full_match", str(pattern).strip(), options))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holodeck_action.importers.accounting import Outcome
-from holodeck_action.importers.grader_file import Check
+from holodeck_action.importers.grader_file import Became, Check
 from holodeck_action.importers.promptfoo import codes, judged, toolchecks
 from holodeck_action.importers.promptfoo.patterns import python_pattern
 from holodeck_action.importers.promptfoo.rows import listed
@@ -23,24 +23,14 @@ _FORMATS = frozenset(("date", "email", "ipv4", "ipv6"))
 
 
 @dataclass(frozen=True, slots=True)
-class Became:
+class BecameAssertion(Became):
     """What an assertion is here.
 
     Attributes:
-        outcome: how near that is.
-        name: what it is called.
-        metric: an entry of `evaluations`; None where a check is one.
-        check: a grader; None where a metric is one.
-        note: what differs, and what to do.
         turn: fields that the turn must have for it, such as `ground_truth`.
         latency_ms: the time within which the answer must come, where that is the assertion.
     """
 
-    outcome: Outcome
-    name: str = ""
-    metric: Mapping[str, Any] | None = None
-    check: Check | None = None
-    note: str = ""
     turn: Mapping[str, Any] = field(default_factory=dict)
     latency_ms: float | None = None
 
@@ -99,7 +89,7 @@ class Assertion:
         """Return the threshold, or what it is without one."""
         return default if self.threshold is None else self.threshold
 
-    def check(self, function: str, value: Any, **settings: Any) -> Became:
+    def check(self, function: str, value: Any, **settings: Any) -> BecameAssertion:
         """Return a check of this assertion.
 
         Raises:
@@ -109,10 +99,10 @@ class Assertion:
             raise UnfitError("it compares with an environment variable; read it in a grader of your own")
         negated = settings.pop("negated", self.negated)
         made = Check(self.stem, self.told, function, value, negated=negated, **settings)
-        return Became(Outcome.GRADER, check=made)
+        return BecameAssertion(Outcome.GRADER, check=made)
 
 
-def become(source: Source, test: Test, written: Written, prompt: str, *, only_check: bool) -> Became:
+def become(source: Source, test: Test, written: Written, prompt: str, *, only_check: bool) -> BecameAssertion:
     """Translate an assertion.
 
     Args:
@@ -126,7 +116,7 @@ def become(source: Source, test: Test, written: Written, prompt: str, *, only_ch
         read = _read(source, test, written, prompt)
         if not only_check and read.kind == "equals" and not read.negated and _is_ground_truth(read.value):
             metric = {"type": "standard", "metric": "equality"}
-            return Became(Outcome.METRIC, "equality", metric, turn={"ground_truth": read.value})
+            return BecameAssertion(Outcome.METRIC, "equality", metric, turn={"ground_truth": read.value})
         if read.kind in CHECKS:
             return CHECKS[read.kind](read)
         if read.kind in judged.TYPES:
@@ -134,21 +124,21 @@ def become(source: Source, test: Test, written: Written, prompt: str, *, only_ch
                 raise UnfitError("a judge's score in a weighted mean; give it a threshold of its own")
             return _judged(read)
         if read.kind == "latency" and not read.negated and read.threshold and not only_check:
-            return Became(Outcome.METRIC, "limits.turn_timeout_s", latency_ms=read.threshold)
+            return BecameAssertion(Outcome.METRIC, "limits.turn_timeout_s", latency_ms=read.threshold)
         raise UnfitError(HINTS.get(read.kind, "an unknown type of assertion; write a code grader"))
     except UnfitError as error:
-        return Became(Outcome.MISSING, note=str(error))
+        return BecameAssertion(Outcome.MISSING, note=str(error))
 
 
 def _is_ground_truth(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip()) and not has_variable(value)
 
 
-def _judged(read: Assertion) -> Became:
+def _judged(read: Assertion) -> BecameAssertion:
     question = judged.Question(read.kind, read.value, read.threshold, read.negated, read.test, read.written)
     metric, turn, note = judged.metric(question)
     name = str(metric.get("metric_type") or metric.get("metric") or metric["type"])
-    return Became(Outcome.SIMILAR, name, metric, note=note, turn=turn)
+    return BecameAssertion(Outcome.SIMILAR, name, metric, note=note, turn=turn)
 
 
 def _read(source: Source, test: Test, written: Written, prompt: str) -> Assertion:
@@ -192,7 +182,7 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text.lower().removesuffix(".yaml")).strip("_")
 
 
-def _equals(read: Assertion) -> Became:
+def _equals(read: Assertion) -> BecameAssertion:
     if isinstance(read.value, dict | list):
         return read.check("equals_json", read.value)
     if read.value is None:
@@ -200,15 +190,15 @@ def _equals(read: Assertion) -> Became:
     return read.check("equals", script_text(read.value))
 
 
-def _of_text(function: str) -> Callable[[Assertion], Became]:
+def _of_text(function: str) -> Callable[[Assertion], BecameAssertion]:
     return lambda read: read.check(function, read.text())
 
 
-def _of_texts(function: str) -> Callable[[Assertion], Became]:
+def _of_texts(function: str) -> Callable[[Assertion], BecameAssertion]:
     return lambda read: read.check(function, read.texts())
 
 
-def _regex(read: Assertion) -> Became:
+def _regex(read: Assertion) -> BecameAssertion:
     pattern = read.text()
     try:
         return read.check("regex", python_pattern(pattern))
@@ -217,10 +207,10 @@ def _regex(read: Assertion) -> Became:
         value = {"code": code, "config": {"pattern": pattern}}
         made = read.check("javascript", value)
         note = "runs in Node.js: Python has no such pattern"
-        return Became(made.outcome, check=made.check, note=note)
+        return BecameAssertion(made.outcome, check=made.check, note=note)
 
 
-def _word_count(read: Assertion) -> Became:
+def _word_count(read: Assertion) -> BecameAssertion:
     value = read.value
     if isinstance(value, dict):
         bounds = {key: value[key] for key in ("min", "max") if isinstance(value.get(key), int | float)}
@@ -234,8 +224,8 @@ def _word_count(read: Assertion) -> Became:
     return read.check("word_count", bounds)
 
 
-def _json(function: str, outcome: Outcome, note: str) -> Callable[[Assertion], Became]:
-    def of(read: Assertion) -> Became:
+def _json(function: str, outcome: Outcome, note: str) -> Callable[[Assertion], BecameAssertion]:
+    def of(read: Assertion) -> BecameAssertion:
         schema = read.value
         if isinstance(schema, str) and schema.strip():
             document = read_foreign_yaml(schema.encode(), file="schema")
@@ -244,7 +234,7 @@ def _json(function: str, outcome: Outcome, note: str) -> Callable[[Assertion], B
             schema = plain(document.root)
         if schema in (None, "", {}):
             made = read.check(function, None)
-            return Became(outcome, check=made.check, note=note)
+            return BecameAssertion(outcome, check=made.check, note=note)
         if not isinstance(schema, dict):
             raise UnfitError("its schema is no mapping")
         foreign = sorted(set(_formats(schema)) - _FORMATS)
@@ -252,7 +242,7 @@ def _json(function: str, outcome: Outcome, note: str) -> Callable[[Assertion], B
             raise UnfitError(f"its schema has the format {foreign[0]}, which is not checked here; write a pattern")
         made = read.check(function, schema)
         told = "; ".join(part for part in (note, "needs the package jsonschema where graders run") if part)
-        return Became(outcome, check=made.check, note=told)
+        return BecameAssertion(outcome, check=made.check, note=told)
 
     return of
 
@@ -264,8 +254,8 @@ def _formats(schema: Any) -> list[str]:
     return [found for item in schema for found in _formats(item)] if isinstance(schema, list) else []
 
 
-def _scored(function: str, default: float) -> Callable[[Assertion], Became]:
-    def of(read: Assertion) -> Became:
+def _scored(function: str, default: float) -> Callable[[Assertion], BecameAssertion]:
+    def of(read: Assertion) -> BecameAssertion:
         value = read.value if isinstance(read.value, list) else [read.text()]
         if not all(isinstance(item, str) for item in value) or not value:
             raise UnfitError("its value is no text")
@@ -274,18 +264,18 @@ def _scored(function: str, default: float) -> Callable[[Assertion], Became]:
     return of
 
 
-def _levenshtein(read: Assertion) -> Became:
+def _levenshtein(read: Assertion) -> BecameAssertion:
     return read.check("levenshtein", read.text(), options={"most": read.at_least(5)})
 
 
-def _tools(read: Assertion) -> Became:
+def _tools(read: Assertion) -> BecameAssertion:
     function, value, threshold = toolchecks.check(read.kind, read.value, read.threshold, negated=read.negated)
     # Negating a list of tools forbids each of them, which is a check of its own.
     negated = read.negated and function != "tools_unused"
     return read.check(function, value, threshold=threshold, negated=negated)
 
 
-def _code(read: Assertion) -> Became:
+def _code(read: Assertion) -> BecameAssertion:
     written = read.written.data.get("value")
     found = codes.code(read.source, read.kind, written, read.test.variables, read.config)
     if found.body:
@@ -294,12 +284,12 @@ def _code(read: Assertion) -> Became:
     if read.kind == "python" and read.threshold is not None:
         value = {**value, "least": read.threshold}
     made = read.check(found.function, value, threshold=read.threshold)
-    return Became(made.outcome, check=made.check, note=found.note)
+    return BecameAssertion(made.outcome, check=made.check, note=found.note)
 
 
 _CONTAINS_JSON = "finds objects in JSON's own notation only"
 
-CHECKS: Mapping[str, Callable[[Assertion], Became]] = {
+CHECKS: Mapping[str, Callable[[Assertion], BecameAssertion]] = {
     "equals": _equals,
     "contains": _of_text("contains"),
     "icontains": _of_text("icontains"),

@@ -12,7 +12,7 @@ from typing import Any
 
 from holodeck_action.importers.accounting import Outcome, Row
 from holodeck_action.importers.grader_file import Check, GraderFile
-from holodeck_action.importers.promptfoo.assertions import Became, become
+from holodeck_action.importers.promptfoo.assertions import BecameAssertion, become
 from holodeck_action.importers.promptfoo.judged import judge_of
 from holodeck_action.importers.promptfoo.prompts import Asked, Prompt, asked
 from holodeck_action.importers.promptfoo.providers import FILE, Provider
@@ -175,11 +175,11 @@ class SuiteBuilder:
             for written, limit in case.latencies:
                 if shared:
                     note = "an answer that comes later is an error"
-                    became = Became(Outcome.METRIC, "limits.turn_timeout_s", note=note)
+                    became = BecameAssertion(Outcome.METRIC, "limits.turn_timeout_s", note=note)
                     limits["turn_timeout_s"] = limit / 1000
                 else:
                     note = "cases have different limits or none, or answers are recorded; set limits.turn_timeout_s"
-                    became = Became(Outcome.MISSING, note=note)
+                    became = BecameAssertion(Outcome.MISSING, note=note)
                 self._take(case, written, became)
         if limits:
             policy["limits"] = limits
@@ -272,12 +272,12 @@ class SuiteBuilder:
             return
         if not self._fits(case, became):
             note = "the case has another ground_truth or retrieval_context already; write a case of its own"
-            became = Became(Outcome.MISSING, note=note)
+            became = BecameAssertion(Outcome.MISSING, note=note)
         if reported:
             became = _only_reported(became)
         self._take(case, written, became)
 
-    def _become(self, case: _Case, written: Written, *, only_check: bool) -> Became:
+    def _become(self, case: _Case, written: Written, *, only_check: bool) -> BecameAssertion:
         became = become(self._source, case.test, written, case.prompt, only_check=only_check)
         is_code = str(written.data.get("type")).removeprefix("not-") in ("javascript", "python")
         if is_code and became.check is not None and self._provider.response_format:
@@ -285,10 +285,10 @@ class SuiteBuilder:
             return replace(became, check=replace(became.check, value={**became.check.value, "json": True}))
         return became
 
-    def _fits(self, case: _Case, became: Became) -> bool:
+    def _fits(self, case: _Case, became: BecameAssertion) -> bool:
         return all(case.turn.get(key, value) == value for key, value in became.turn.items())
 
-    def _take(self, case: _Case, written: Written, became: Became) -> None:
+    def _take(self, case: _Case, written: Written, became: BecameAssertion) -> None:
         kind, place = str(written.data.get("type")), written.place
         name = became.name
         case.turn.update(became.turn)
@@ -390,7 +390,7 @@ def _judged_by(judge: Mapping[str, Any] | None, metrics: Sequence[Mapping[str, A
     ]
 
 
-def _only_reported(became: Became) -> Became:
+def _only_reported(became: BecameAssertion) -> BecameAssertion:
     note = "; ".join(part for part in (became.note, "weight 0: it fails nothing") if part)
     if became.check is not None:
         return replace(became, check=replace(became.check, reported=True), note=note)
