@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import random
+from array import array
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import mul
 from typing import Any
 
 from holodeck_action.results.judge_card import NOTHING, Confusion, Estimate
@@ -137,7 +139,7 @@ def _panels(case: CaseRecord, verdict: CaseVerdict) -> Iterator[_Found]:
         for turn in trial.turns:
             for evaluation in turn.evaluations:
                 found = evaluation.metadata if evaluation.error is None else evaluation.error.context
-                if all(type(value) in _PLAIN for value in found.values()):
+                if _PLAIN.issuperset(map(type, found.values())):
                     # Most metrics tell nothing of the kind.
                     continue
                 yield from _within(evaluation.evaluator_name, found, _DEEPEST)
@@ -325,15 +327,24 @@ def _clamped(value: float) -> float:
 
 def pearson(pairs: Sequence[Pair]) -> float | None:
     """Return Pearson's correlation Σ(x−x̄)(y−ȳ)/√(Σ(x−x̄)²·Σ(y−ȳ)²); None where one side does not vary."""
-    if len(pairs) < 2:
+    return correlation(*(Centred(side) for side in zip(*pairs, strict=True))) if len(pairs) > 1 else None
+
+
+class Centred:
+    """The distances of numbers from their mean, and the sum of their squares."""
+
+    def __init__(self, numbers: Sequence[float]) -> None:
+        mean = math.fsum(numbers) / len(numbers)
+        self.distances = array("d", (number - mean for number in numbers))
+        self.squares = math.fsum(distance**2 for distance in self.distances)
+
+
+def correlation(one: Centred, other: Centred) -> float | None:
+    """Return Pearson's correlation of two sides, as `pearson`."""
+    if one.squares <= 1e-12 or other.squares <= 1e-12:
         return None
-    mean_x, mean_y = (math.fsum(side) / len(pairs) for side in zip(*pairs, strict=True))
-    squares_x = math.fsum((x - mean_x) ** 2 for x, _ in pairs)
-    squares_y = math.fsum((y - mean_y) ** 2 for _, y in pairs)
-    if squares_x <= 1e-12 or squares_y <= 1e-12:
-        return None
-    product = math.fsum((x - mean_x) * (y - mean_y) for x, y in pairs)
-    return max(-1.0, min(1.0, product / math.sqrt(squares_x * squares_y)))
+    product = math.fsum(map(mul, one.distances, other.distances))
+    return max(-1.0, min(1.0, product / math.sqrt(one.squares * other.squares)))
 
 
 def spearman(pairs: Sequence[Pair]) -> float | None:

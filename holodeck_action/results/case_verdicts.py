@@ -19,17 +19,19 @@ def judge_evaluation(evaluation: Evaluation) -> MetricVerdict:
     (`metadata["passed"]`) or the threshold; without a score, or when the metric asserts nothing, it is informational.
     """
     outcome, reason = _outcome_of(evaluation)
-    score = evaluation.score
+    criteria, score = evaluation.criteria, evaluation.score
+    category = score if isinstance(score, str) else None
+    # By place, as the fields stand: names take as long as everything else, five times a case.
     return MetricVerdict(
-        name=evaluation.evaluator_name,
-        outcome=outcome,
-        reason=reason,
-        score=float(score) if isinstance(score, bool | int | float) else None,
-        threshold=evaluation.criteria.threshold,
-        source=evaluation.criteria.source,
-        polarity=evaluation.criteria.polarity,
-        category=score if isinstance(score, str) else None,
-        title=evaluation.criteria.title,
+        evaluation.evaluator_name,
+        outcome,
+        reason,
+        None if score is None or category is not None else float(score),
+        criteria.threshold,
+        criteria.source,
+        criteria.polarity,
+        category,
+        criteria.title,
     )
 
 
@@ -37,17 +39,16 @@ def _outcome_of(evaluation: Evaluation) -> tuple[Outcome, str]:
     """Return the outcome, and the explanation of what holds, or a whole sentence on what does not."""
     explanation = evaluation.explanation or ""
     criteria, score = evaluation.criteria, evaluation.score
-    name = criteria.title or evaluation.evaluator_name
     if evaluation.status == "skipped":
         return "skipped", explanation
-    if evaluation.status in ("pending", "failed"):
+    name = criteria.title or evaluation.evaluator_name
+    if evaluation.status != "completed":
         why = evaluation.error.message if evaluation.error else explanation
         return "error", f"{name} not evaluated{f': {why}' if why not in ('', 'not evaluated') else ''}"
     if not criteria.asserts or score is None:
         return "informational", explanation
     own = evaluation.metadata.get("passed")
-    minimize = criteria.polarity == "minimize"
-    number = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None
+    number = None if isinstance(score, bool | str) else float(score)
     if isinstance(own, bool):
         passed = own
     elif isinstance(score, str):
@@ -58,7 +59,7 @@ def _outcome_of(evaluation: Evaluation) -> tuple[Outcome, str]:
     elif number is None or criteria.threshold is None:
         passed = bool(score)
     else:
-        passed = _within(number, criteria.threshold, minimize=minimize)
+        passed = _within(number, criteria.threshold, minimize=criteria.polarity == "minimize")
     if passed:
         return "passed", explanation
     # Of a verdict of the metric's own, such as on a length, the explanation says more than a share of 1.
@@ -86,7 +87,7 @@ def _within(score: float, threshold: float, *, minimize: bool) -> bool:
 
 def judge_turn(turn: TurnRecord) -> TurnVerdict:
     """Judge one turn: every asserting metric and every tool assertion must hold."""
-    metrics = tuple(judge_evaluation(evaluation) for evaluation in turn.evaluations)
+    metrics = tuple(map(judge_evaluation, turn.evaluations))
     broken = [assertion for assertion in turn.tool_assertions if assertion.matched is False]
     unknown = [assertion.problem for assertion in turn.tool_assertions if assertion.matched is None]
     tools: Outcome | None = None
@@ -126,7 +127,7 @@ def judge_turn(turn: TurnRecord) -> TurnVerdict:
 
 def judge_trial(trial: TrialRecord) -> TrialVerdict:
     """Judge one trial: it passes when no turn failed or is in error and at least one passed."""
-    turns = tuple(judge_turn(turn) for turn in trial.turns)
+    turns = tuple(map(judge_turn, trial.turns))
     outcome, reason = _combine(turns, multi_turn=len(turns) > 1)
     if outcome != "failed" and trial.error is not None:
         outcome, reason = "error", trial.error.message
@@ -136,8 +137,7 @@ def judge_trial(trial: TrialRecord) -> TrialVerdict:
 def _combine(turns: tuple[TurnVerdict, ...], *, multi_turn: bool) -> tuple[Outcome, str]:
     worst: tuple[Outcome, ...] = ("failed", "error", "skipped")
     for outcome in worst:
-        bad = [turn for turn in turns if turn.outcome == outcome]
-        if bad:
+        if bad := [turn for turn in turns if turn.outcome == outcome]:
             reason = "; ".join(f"turn {turn.index}: {turn.reason}" if multi_turn else turn.reason for turn in bad)
             return ("error" if outcome == "skipped" else outcome), reason
     if any(turn.outcome == "passed" for turn in turns):
@@ -150,12 +150,11 @@ def judge_case(case: CaseRecord, *, stop_when_decided: bool, quarantine_reason: 
 
     With `stop_when_decided` the shortest deciding prefix of trial indexes counts (docs/results.md).
     """
-    trials = tuple(judge_trial(trial) for trial in sorted(case.trials, key=lambda trial: trial.index))
+    trials = tuple(map(judge_trial, sorted(case.trials, key=lambda trial: trial.index)))
     if stop_when_decided:
         trials = trials[: deciding_prefix([trial.outcome for trial in trials], case.repeat, case.min_pass)]
-    passes = sum(trial.outcome == "passed" for trial in trials)
-    failures = sum(trial.outcome == "failed" for trial in trials)
-    errors = sum(trial.outcome == "error" for trial in trials)
+    outcomes = [trial.outcome for trial in trials]
+    passes, failures, errors = (outcomes.count(outcome) for outcome in ("passed", "failed", "error"))
     judged, reason = _judge_trials(case, trials, passes, failures, errors)
     return CaseVerdict(
         id=case.id,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from holodeck_action.results.verdict import GateVerdict
 
 _MOST_DIGITS = 14
@@ -20,11 +22,11 @@ def decisive(actual: float, required: float, *, minimize: bool, holds: bool, pla
         holds: whether the number is within the bound.
         places: digits behind the point that the number has at least, and the bound up to 2; whole numbers have none.
     """
-    bound = _shown(required, _needed(required, min(places, 2)))
+    bound, limit = _bound(required, min(places, 2))
     shown = ""
     for more in range(places, _MOST_DIGITS):
         shown = _shown(actual, more)
-        found, limit = (float(text.replace(",", "")) for text in (shown, bound))
+        found = _read(shown)
         if (found <= limit if minimize else found >= limit) == holds:
             break
     return shown, bound
@@ -39,6 +41,18 @@ def decisive_percent(actual: float, required: float, *, holds: bool) -> tuple[st
 def counted(number: int, what: str) -> str:
     """Return a number of things, such as `no case`, `1 case` or `2 cases`; `what` is the singular."""
     return f"no {what}" if number == 0 else f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+# A run compares thousands of scores with a handful of thresholds.
+@lru_cache(1024)
+def _bound(required: float, places: int) -> tuple[str, float]:
+    """Return a bound as it is shown, and the number that this says."""
+    shown = _shown(required, _needed(required, places))
+    return shown, _read(shown)
+
+
+def _read(shown: str) -> float:
+    return float(shown.replace(",", ""))
 
 
 def _needed(value: float, places: int) -> int:
@@ -81,7 +95,7 @@ def figures(gate: GateVerdict, *, places: int | None = None) -> tuple[str, str]:
 
 
 def _looks_violated(name: str, actual: str, required: str) -> bool:
-    found, bound = (float(text.replace(",", "")) for text in (actual, required))
+    found, bound = _read(actual), _read(required)
     return found > bound if at_most(name) else found < bound
 
 

@@ -7,6 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from operator import mul
 from typing import overload
 
 Z_95 = 1.959963984540054
@@ -46,6 +47,16 @@ class Weighted(Sequence[tuple[float, float]]):
     def __iter__(self) -> Iterator[tuple[float, float]]:
         return zip(self._values, self._weights, strict=True)
 
+    @property
+    def sides(self) -> tuple[Sequence[float], Sequence[float]]:
+        """The values and their weights."""
+        return self._values, self._weights
+
+
+def _sides(pairs: Sequence[tuple[float, float]]) -> tuple[Sequence[float], Sequence[float]]:
+    """Return the values and their weights."""
+    return pairs.sides if isinstance(pairs, Weighted) else ([each for each, _ in pairs], [each for _, each in pairs])
+
 
 def exactly(value: float) -> Fraction:
     """Return a number as it is written: 0.1 is a tenth, which no float is."""
@@ -61,7 +72,8 @@ def weighted_mean(values: Sequence[tuple[float, float]]) -> float | None:
     """Return Σ wᵢxᵢ / Σ wᵢ of (value, weight) pairs, summed exactly so that order does not matter; None when empty."""
     if not values:
         return None
-    return math.fsum(value * weight for value, weight in values) / math.fsum(weight for _, weight in values)
+    numbers, weights = _sides(values)
+    return math.fsum(map(mul, numbers, weights)) / math.fsum(weights)
 
 
 def wilson_lower_bound(rate: float, n: float, z: float = Z_95) -> float:
@@ -93,13 +105,13 @@ def mean_lower_bound(values: Sequence[tuple[float, float]]) -> float | None:
     mean = weighted_mean(values)
     if mean is None or len(values) < 2:
         return None
-    n = effective_sample_size([weight for _, weight in values])
-    if all(value in (0.0, 1.0) for value, _ in values):
+    numbers, weights = _sides(values)
+    n = effective_sample_size(weights)
+    if all(number in (0.0, 1.0) for number in numbers):
         return wilson_lower_bound(mean, n)
     if n <= 1:
         return 0.0
-    weights = math.fsum(weight for _, weight in values)
-    squares = math.fsum((value - mean) ** 2 * weight for value, weight in values) / weights
+    squares = math.fsum((number - mean) ** 2 * weight for number, weight in values) / math.fsum(weights)
     return max(0.0, mean - student_t_quantile(0.975, n - 1) * math.sqrt(squares / (n - 1)))
 
 
@@ -180,4 +192,4 @@ def _beta(x: float, a: float, b: float) -> float:
 
 def effective_sample_size(weights: Sequence[float]) -> float:
     """Return Kish's effective sample size (Σw)²/Σw²; the plain count for equal weights. Source: Kish 1965, §11.2C."""
-    return math.fsum(weights) ** 2 / math.fsum(weight * weight for weight in weights)
+    return math.fsum(weights) ** 2 / math.fsum(map(mul, weights, weights))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from holodeck_action.results.agreement import pearson
+from holodeck_action.results.agreement import Centred, correlation
 from holodeck_action.results.consumption import Total
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.record import TurnRecord
@@ -158,11 +158,21 @@ class EvaluationTally:
         )
 
     def _correlations(self) -> Iterator[Correlation]:
-        for one, other in combinations(sorted(self._means), 2):
-            columns = zip(self._means[one], self._means[other], strict=False)
-            pairs = [pair for pair in columns if not math.isnan(pair[0] + pair[1])]
-            if len(pairs) >= MANY_ENOUGH:
-                yield Correlation((one, other), len(pairs), pearson(pairs))
+        # Most metrics score every case: their sides are made once.
+        whole = {
+            name: Centred(column)
+            for name, column in self._means.items()
+            if len(column) == self._cases and not any(map(math.isnan, column))
+        }
+        for names in combinations(sorted(self._means), 2):
+            if all(name in whole for name in names):
+                cases, sides = self._cases, [whole[name] for name in names]
+            else:
+                columns = zip(*(self._means[name] for name in names), strict=False)
+                pairs = [(x, y) for x, y in columns if not math.isnan(x + y)]
+                cases, sides = len(pairs), [Centred(side) for side in zip(*pairs, strict=True)]
+            if cases >= MANY_ENOUGH:
+                yield Correlation(names, cases, correlation(*sides))
 
     def _confidence(self) -> ConfidenceDistribution:
         n, high, medium = self._stated, self._high, self._medium

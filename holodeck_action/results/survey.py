@@ -131,8 +131,8 @@ class Survey:
         for trial in verdict.trials:
             metrics = [metric.outcome for turn in trial.turns for metric in turn.metrics]
             self._planned += case.planned_evaluations - max(0, metrics.count("skipped") - case.not_applicable)
-            self._completed += metrics.count("passed") + metrics.count("failed") + metrics.count("informational")
-            self._completed += sum(turn.tools in ("passed", "failed") for turn in trial.turns)
+            self._completed += len(metrics) - metrics.count("skipped") - metrics.count("error")
+            self._completed += len([1 for turn in trial.turns if turn.tools in ("passed", "failed")])
 
     def _inputs(self) -> GateInputs:
         weights = self._weights
