@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
+from operator import is_
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
@@ -213,21 +214,23 @@ class Redactor:
         return False
 
     def _clean(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self.text(value)
+        # Of most values the type itself says what they are.
         kind: Any = type(value)
+        if kind is str or isinstance(value, str):
+            return self.text(value)
         if kind in _WITHOUT_TEXT:
             return value
         if kind is dict or isinstance(value, Mapping):
-            pairs = [(self._clean(key), self._clean_item(item)) for key, item in value.items()]
-            unchanged = all(
-                key is old_key and item is old_item
-                for (key, item), (old_key, old_item) in zip(pairs, value.items(), strict=True)
-            )
-            return value if unchanged else dict(pairs)
-        if isinstance(value, tuple | list):
+            made = {}
+            unchanged = True
+            for old_key, old_item in value.items():
+                key, item = self._clean(old_key), self._clean_item(old_item)
+                unchanged = unchanged and key is old_key and item is old_item
+                made[key] = item
+            return value if unchanged else made
+        if kind is tuple or isinstance(value, tuple | list):
             items = [self._clean_item(item) for item in value]
-            if all(old is new for old, new in zip(value, items, strict=True)):
+            if all(map(is_, value, items)):
                 return value
             return tuple(items) if isinstance(value, tuple) else items
         if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
@@ -236,6 +239,8 @@ class Redactor:
         changes = {}
         for name, keeps_keys in _fields_with_text(kind):
             old = getattr(value, name)
+            if type(old) in _WITHOUT_TEXT:
+                continue
             new = self._clean_items(old) if keeps_keys and isinstance(old, Mapping) else self._clean(old)
             if new is not old:
                 changes[name] = new
