@@ -61,9 +61,9 @@ class _Word:
 
     @property
     def code(self) -> re.Match[str] | None:
-        """A text in backticks, which is code already, and the punctuation behind it."""
+        """A text in backticks, which is code already, and what is behind it, if that does not act."""
         found = _CODE.fullmatch(self.text)
-        return found if found is not None and all(map(_is_harmless, found[2])) else None
+        return found if found is not None and not _Word(found[2]).acts else None
 
     @property
     def acts(self) -> bool:

@@ -45,6 +45,7 @@ def shown(markdown: str) -> str:
         ("unknown field `inputs`; did you mean it?", "unknown field `inputs`; did you mean it?"),
         ("commit a1b2c3d4 costs $4", "commit `a1b2c3d4` costs `$4`"),
         ("＠octocat", "`＠octocat`"),
+        ("the `id`s, and `|`GH-1", "the `id`s, and `` `¦`GH-1 ``"),
         ("1. first", r"1\. first"),
         ("", "(empty)"),
     ],
