@@ -79,7 +79,7 @@ def look_for_no_plugins() -> None:
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
 
 
-_YOUNG = 50_000
+_YOUNG = 200_000
 """So many new objects before garbage is looked for."""
 
 
