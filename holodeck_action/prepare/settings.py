@@ -44,7 +44,7 @@ _BASELINE_FLAGS = {
     "on_case_regression": "on_case_regression",
 }
 """Fields of `Baseline` by the flags that set them."""
-_DEFAULT_BASELINE = Baseline()
+_DEFAULT_BASELINE = Baseline.model_construct()
 _BOOLEANS = {
     **dict.fromkeys(("true", "1", "yes", "on"), True),
     **dict.fromkeys(("false", "0", "no", "off"), False),

@@ -9,7 +9,13 @@ from pydantic import AfterValidator, WrapSerializer
 
 T = TypeVar("T")
 
-OneByOne = Annotated[Sequence[T], AfterValidator(tuple), WrapSerializer(lambda values, written: written(tuple(values)))]
+
+def _held(values: Sequence[T]) -> tuple[T, ...]:
+    """Do what `tuple` does, whose parameters pydantic would parse from its documentation."""
+    return tuple(values)
+
+
+OneByOne = Annotated[Sequence[T], AfterValidator(_held), WrapSerializer(lambda values, written: written(tuple(values)))]
 """A field that holds a tuple, or for a large run a sequence of this module."""
 
 

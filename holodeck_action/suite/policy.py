@@ -269,6 +269,8 @@ class Spans(FormatModel):
 class Policy(FormatModel):
     """The top level of holodeck-action.yaml."""
 
+    # Sections that are left out are made without their validators, which take longer than the rest of the file.
+
     target: Target | None = None
     """What answers the cases; null is the suite's own model. Example: `recorded:answers.jsonl`."""
     environment: Later[Environment] | None = None
@@ -289,23 +291,25 @@ class Policy(FormatModel):
     a column out. Example: `{question: input, answer: ground_truth, id: null}`."""
     cases: Annotated[Later[dict[str, CaseOverlay]], NoneAs({})] = Field(default_factory=dict)
     """Additions to single cases, by name or id."""
-    judges: Annotated[Later[SuiteJudges], NoneAs({})] = Field(default_factory=SuiteJudges)
+    judges: Annotated[Later[SuiteJudges], NoneAs({})] = Field(default_factory=SuiteJudges.model_construct)
     """The panel of all judged metrics, and the judge cards."""
-    trials: Annotated[Later[Trials], NoneAs({})] = Field(default_factory=Trials)
+    trials: Annotated[Later[Trials], NoneAs({})] = Field(default_factory=Trials.model_construct)
     """How often each case is asked, and how often it must pass."""
-    gates: Annotated[Later[Gates], NoneAs({})] = Field(default_factory=Gates)
+    gates: Annotated[Later[Gates], NoneAs({})] = Field(default_factory=Gates.model_construct)
     """Requirements on the whole run."""
-    baseline: Annotated[Later[Baseline], NoneAs({})] = Field(default_factory=Baseline)
+    baseline: Annotated[Later[Baseline], NoneAs({})] = Field(default_factory=Baseline.model_construct)
     """What results are compared with, and what a loss does."""
     quarantine: Annotated[Later[tuple[QuarantineEntry, ...]], NoneAs([])] = ()
     """Cases that run but count in no gate until a date."""
-    budget: Annotated[Later[Budget], NoneAs({})] = Field(default_factory=Budget)
+    budget: Annotated[Later[Budget], NoneAs({})] = Field(default_factory=Budget.model_construct)
     """What a run may spend."""
-    limits: Annotated[Later[Limits], NoneAs({})] = Field(default_factory=Limits)
+    limits: Annotated[Later[Limits], NoneAs({})] = Field(default_factory=Limits.model_construct)
     """Time limits, concurrency and sizes."""
-    cache: Annotated[Later[CacheSettings], NoneAs({})] = Field(default_factory=CacheSettings)
+    cache: Annotated[Later[CacheSettings], NoneAs({})] = Field(default_factory=CacheSettings.model_construct)
     """How model calls are kept."""
-    vectorstores: Annotated[Later[VectorstoreSettings], NoneAs({})] = Field(default_factory=VectorstoreSettings)
+    vectorstores: Annotated[Later[VectorstoreSettings], NoneAs({})] = Field(
+        default_factory=VectorstoreSettings.model_construct
+    )
     """Whether the databases of agent.yaml are used."""
     secrets: Annotated[tuple[WrittenText, ...], NoneAs([])] = ()
     """Further values that are replaced by `***` everywhere, usually `${VAR}`. Example: `["${PARTNER_CODE}"]`."""
