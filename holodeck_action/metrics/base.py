@@ -343,6 +343,10 @@ class DeterministicEvaluator(BaseEvaluator):
             EvaluationError: it cannot be evaluated.
         """
 
+    def is_quick(self, arguments: Mapping[str, Any]) -> bool:
+        """Tell whether `compute` takes milliseconds at most: a thread and a time limit would cost more than it does."""
+        return False
+
     @final
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Rename parameters to the declared names; parameters of other evaluators are left out.
@@ -366,6 +370,14 @@ class DeterministicEvaluator(BaseEvaluator):
 
 
 _PARAM_NAMES = frozenset(param.value for param in EvalParam)
+
+
+_SHORT = 4_000
+
+
+def short_texts(arguments: Mapping[str, Any]) -> bool:
+    """Tell whether all arguments are texts so short that any of our metrics compares them in milliseconds."""
+    return all(isinstance(value, str) and len(value) <= _SHORT for value in arguments.values())
 
 
 def compared_texts(name: str, inputs: Mapping[str, Any], error: type[EvaluationError]) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from holodeck_action.metrics.base import (
     EvaluationResult,
     ParamSpec,
     compared_texts,
+    short_texts,
 )
 from holodeck_action.metrics.result import check_threshold, excerpt
 from holodeck_action.workers.threads import in_daemon_thread
@@ -39,6 +40,10 @@ class _Comparison(DeterministicEvaluator):
     def __init__(self, threshold: float | None, timeout: float | None, **kwargs: Any) -> None:
         super().__init__(timeout=timeout, **kwargs)
         self.threshold = check_threshold(threshold)
+
+    def is_quick(self, arguments: Mapping[str, Any]) -> bool:
+        """Tell whether the texts are short."""
+        return short_texts(arguments)
 
     def compute(self, **kwargs: Any) -> EvaluationResult:
         """Compare `response` with `ground_truth`, both texts.

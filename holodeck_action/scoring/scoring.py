@@ -101,8 +101,8 @@ class TurnScorer:
     async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
         """Evaluate every metric of the turn, in the turn's order; nothing but cancellation is raised.
 
-        What only computes is computed in one thread, one metric after the other; judges and the suite's own code run
-        beside it, concurrently.
+        What only computes is computed one metric after the other, in a thread unless all are quick; judges and the
+        suite's own code run beside it, concurrently.
         """
         turn = answer.turn
         planned = [self._planner.plan(spec) for spec in turn.metrics]
@@ -124,7 +124,9 @@ class TurnScorer:
                 if isinstance(evaluator, DeterministicEvaluator):
                     if metric.spec.config.computed_by_library():
                         await self._imported()
-                    jobs[at] = Job(partial(_compute, evaluator, arguments, metric.response_path), metric.timeout_s)
+                    quick = metric.response_path is None and evaluator.is_quick(arguments)
+                    compute = partial(_compute, evaluator, arguments, metric.response_path)
+                    jobs[at] = Job(compute, metric.timeout_s, quick)
                 else:
                     calls[at] = group.create_task(
                         self._verdict(metric, evaluator, arguments, answer.trial, traced.start(at, metric.spec.label))
