@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -85,6 +86,9 @@ class Cluster:
             ConfigurationError: there is no such cluster, it has no workers, or one of them cannot run the suite.
         """
         secure = self._address.startswith("tls:")
+        # It shows a traceback of each connection that breaks off; what that means for the run is said by the run.
+        for name in ("distributed", "distributed.client"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
             self._client = await Client(
                 self._address,
