@@ -10,25 +10,30 @@ import base64
 import hashlib
 import json
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from holodeck_action.reports.templating import shipped_template, template_folder
 from holodeck_action.reports.untrusted import wrap
-from holodeck_action.reports.viewer_data import Detail, Head, Index, Omitted
+from holodeck_action.reports.viewer_columns import ColumnBuilder, bare, page_json
+from holodeck_action.reports.viewer_data import Detail, Head, Omitted
 from holodeck_action.reports.viewer_head import head_of, metric_columns
-from holodeck_action.reports.viewer_index import NO_LINKS, IndexBuilder, Links, ViewedSuite, rows_of
+from holodeck_action.reports.viewer_index import NO_LINKS, Links, ViewedSuite, rows_of
+from holodeck_action.results.kept_texts import KeptTexts
 
 PAGE_FILE = "report.html"
 CHUNK_CASES = 100
 """Cases whose details are compressed together, and unpacked when one of them is shown."""
 MOST_DETAILS = 40 * 1024 * 1024
 """Bytes of details in a page, compressed: a browser opens a file of this size without trouble."""
-_SHOWN_CASES = 10
-"""Cases that are listed for readers without JavaScript."""
 _LEVEL = 6
+_PACKED_AHEAD = 3
+"""Chunks that are being compressed while the next one is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +69,13 @@ def page_of(view: View, most_details: int = MOST_DETAILS) -> Iterator[bytes]:
     from markupsafe import Markup
 
     packed = _packed_rows(view, most_details)
-    index, shown = packed.index, len(packed.index["id"])
-    head = head_of(view.suites, view.exit_code, index, view.links)
+    head = head_of(view.suites, view.exit_code, packed.columns.ends, view.links)
     head["live"], head["omitted"] = view.live, packed.omitted
     script, style = asset("viewer.js"), asset("viewer.css")
     attention = sum(len(suite.concluded.report.attention) for suite in view.suites)
     given = {
-        "head": wrap(_bare(head, view.canonical)),
-        "cases": wrap(_first_cases(index, min(attention, _SHOWN_CASES, shown))),
+        "head": wrap(bare(head) if view.canonical else head),
+        "cases": wrap(packed.columns.first[:attention]),
         "attention": attention,
         "policy": Markup(page_policy(live=view.live is not None)),  # noqa: S704
         "style": style,
@@ -82,60 +86,88 @@ def page_of(view: View, most_details: int = MOST_DETAILS) -> Iterator[bytes]:
         yield piece.encode("utf-8", "replace")
 
 
+class _Chunks:
+    """Details of cases, compressed `CHUNK_CASES` at a time on another core: it takes as long as to make them.
+
+    Attributes:
+        places: of the chunks among the texts.
+        full: whether what came last would have made them larger than they may be; it and what follows is left out.
+    """
+
+    def __init__(self, texts: KeptTexts, most: int, packer: Executor, *, canonical: bool) -> None:
+        self.places: list[int] = []
+        self.full = False
+        self._texts, self._left, self._packer, self._canonical = texts, most, packer, canonical
+        self._details: list[Detail] = []
+        self._packing: deque[Future[bytes]] = deque()
+
+    def add(self, detail: Detail) -> None:
+        """Add those of the next case."""
+        self._details.append(detail)
+        if len(self._details) == CHUNK_CASES:
+            self._pack()
+            if len(self._packing) == _PACKED_AHEAD:
+                self._take()
+
+    def end(self) -> None:
+        """Compress what is left."""
+        if self._details:
+            self._pack()
+        while self._packing:
+            self._take()
+
+    def _pack(self) -> None:
+        self._packing.append(self._packer.submit(_gzip, page_json(self._details, self._canonical)))
+        self._details = []
+
+    def _take(self) -> None:
+        chunk = self._packing.popleft().result()
+        self._left -= 4 * ((len(chunk) + 2) // 3)
+        self.full = self._left < 0
+        if not self.full:
+            self.places.append(self._texts.add(chunk))
+
+
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """The rows of a page: what lists them, their details compressed (`CHUNK_CASES` each), and what is left out."""
+    """The rows of a page: what lists them, their details, and what is left out."""
 
-    index: Index
-    chunks: tuple[bytes, ...]
+    columns: ColumnBuilder
+    texts: KeptTexts
+    chunks: Sequence[int]
     omitted: Omitted | None
 
 
 def _packed_rows(view: View, most: int) -> _Packed:
     """Go through the rows once: making one takes longer than anything else."""
-    builder = IndexBuilder(metric_columns(view.suites), view.links)
-    chunks: list[bytes] = []
-    details: list[Detail] = []
-    all_rows = rows = size = 0
-    full = False
-    for row in rows_of(view.suites):
-        all_rows += 1
-        if view.chosen is not None and not view.chosen(*row.names):
-            continue
-        rows += 1
-        builder.add(row)
-        if full:
-            continue
-        details.append(row.detail())
-        if len(details) == CHUNK_CASES:
-            full, size = _pack(details, chunks, size, most, view.canonical)
-    if details and not full:
-        full, size = _pack(details, chunks, size, most, view.canonical)
+    texts = KeptTexts()
+    columns = ColumnBuilder(metric_columns(view.suites), view.links, texts, canonical=view.canonical)
+    all_rows = 0
+    with ThreadPoolExecutor(1) as packer:
+        chunks = _Chunks(texts, most, packer, canonical=view.canonical)
+        for row in rows_of(view.suites):
+            all_rows += 1
+            if view.chosen is not None and not view.chosen(row.asked.id, row.asked.name or row.asked.id):
+                continue
+            columns.add(row)
+            if not chunks.full:
+                chunks.add(row.detail())
+        chunks.end()
+    columns.pack()
     omitted: Omitted | None = None
-    if full:
+    if chunks.full:
         omitted = {
-            "cases": rows - CHUNK_CASES * len(chunks),
+            "cases": columns.rows - CHUNK_CASES * len(chunks.places),
             "why": f"the details of all cases are more than the {most // 2**20} MB that a page should hold",
             "command": f"holodeck-action report {view.results} --format html --case ID -o case.html",
         }
     elif view.chosen is not None:
         omitted = {
-            "cases": all_rows - rows,
+            "cases": all_rows - columns.rows,
             "why": "the page holds the cases that --case asks for",
             "command": f"holodeck-action report {view.results} --format html",
         }
-    return _Packed(builder.index, tuple(chunks), omitted)
-
-
-def _pack(details: list[Detail], chunks: list[bytes], size: int, most: int, canonical: bool) -> tuple[bool, int]:
-    """Move details into a chunk; return whether it was too much, which leaves it out, and how large all are."""
-    chunk = _compressed([_json(_bare(details, canonical))])
-    details.clear()
-    size += 4 * ((len(chunk) + 2) // 3)
-    if size > most:
-        return True, size
-    chunks.append(chunk)
-    return False, size
+    return _Packed(columns, texts, chunks.places, omitted)
 
 
 def page_policy(*, live: bool) -> str:
@@ -152,64 +184,45 @@ def style_policy(style: str) -> str:
 
 
 def _data(view: View, packed: _Packed, head: Head) -> Iterator[Any]:
-    """Yield the elements that hold the data."""
+    """Yield the elements that hold the data, in pieces that end with a line each."""
     from markupsafe import Markup
 
-    def element(attributes: str, text: str) -> Any:
+    def element(attributes: str, pieces: Iterable[str]) -> Iterator[Any]:
         # Base64, and JSON without `<`.
-        return Markup(f"<script {attributes}>{text}</script>")  # noqa: S704
+        for piece in chain([f"<script {attributes}>"], pieces, ["</script>\n"]):
+            yield Markup(piece)  # noqa: S704
 
     of_data = 'type="application/octet-stream"'
-    columns = _compressed(_index_pieces(packed.index, view.canonical))
-    yield element(f'{of_data} id="index"', base64.b64encode(columns).decode("ascii"))
-    rows = len(packed.index["id"])
+    yield from element(f'{of_data} id="index"', _base64(_compressed(packed.columns.pieces())))
+    rows = packed.columns.rows
     for first, chunk in zip(range(0, rows, CHUNK_CASES), packed.chunks, strict=False):
         about = f'class="chunk" data-first="{first}" data-count="{min(CHUNK_CASES, rows - first)}"'
-        yield element(f"{of_data} {about}", base64.b64encode(chunk).decode("ascii"))
-    text = _json(_bare(head, view.canonical)).replace("<", "\\u003c").replace("##[", "\\u0023\\u0023[")
-    yield element('type="application/json" id="head"', text)
+        yield from element(f"{of_data} {about}", _base64([packed.texts.read(chunk)]))
+    text = _json(bare(head) if view.canonical else head).replace("<", "\\u003c").replace("##[", "\\u0023\\u0023[")
+    yield from element('type="application/json" id="head"', [text])
 
 
-def _index_pieces(index: Index, canonical: bool) -> Iterator[str]:
-    """Yield the JSON of the columns, one by one."""
-    before = "{"
-    for name, column in index.items():
-        yield f"{before}{_json(_bare({name: column}, canonical))[1:-1]}"
-        before = ","
-    yield "}"
+def _gzip(text: bytes) -> bytes:
+    return b"".join(_compressed([text]))
 
 
-def _first_cases(index: Index, count: int) -> list[dict[str, object]]:
-    return [
-        {
-            "title": index["title"][at],
-            "outcome": index["outcome"][at],
-            "place": index["place"][at],
-            "reason": index["reason"][at],
-        }
-        for at in range(count)
-    ]
-
-
-def _compressed(texts: Iterable[str]) -> bytes:
-    """Return texts as gzip."""
+def _compressed(texts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield texts as gzip."""
     packer = zlib.compressobj(_LEVEL, wbits=31)
-    return b"".join([*(packer.compress(text.encode("utf-8", "replace")) for text in texts), packer.flush()])
+    for text in texts:
+        yield packer.compress(text)
+    yield packer.flush()
 
 
-def _bare(value: Any, canonical: bool) -> Any:
-    """Return data, of a canonical page without what differs between runs and machines."""
-    if not canonical:
-        return value
-    if isinstance(value, float):
-        return float(f"{value:.12g}")
-    if isinstance(value, dict):
-        return {key: _timeless(item) if key.endswith("_ms") else _bare(item, True) for key, item in value.items()}
-    return [_bare(item, True) for item in value] if isinstance(value, list) else value
-
-
-def _timeless(value: Any) -> Any:
-    return [None] * len(value) if isinstance(value, list) else None
+def _base64(pieces: Iterable[bytes]) -> Iterator[str]:
+    """Yield bytes as base64."""
+    left = b""
+    for piece in pieces:
+        left += piece
+        whole = len(left) // 3 * 3
+        yield base64.b64encode(left[:whole]).decode("ascii")
+        left = left[whole:]
+    yield base64.b64encode(left).decode("ascii")
 
 
 def _json(value: Any) -> str:

@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pydantic_core import to_json
+
 from holodeck_action.reports.viewer_data import (
     CaseOutcome,
     Chunk,
@@ -29,6 +31,7 @@ LONGEST_TEXT = 200_000
 """Characters of a text; what is longer is cut, as a browser draws no more of it in a moment."""
 
 _SHORT_LINE = 80
+_LINE = json.JSONEncoder(ensure_ascii=False)
 
 _OWN_FACTS = ("judge", "panel", "passed")
 """What is told of an evaluation elsewhere."""
@@ -176,8 +179,9 @@ def _evaluated(evaluation: Evaluation, verdict: MetricVerdict) -> Evaluated:
     if explanation is not None and reason.endswith(explanation):
         # It stands beside the reason.
         reason = reason.removesuffix(explanation).rstrip(" ;:")
-    judge = evaluation.metadata.get("judge")
-    more = {name: value for name, value in evaluation.metadata.items() if name not in _OWN_FACTS}
+    told = evaluation.metadata
+    judge = told.get("judge")
+    more = {name: value for name, value in told.items() if name not in _OWN_FACTS} if told else {}
     if evaluation.error is not None and evaluation.error.context:
         more["error"] = evaluation.error.context
     if evaluation.confidence is not None:
@@ -247,6 +251,6 @@ def _text(value: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    """Return JSON in one line where that is a short one; lines cost ten times as much to make."""
-    line = json.dumps(value, ensure_ascii=False)
-    return line if len(line) <= _SHORT_LINE else cut(json.dumps(value, ensure_ascii=False, indent=1))
+    """Return JSON in one line where that is a short one."""
+    line = _LINE.encode(value)
+    return line if len(line) <= _SHORT_LINE else cut(to_json(value, indent=1).decode())

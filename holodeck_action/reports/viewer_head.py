@@ -29,7 +29,6 @@ from holodeck_action.reports.viewer_data import (
     DATA_VERSION,
     Base,
     Head,
-    Index,
     Measure,
     Metric,
     Past,
@@ -52,13 +51,13 @@ def metric_columns(suites: Sequence[ViewedSuite]) -> list[tuple[int, str]]:
     return [(at, metric.name) for at, suite in enumerate(suites) for metric in suite.concluded.report.metrics]
 
 
-def head_of(suites: Sequence[ViewedSuite], exit_code: int, index: Index, links: Links) -> Head:
+def head_of(suites: Sequence[ViewedSuite], exit_code: int, scores: Sequence[Sequence[float]], links: Links) -> Head:
     """Return the head of a page of suites; nothing is omitted, and it is not live.
 
     Args:
         suites: at least one.
         exit_code: of all of them.
-        index: the page's cases, by `metric_columns`.
+        scores: the lowest and the highest score of each of `metric_columns`; empty where there is none.
         links: where links lead.
     """
     reports = [suite.concluded.report for suite in suites]
@@ -72,11 +71,9 @@ def head_of(suites: Sequence[ViewedSuite], exit_code: int, index: Index, links: 
         "exit_code": exit_code,
         "suites": [_suite(report) for report in reports],
         "metrics": [
-            _metric(suite, metric, scores)
-            for (suite, metric), scores in zip(
-                ((at, metric) for at, report in enumerate(reports) for metric in report.metrics),
-                index["scores"],
-                strict=True,
+            _metric(suite, metric, ends)
+            for (suite, metric), ends in zip(
+                ((at, metric) for at, report in enumerate(reports) for metric in report.metrics), scores, strict=True
             )
         ],
         "base": _base(compared) if compared else None,
@@ -153,8 +150,8 @@ def _of_comparison(comparison: Comparison) -> Iterator[str]:
         yield seen
 
 
-def _metric(suite: int, metric: MetricView, scores: Sequence[float | None]) -> Metric:
-    known = [number for number in (*scores, metric.threshold) if number is not None]
+def _metric(suite: int, metric: MetricView, ends: Sequence[float]) -> Metric:
+    known = [number for number in (*ends, metric.threshold) if number is not None]
     return {
         "name": metric.name,
         "suite": suite,

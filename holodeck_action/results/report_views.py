@@ -285,11 +285,20 @@ def in_suite_order(report: Report) -> Iterator[CaseView]:
 
 def by_position(*parts: Sequence[CaseView]) -> Iterator[CaseView]:
     """Yield the cases of parts of a report in the order of the suite."""
+    return map(view_at(*parts), sorted(chain.from_iterable(map(positions_of, parts))))
+
+
+def positions_of(part: Sequence[CaseView]) -> Sequence[int]:
+    """Return the places in the suite of cases of a report, in its order, without making any."""
+    return part.positions if isinstance(part, CaseViews) else array("I", (case.position for case in part))
+
+
+def view_at(*parts: Sequence[CaseView]) -> Callable[[int], CaseView]:
+    """Return what finds, or makes, the case of parts of a report by its place in the suite."""
     lazy = [part for part in parts if isinstance(part, CaseViews)]
     if len(lazy) == len(parts):
-        positions = sorted(array("I", chain.from_iterable(part.positions for part in lazy)))
-        return map(lazy[0].view, positions)
-    return iter(sorted(chain.from_iterable(parts), key=lambda case: case.position))
+        return lazy[0].view
+    return {case.position: case for case in chain.from_iterable(parts)}.__getitem__
 
 
 def _canonical(value: Any) -> Any:

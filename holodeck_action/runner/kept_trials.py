@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-import weakref
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from holodeck_action.results.canonical import adapter
+from holodeck_action.results.kept_texts import KeptTexts
 from holodeck_action.results.record import CaseRecord, TrialRecord
-from holodeck_action.results.stored_cases import INDEXED_FROM, LazyCases, parsed_case
+from holodeck_action.results.stored_cases import LazyCases, parsed_case
 
 _NO_TRIALS = b'"trials":[]'
 
@@ -20,7 +18,7 @@ class KeptTrials:
     """Finished trials by the id of their case and their index."""
 
     def __init__(self) -> None:
-        self._texts = _Texts()
+        self._texts = KeptTexts()
         self._places: dict[tuple[str, int], int] = {}
         self._trials: dict[tuple[str, int], TrialRecord] = {}
 
@@ -59,7 +57,7 @@ class KeptTrials:
 class _RunCases(LazyCases):
     """The cases of a run that is too large for memory."""
 
-    def __init__(self, texts: _Texts, heads: array[int], trials: array[int], ends: array[int]) -> None:
+    def __init__(self, texts: KeptTexts, heads: array[int], trials: array[int], ends: array[int]) -> None:
         super().__init__(len(heads))
         self._texts, self._heads, self._trials, self._ends = texts, heads, trials, ends
 
@@ -71,52 +69,3 @@ class _RunCases(LazyCases):
 
     def made(self, place: int) -> CaseRecord:
         return parsed_case(self.line(place), "the run")
-
-
-class _Texts:
-    """Texts by the place that they were given, on the disk from `INDEXED_FROM` bytes on.
-
-    A disk that cannot take them does not end the run: they stay in memory.
-    """
-
-    def __init__(self) -> None:
-        self._starts, self._lengths, self._size = array("Q"), array("Q"), 0
-        self._memory: dict[int, bytes] = {}
-        self._handle: int | None = None
-
-    @property
-    def few(self) -> bool:
-        """Whether all of them are in memory."""
-        return self._size < INDEXED_FROM
-
-    def add(self, text: bytes) -> int:
-        """Keep a text; return its place."""
-        place = len(self._starts)
-        self._starts.append(self._size)
-        self._lengths.append(len(text))
-        self._size += len(text)
-        self._memory[place] = text
-        if not self.few:
-            self._write()
-        return place
-
-    def read(self, place: int) -> bytes:
-        """Return the text at a place."""
-        kept = self._memory.get(place)
-        if kept is not None:
-            return kept
-        assert self._handle is not None
-        return os.pread(self._handle, self._lengths[place], self._starts[place])
-
-    def _write(self) -> None:
-        try:
-            if self._handle is None:
-                with tempfile.TemporaryFile() as file:
-                    self._handle = os.dup(file.fileno())
-                weakref.finalize(self, os.close, self._handle)
-            for place, text in self._memory.items():
-                if os.pwrite(self._handle, text, self._starts[place]) < len(text):
-                    return
-        except OSError:
-            return
-        self._memory = {}

@@ -260,3 +260,12 @@ def test_a_page_of_many_long_answers_is_whole() -> None:
     answers = {one.id: next(one.turns).response for one in made.cases}
     assert {id: one["trials"][0]["turns"][0]["response"] for id, one in found.details.items()} == answers
     assert json.loads(json.dumps(found.head)) == found.head
+
+
+def test_the_list_of_many_cases_holds_each_of_them_in_its_order() -> None:
+    scores = [number / 1_000 for number in range(1_203)]
+    found = Page(page(record(*(case_of(turn(evaluation(score, 0.0))) for score in scores))))
+    assert found.index["scores"] == [scores]
+    assert found.index["position"] == [*range(1_203)]
+    assert {len(column) for name, column in found.index.items() if name != "scores"} == {1_203}
+    assert (found.head["metrics"][0]["min"], found.head["metrics"][0]["max"]) == (0.0, 1.202)
