@@ -43,7 +43,7 @@ from holodeck_action.commands.program import (
     look_for_no_plugins,
     report_error,
 )
-from holodeck_action.github.action_inputs import AT_LEAST_ONE, RATE
+from holodeck_action.github.input_kinds import AT_LEAST_ONE, RATE
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.suite.frameworks import FRAMEWORKS, SPANNED
 

@@ -13,10 +13,10 @@ import click
 
 from holodeck_action import __version__
 from holodeck_action.commands.help import completed_files
-from holodeck_action.github.action_inputs import (
+from holodeck_action.github.action_inputs import BOTH, INPUTS, PUBLISH_INPUTS, RUN_INPUTS, Input
+from holodeck_action.github.input_kinds import (
     AT_LEAST_ONE,
     BASE,
-    BOTH,
     CLUSTER,
     COUNT,
     DOLLARS,
@@ -26,18 +26,14 @@ from holodeck_action.github.action_inputs import (
     FOLDERS,
     GLOBS,
     HISTORY,
-    INPUTS,
     MARGIN,
     PACKAGES,
-    PUBLISH_INPUTS,
     RATE,
     RESULTS,
-    RUN_INPUTS,
     SECONDS,
     SHARD,
     TAGS,
     VARIABLES,
-    Input,
     Kind,
 )
 from holodeck_action.text.given_paths import GivenPath

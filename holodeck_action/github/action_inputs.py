@@ -8,38 +8,48 @@ empty text (runner source, `Handler.cs`).
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
-from holodeck_action.suite.base_sources import SOURCES
+from holodeck_action.github.input_kinds import (
+    AT_LEAST_ONE,
+    BASE,
+    CLUSTER,
+    COUNT,
+    DOLLARS,
+    FILE,
+    FLAG,
+    FOLDER,
+    FOLDERS,
+    GLOBS,
+    HISTORY,
+    MARGIN,
+    PACKAGES,
+    PUBLISHED,
+    RATE,
+    REACTION,
+    RESULTS,
+    SECONDS,
+    SHARD,
+    SUITE,
+    SUITES,
+    TAGS,
+    TARGET,
+    TEXT,
+    TOKEN,
+    VARIABLES,
+    Kind,
+    one_of,
+)
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
 _SHOWN = 100
-_WHOLE = re.compile(r"[0-9]{1,18}")
-_DECIMAL = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class InputError(ConfigurationError):
     """Inputs that cannot be used; `lines` name each input, its value and what is allowed."""
-
-
-class Kind(NamedTuple):
-    """What values a setting takes.
-
-    Attributes:
-        read: makes a value of a text that is not blank; raises ValueError where it cannot.
-        allowed: what can be given, for error messages.
-        choices: all the words that it takes; none where it takes others.
-    """
-
-    read: Callable[[str], Any]
-    allowed: str
-    choices: tuple[str, ...] = ()
 
 
 class Input(NamedTuple):
@@ -158,102 +168,6 @@ def _without_run(environ: Mapping[str, str]) -> Iterator[str]:
         return
 
 
-def _lines(text: str) -> tuple[str, ...]:
-    return tuple(line.strip() for line in text.splitlines() if line.strip())
-
-
-def _folders(text: str) -> tuple[Path, ...]:
-    return tuple(map(Path, _lines(text)))
-
-
-def _flag(text: str) -> bool:
-    return {"true": True, "false": False}[text] if text in ("true", "false") else _refuse()
-
-
-def _choice(*values: str) -> Callable[[str], str]:
-    return lambda text: text if text in values else _refuse()
-
-
-def _count(least: int) -> Callable[[str], int]:
-    return lambda text: int(text) if _WHOLE.fullmatch(text) and int(text) >= least else _refuse()
-
-
-def _number(text: str) -> float:
-    value = float(text) if _DECIMAL.fullmatch(text) else _refuse()
-    return value if math.isfinite(value) else _refuse()
-
-
-def _rate(text: str) -> float:
-    value = _number(text)
-    return value if 0.0 <= value <= 1.0 else _refuse()
-
-
-def _seconds(text: str) -> float:
-    value = _number(text)
-    return value if value > 0.0 else _refuse()
-
-
-def _margin(text: str) -> float:
-    value = _rate(text)
-    return value if value > 0.0 else _refuse()
-
-
-def _shard(text: str) -> str:
-    found = re.fullmatch(r"(?:([1-9][0-9]{0,5})|auto)/([1-9][0-9]{0,5})|auto", text) or _refuse()
-    return text if found[1] is None or int(found[1]) <= int(found[2]) else _refuse()
-
-
-def _cluster(text: str) -> str:
-    parts = urlsplit(text)
-    bare = parts.username is None and text == f"{parts.scheme}://{parts.netloc}"
-    return text if parts.scheme in ("tcp", "tls") and parts.hostname and parts.port and bare else _refuse()
-
-
-def _base(text: str) -> str:
-    return text if re.fullmatch(SOURCES, text) else _refuse()
-
-
-def _history(text: str) -> Path | str:
-    if not text.startswith("branch:"):
-        return Path(text)
-    return text if re.fullmatch(SOURCES, text) else _refuse()
-
-
-def _refuse() -> Any:
-    raise ValueError
-
-
-def _one_of(*words: str) -> Kind:
-    return Kind(_choice(*words), ", ".join(words), words)
-
-
-COUNT = Kind(_count(0), "a whole number, 0 or more")
-AT_LEAST_ONE = Kind(_count(1), "a whole number, 1 or more")
-RATE = Kind(_rate, "a number from 0 to 1")
-SECONDS = Kind(_seconds, "a number of seconds above 0")
-DOLLARS = Kind(_number, "a number of US dollars, 0 or more")
-FLAG = Kind(_flag, "true, false")
-FOLDER = Kind(Path, "a folder")
-FOLDERS = Kind(_folders, "folders, one per line")
-FILE = Kind(Path, "a file")
-RESULTS = Kind(Path, "a results.json")
-TEXT = Kind(str, "a text")
-TARGET = Kind(str, "recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model")
-GLOBS = Kind(_lines, "globs, one per line")
-BASE = Kind(_base, "file:PATH, artifact, artifact:NAME, branch:NAME, merge-base")
-HISTORY = Kind(_history, "a folder, or branch:NAME")
-MARGIN = Kind(_margin, "a number above 0 and up to 1")
-SHARD = Kind(_shard, "I/N with I from 1 to N, auto, or auto/N")
-CLUSTER = Kind(_cluster, "tcp://HOST:PORT or tls://HOST:PORT")
-VARIABLES = Kind(_lines, "names of variables, one per line")
-REACTION = _one_of("fail", "warn", "ignore")
-PACKAGES = Kind(_lines, "a file or a Python, or packages, one per line")
-TAGS = Kind(_lines, "tags, one per line")
-SUITE = Kind(str, "a file or folder of a suite")
-SUITES = Kind(_lines, "files, folders or globs, one per line")
-PUBLISHED = Kind(_lines, "results.json files or folders of them, one per line")
-TOKEN = Kind(str, "a token")
-
 RUN_INPUTS: tuple[Input, ...] = (
     Input("suite", "suites", SUITES, default="agent.yaml"),
     Input(
@@ -311,7 +225,7 @@ RUN_INPUTS: tuple[Input, ...] = (
     Input(
         "on-missing-baseline",
         "on_missing_baseline",
-        _one_of("warn", "fail"),
+        one_of("warn", "fail"),
         "What happens when there is nothing to compare with [default: warn].",
     ),
     Input(
@@ -450,7 +364,7 @@ RUN_INPUTS: tuple[Input, ...] = (
     Input(
         "record-format",
         "record_format",
-        _one_of("auto", "json", "parquet"),
+        one_of("auto", "json", "parquet"),
         "Write the record as results.json, or as results.parquet, a folder of tables; auto: as tables above 1 GiB "
         "[default: auto].",
         default="auto",
@@ -465,7 +379,7 @@ RUN_INPUTS: tuple[Input, ...] = (
     Input(
         "fail-on",
         "fail_on",
-        _one_of("violation", "never"),
+        one_of("violation", "never"),
         "When to end with an exit code: violation, for every verdict except passed [default], or never.",
         default="violation",
     ),
@@ -477,7 +391,7 @@ PUBLISH_INPUTS: tuple[Input, ...] = (
     Input(
         "comment",
         "comment",
-        _one_of("always", "changes", "failures", "off"),
+        one_of("always", "changes", "failures", "off"),
         "When to write the comment [default: always].",
         default="always",
     ),
@@ -487,14 +401,14 @@ PUBLISH_INPUTS: tuple[Input, ...] = (
     Input(
         "check-fail-on",
         "check_fail_on",
-        _one_of("violation", "never"),
+        one_of("violation", "never"),
         "When the check run fails: violation, for every verdict except passed [default], or never.",
         default="violation",
     ),
     Input(
         "review",
         "review",
-        _one_of("off", "failures"),
+        one_of("off", "failures"),
         "Review comments on changed lines [default: off].",
         default="off",
     ),
