@@ -9,11 +9,12 @@ from typing import Any
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.output import Output
 from holodeck_action.commands.suites import evaluate
+from holodeck_action.prepare.case_choice import check_reachable
 from holodeck_action.prepare.loading import Loaded, Surroundings, load_one, shown_folder, suite_place, with_lines
 from holodeck_action.prepare.open_suites import secrets_of
 from holodeck_action.prepare.preflight import Prepared, gate_problems, judge_problems, settings_problem
 from holodeck_action.prepare.request import request_from, template_of
-from holodeck_action.prepare.settings import Flags, SettingsError, check_reachable, merge
+from holodeck_action.prepare.settings import Flags, SettingsError, merge
 from holodeck_action.results.folder import Claims, is_inside
 from holodeck_action.results.result_files import MANIFEST_FILE, read_results, results_place
 from holodeck_action.runner.stored import StoredError, stored_run

@@ -9,8 +9,8 @@ from typing import TextIO
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.github.job import links_of
+from holodeck_action.prepare.case_choice import matching
 from holodeck_action.prepare.request import template_of
-from holodeck_action.prepare.settings import matching
 from holodeck_action.reports.console import show
 from holodeck_action.reports.formats import readable, render
 from holodeck_action.reports.viewer import View, page_of

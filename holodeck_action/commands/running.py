@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from holodeck_action.commands.output import Output
 from holodeck_action.prepare.baselines import evaluated_commit, folder_of
+from holodeck_action.prepare.case_choice import filters_of
 from holodeck_action.prepare.open_suites import Opened
-from holodeck_action.prepare.settings import Flags, filters_of
+from holodeck_action.prepare.settings import Flags
 from holodeck_action.prepare.trials import SYSTEM_CLOCK, grading_pool, trials_of
 from holodeck_action.reports.progress import CasesShown
 from holodeck_action.results.record import CaseRecord, Record

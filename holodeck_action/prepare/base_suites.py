@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from holodeck_action.github.annotations import placed
+from holodeck_action.prepare.case_choice import filters_of
 from holodeck_action.prepare.loading import Surroundings, load_one, shown_folder, with_lines, with_python
 from holodeck_action.prepare.preflight import Prepared, check_python_target, target_of
-from holodeck_action.prepare.settings import Flags, filters_of
+from holodeck_action.prepare.settings import Flags
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.results.record import BaseRun
 from holodeck_action.runner.schedule import TrialKey

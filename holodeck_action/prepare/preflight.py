@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from holodeck_action.prepare.case_choice import check_reachable, choose_cases, unmatched_filters
 from holodeck_action.prepare.loading import (
     Loaded,
     Surroundings,
@@ -17,17 +18,7 @@ from holodeck_action.prepare.loading import (
     with_lines,
     with_python,
 )
-from holodeck_action.prepare.settings import (
-    Flags,
-    Settings,
-    SettingsError,
-    baseline_problem,
-    check_reachable,
-    choose_cases,
-    gates_problem,
-    merge,
-    unmatched_filters,
-)
+from holodeck_action.prepare.settings import Flags, Settings, SettingsError, baseline_problem, gates_problem, merge
 from holodeck_action.prepare.shards import Part, ShardError, numbered, part_of
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.runner.conditions import silence_on_tools
