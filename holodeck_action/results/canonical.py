@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Iterable
+from dataclasses import fields
 from functools import cache
 from typing import Any, TypeVar, cast, get_type_hints
 
@@ -101,9 +102,12 @@ def head_of(record: Record) -> dict[str, Any]:
 
     Records of runs that are compared with nothing have the same bytes in every version.
     """
-    names, values = _head()
-    dumped = values.dump_python(tuple(getattr(record, name) for name in names), mode="json")
-    head: dict[str, Any] = dict(zip(names, dumped, strict=True))
+    values = {each.name: getattr(record, each.name) for each in fields(record) if each.name != "cases"}
+    head: dict[str, Any] = {name: [] if value == () else value for name, value in values.items()}
+    # Most of what can be empty is, and what writes it takes as long to make as all else.
+    names = tuple(name for name, value in values.items() if value not in (None, (), {}))
+    dumped = _writer(names).dump_python(tuple(values[name] for name in names), mode="json")
+    head.update(zip(names, dumped, strict=True))
     if record.baseline is None:
         del head["baseline"]
     if record.run.base_digest is None:
@@ -112,11 +116,10 @@ def head_of(record: Record) -> dict[str, Any]:
 
 
 @cache
-def _head() -> tuple[tuple[str, ...], TypeAdapter[Any]]:
-    """Return the names of a record's fields but its cases, and what writes their values, without the types of cases."""
+def _writer(names: tuple[str, ...]) -> TypeAdapter[Any]:
+    """Return what writes the values of fields of a record."""
     hints = get_type_hints(Record, include_extras=True)
-    del hints["cases"]
-    return tuple(hints), TypeAdapter(tuple[tuple(hints.values())])  # type: ignore[misc, arg-type]
+    return TypeAdapter(tuple[tuple(hints[name] for name in names)])  # type: ignore[misc, arg-type]
 
 
 _BEGINNING = b'{"cases":['

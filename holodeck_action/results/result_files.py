@@ -30,7 +30,7 @@ from holodeck_action.results.stored_cases import (
     indexed,
 )
 from holodeck_action.results.verdict import CombinedVerdict, Verdict
-from holodeck_action.results.verdict_file import VerdictFile, WrittenCase, verdict_head, written_cases
+from holodeck_action.results.verdict_file import WrittenCase, verdict_head, written_cases
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.text.given_paths import GivenPath
 
@@ -338,7 +338,5 @@ def sealed_record(record: Record, record_digest: str) -> Sealed:
 
 
 def _verdict_lines(verdict: Verdict) -> Iterator[bytes]:
-    head = adapter(VerdictFile).dump_python(verdict_head(verdict), mode="json")
-    del head["cases"]
-    yield from lines_of(head, map(adapter(WrittenCase).dump_json, written_cases(verdict.cases)))
+    yield from lines_of(verdict_head(verdict), map(adapter(WrittenCase).dump_json, written_cases(verdict.cases)))
     yield END

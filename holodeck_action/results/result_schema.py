@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.comparison_report import ComparisonReport
 from holodeck_action.results.history import HistoryLine
 from holodeck_action.results.honeyhive import EvaluationBatch, HoneyHiveExport, MultiEvaluationResult
 from holodeck_action.results.judge_card import JudgeCard
 from holodeck_action.results.record import Record
 from holodeck_action.results.report_views import Report
-from holodeck_action.results.verdict_file import VerdictFile
+from holodeck_action.results.sequences import OneByOne
+from holodeck_action.results.verdict_file import VerdictHead, WrittenCase
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictFile(VerdictHead):
+    """The whole judgement, see `Verdict`."""
+
+    comparison: Comparison | None
+    warnings: tuple[str, ...]
+    cases: OneByOne[WrittenCase]
 
 
 def result_schema(document: str) -> dict[str, Any]:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
-from holodeck_action.results.comparison import Comparison
+from holodeck_action.results.canonical import adapter
 from holodeck_action.results.evaluation import IfGiven
-from holodeck_action.results.sequences import OneByOne
 from holodeck_action.results.verdict import (
     CaseVerdict,
     Counts,
@@ -90,8 +89,8 @@ class WrittenCase:
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictFile:
-    """The whole judgement, see `Verdict`."""
+class VerdictHead:
+    """The judgement as far as nothing is compared, see `Verdict`."""
 
     schema_version: Literal[2]
     outcome: VerdictOutcome
@@ -105,15 +104,19 @@ class VerdictFile:
     metrics: Mapping[str, MetricSummary]
     panels: tuple[PanelSummary, ...]
     results_digest: str | None
-    comparison: Comparison | None
-    warnings: tuple[str, ...]
-    cases: OneByOne[WrittenCase]
 
 
-def verdict_head(verdict: Verdict) -> VerdictFile:
-    """Return the file of a verdict, its cases left out."""
-    told = {field.name: getattr(verdict, field.name) for field in fields(verdict) if field.name != "cases"}
-    return VerdictFile(schema_version=VERDICT_VERSION, cases=(), **told)
+def verdict_head(verdict: Verdict) -> dict[str, Any]:
+    """Return the file of a verdict as JSON values, its cases left out."""
+    told = {each.name: getattr(verdict, each.name) for each in fields(VerdictHead) if each.name != "schema_version"}
+    head = VerdictHead(schema_version=VERDICT_VERSION, **told)
+    compared = verdict.comparison
+    return {
+        **adapter(VerdictHead).dump_python(head, mode="json"),
+        # What writes a comparison takes as long to make as all else.
+        "comparison": None if compared is None else adapter(type(compared)).dump_python(compared, mode="json"),
+        "warnings": [*verdict.warnings],
+    }
 
 
 def written_cases(cases: Iterable[CaseVerdict]) -> Iterator[WrittenCase]:
