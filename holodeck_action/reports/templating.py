@@ -99,10 +99,20 @@ def _environment(
         # By comparison with what is there: no name can lead out of the folder.
         return (shipped[name].read_text(encoding="utf-8"), name, None) if name in shipped else None
 
+    class Environment(ImmutableSandboxedEnvironment):
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            # A field is found at once, instead of after everything that the wrapper does not have.
+            if type(obj) is Fields and not attribute.startswith("_"):
+                try:
+                    return obj[attribute]
+                except KeyError:
+                    return self.undefined(obj=obj, name=attribute)
+            return super().getattr(obj, attribute)
+
     from holodeck_action.reports.template_cache import TemplateCache
 
     compiling = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True, "autoescape": autoescape}
-    environment = ImmutableSandboxedEnvironment(
+    environment = Environment(
         loader=FunctionLoader(load),
         undefined=Missing,
         finalize=finalize,
