@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from holodeck_action.results.canonical import adapter
 from holodeck_action.results.kept_texts import KeptTexts
@@ -15,41 +16,42 @@ _NO_TRIALS = b'"trials":[]'
 
 
 class KeptTrials:
-    """Finished trials by the id of their case and their index."""
+    """Finished trials by the place of their case and their index."""
 
-    def __init__(self) -> None:
+    def __init__(self, repeats: Iterable[int]) -> None:
+        """Begin without trials; `repeats` says how many each case may have."""
         self._texts = KeptTexts()
-        self._places: dict[tuple[str, int], int] = {}
-        self._trials: dict[tuple[str, int], TrialRecord] = {}
+        self._firsts = array("Q", accumulate(repeats, initial=0))
+        self._places = array("Q", [0]) * self._firsts[-1]
+        self._trials: dict[int, TrialRecord] = {}
 
-    def add(self, case_id: str, trial: TrialRecord, text: bytes) -> None:
-        """Keep a trial, which is also given as JSON."""
-        key = (case_id, trial.index)
-        self._places[key] = self._texts.add(text)
+    def add(self, case: int, trial: TrialRecord, text: bytes) -> None:
+        """Keep a trial of the case at a place, which is also given as JSON."""
+        at = self._firsts[case] + trial.index
+        self._places[at] = self._texts.add(text)
         if self._texts.few:
-            self._trials[key] = trial
+            self._trials[at] = trial
         else:
             self._trials = {}
 
-    def records(
-        self, cases: Iterable[tuple[str, CaseRecord]], counted: Mapping[str, Sequence[int]]
-    ) -> Sequence[CaseRecord]:
+    def records(self, cases: Iterable[CaseRecord], counted: Sequence[Sequence[int]]) -> Sequence[CaseRecord]:
         """Return cases with their trials: a tuple while they are few.
 
         Args:
-            cases: by the ids that trials were kept under, without trials.
+            cases: without trials, in order.
             counted: indexes of the trials of each that count.
         """
+        found = (
+            (bare, [first + index for index in indexes])
+            for bare, first, indexes in zip(cases, self._firsts, counted, strict=False)
+        )
         if self._texts.few:
-            return tuple(
-                replace(bare, trials=tuple(self._trials[case_id, index] for index in counted[case_id]))
-                for case_id, bare in cases
-            )
+            return tuple(replace(bare, trials=tuple(map(self._trials.__getitem__, trials))) for bare, trials in found)
         heads, places = array("Q"), array("Q")
         ends = array("Q")
-        for case_id, bare in cases:
+        for bare, trials in found:
             heads.append(self._texts.add(adapter(CaseRecord).dump_json(bare)))
-            places.extend(self._places[case_id, index] for index in counted[case_id])
+            places.extend(map(self._places.__getitem__, trials))
             ends.append(len(places))
         return _RunCases(self._texts, heads, places, ends)
 

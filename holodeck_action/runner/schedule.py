@@ -17,7 +17,7 @@ from holodeck_action.suite.values import Case
 from holodeck_action.text.redaction import Redactor
 
 TrialKey = tuple[str, int]
-OnTrial = Callable[[Case, TrialRecord, bool], None]
+OnTrial = Callable[[int, Case, TrialRecord, bool], None]
 
 
 class Trials(Protocol):
@@ -70,9 +70,9 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Indexes of the trials that count, in order, by case id, and why the run ended early (None: it did not)."""
+    """Indexes of the trials of each case that count, in order, and why the run ended early (None: it did not)."""
 
-    counted: Mapping[str, tuple[int, ...]]
+    counted: Sequence[tuple[int, ...]]
     stopped: str | None
 
 
@@ -205,46 +205,50 @@ class Slot:
 @dataclass(slots=True)
 class _Work:
     trials: Trials
-    pending: Iterator[Case]
+    pending: Iterator[tuple[int, Case]]
     lane: Lane
     stop_when_decided: bool
     stop: Stop
     resumed: Mapping[TrialKey, TrialRecord]
     on_trial: OnTrial
     on_case: Callable[[Case, Sequence[TrialRecord]], None]
-    available: Set[TrialKey] | None = None
-    begun: dict[str, dict[int, TrialRecord]] = field(default_factory=dict)
-    counted: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    available: Set[TrialKey] | None
+    counted: list[tuple[int, ...] | None]
+    begun: dict[int, dict[int, TrialRecord]] = field(default_factory=dict)
+    alike: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
 
     async def serve(self) -> None:
-        for case in self.pending:
-            await self._run_case(case)
+        for place, case in self.pending:
+            await self._run_case(place, case)
 
-    def count(self, case: Case) -> None:
-        """Settle which trials of a case count, done or not; they are not held any more."""
-        if case.id not in self.counted:
-            done = self.begun.pop(case.id, None)
-            ordered = _in_order(self._before(case) if done is None else done, case, self.stop_when_decided)
-            self.counted[case.id] = tuple(trial.index for trial in ordered)
+    def count(self, place: int, case: Case) -> tuple[int, ...]:
+        """Settle which trials of the case at a place count, done or not; they are not held any more."""
+        counted = self.counted[place]
+        if counted is None:
+            done = self.begun.pop(place, None)
+            ordered = _in_order(self._before(place, case) if done is None else done, case, self.stop_when_decided)
+            found = tuple(trial.index for trial in ordered)
+            counted = self.counted[place] = self.alike.setdefault(found, found)
+        return counted
 
-    def _before(self, case: Case) -> dict[int, TrialRecord]:
+    def _before(self, place: int, case: Case) -> dict[int, TrialRecord]:
         """Return the trials of an interrupted run."""
         keys = [(case.id, index) for index in range(case.repeat)] if self.resumed else ()
         done = {key[1]: self.resumed[key] for key in keys if key in self.resumed}
         for trial in done.values():
-            self.on_trial(case, trial, False)
+            self.on_trial(place, case, trial, False)
         return done
 
-    async def _run_case(self, case: Case) -> None:
-        done = self.begun[case.id] = self._before(case)
+    async def _run_case(self, place: int, case: Case) -> None:
+        done = self.begun[place] = self._before(place, case)
         while indexes := self._next_trials(case, done):
             if self.stop.draining:
                 return
             async with asyncio.TaskGroup() as group:
                 for index in indexes:
-                    group.create_task(self._run_trial(case, index, done))
+                    group.create_task(self._run_trial(place, case, index, done))
         self.on_case(case, [done[index] for index in sorted(done)])
-        self.count(case)
+        self.count(place, case)
 
     def _next_trials(self, case: Case, done: Mapping[int, TrialRecord]) -> list[int]:
         wanted = self._wanted_trials(case, done)
@@ -260,7 +264,7 @@ class _Work:
         wanted = trials_surely_needed(outcomes, case.repeat, case.passes_needed)
         return [index for index in range(prefix, prefix + wanted) if index not in done]
 
-    async def _run_trial(self, case: Case, index: int, done: dict[int, TrialRecord]) -> None:
+    async def _run_trial(self, place: int, case: Case, index: int, done: dict[int, TrialRecord]) -> None:
         try:
             trial = await self.trials.run(case, index, self._slot())
         except _NotStartedError:
@@ -269,10 +273,10 @@ class _Work:
             # What it lacks, the stop may have taken from it: only what it violates is sure, and --resume runs it again.
             if judge_trial(trial).outcome == "failed":
                 done[index] = trial
-                self.on_trial(case, trial, False)
+                self.on_trial(place, case, trial, False)
             return
         done[index] = trial
-        self.on_trial(case, trial, True)
+        self.on_trial(place, case, trial, True)
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
@@ -306,15 +310,18 @@ async def run_cases(
         stop_when_decided: run no trial beyond the one that decides its case.
         stop: ends the run early; trials in flight are dropped, or finished when it drains.
         resumed: finished trials of an interrupted run, by (case id, trial index).
-        on_trial: told of every trial that may count, and whether it is finished now: what was finished before, and
-            what a stop may have disturbed, is not.
+        on_trial: told of every trial that may count, with its case and that one's place, and whether it is finished
+            now: what was finished before, and what a stop may have disturbed, is not.
         on_case: told of every case that is done, resumed ones included.
         available: the trials that there are; None for all. A case that lacks one is done without it.
 
     Returns:
         Which trials count.
     """
-    work = _Work(trials, iter(cases), lane, stop_when_decided, stop, resumed, on_trial, on_case, available)
+    counted: list[tuple[int, ...] | None] = [None] * len(cases)
+    work = _Work(
+        trials, enumerate(cases), lane, stop_when_decided, stop, resumed, on_trial, on_case, available, counted
+    )
     # Twice as many cases under way as sessions: answers are scored while the next sessions run.
     serving = asyncio.create_task(_serve(work, min(2 * lane.slots.count, max(1, len(cases)))))
     stopping = asyncio.create_task(stop.wait())
@@ -327,9 +334,7 @@ async def run_cases(
     stopping.cancel()
     if not serving.cancelled():
         serving.result()
-    for case in cases:
-        work.count(case)
-    return Outcome(work.counted, stopped)
+    return Outcome([work.count(place, case) for place, case in enumerate(cases)], stopped)
 
 
 async def _serve(work: _Work, servers: int) -> None:

@@ -94,11 +94,11 @@ async def run_suite(
     clock, redactor = trials.clock, trials.redactor
     started, begun = clock.now(), clock.monotonic()
 
-    kept = KeptTrials()
+    kept = KeptTrials(case.repeat for case in plan.cases)
 
-    def record_trial(case: Case, trial: TrialRecord, finished: bool) -> None:
+    def record_trial(place: int, case: Case, trial: TrialRecord, finished: bool) -> None:
         text = adapter(TrialRecord).dump_json(trial)
-        kept.add(case.id, trial, text)
+        kept.add(place, trial, text)
         if journal is not None and finished:
             journal.append(redactor.case_id(case.id, case.content_hash), text)
 
@@ -117,7 +117,7 @@ async def run_suite(
         on_case=report_case,
         available=plan.available,
     )
-    bare = ((case.id, case_record(case, (), redactor)) for case in plan.cases)
+    bare = (case_record(case, (), redactor) for case in plan.cases)
     records = kept.records(bare, outcome.counted)
     before = redactor.value(
         (*plan.notices, *conditions(suite, plan.cases, plan.gates, plan.filters, started.date())),

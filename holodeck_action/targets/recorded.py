@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from array import array
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -21,7 +22,7 @@ _ROW_OVERHEAD = 65_536
 _NOTICES_SHOWN = 10
 """Unusable rows that are told one by one; the others are counted."""
 
-_Address = tuple[str, int, int]
+_Address = str | tuple[str, int, int]
 _Problem = tuple[str, str]
 
 
@@ -81,7 +82,7 @@ class RecordedAgent:
         Raises:
             AgentError: it is missing, recorded twice, or its row is broken.
         """
-        address = (case.id, turn, trial)
+        address = _address(case, turn, trial)
         if address in self._problems:
             message, code = self._problems[address]
             raise AgentError(message, code)
@@ -117,13 +118,41 @@ class RecordedSession(Session):
         return self._agent.answer(self._case, self._trial, turn.index)
 
 
+def _address(case: Case, turn: int, trial: int) -> _Address:
+    """Return what finds the answer of a case; of most it is the first one to one question, which the id finds."""
+    return (case.id, turn, trial) if turn or trial else case.id
+
+
+class _Rows:
+    """Where rows stand, by what they answer: line, and the place for `Transcript.read`."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[_Address, int] = {}
+        self._lines, self._starts, self._lengths = array("Q"), array("Q"), array("Q")
+
+    def add(self, address: _Address, row: Row) -> None:
+        """Add one that answers what none answers yet."""
+        self._numbers[address] = len(self._lines)
+        start, length = row.place
+        self._lines.append(row.line)
+        self._starts.append(start)
+        self._lengths.append(length)
+
+    def __contains__(self, address: _Address) -> bool:
+        return address in self._numbers
+
+    def __getitem__(self, address: _Address) -> tuple[int, int, int]:
+        number = self._numbers[address]
+        return self._lines[number], self._starts[number], self._lengths[number]
+
+
 class _Index:
     """Which row answers which turn of which trial, and what is wrong with the others."""
 
     def __init__(self, title: str, cases: Iterable[Case]) -> None:
         self.seen = 0
         self.keys: set[object] = set()
-        self.rows: dict[_Address, tuple[int, int, int]] = {}
+        self.rows = _Rows()
         self.problems: dict[_Address, _Problem] = {}
         self.case_problems: dict[str, _Problem] = {}
         self._title = title
@@ -164,7 +193,7 @@ class _Index:
             ids = ", ".join(case.id for case in cases)
             message = f"{self._title}:{line}: several cases are named {excerpt(name, 80)}; name one by its id: {ids}"
             for case in cases:
-                address = (case.id, turn, trial)
+                address = _address(case, turn, trial)
                 if address not in self.rows:
                     self.problems.setdefault(address, (message, "ambiguous_transcript"))
 
@@ -182,10 +211,11 @@ class _Index:
             if lost:
                 self.case_problems.setdefault(case.id, found)
             else:
-                self.problems.setdefault((case.id, turn or 0, trial or 0), found)
+                self.problems.setdefault(_address(case, turn or 0, trial or 0), found)
             return
-        address = (case.id, turn or 0, trial or 0)
-        if address[1] >= len(case.turns):
+        turn, trial = turn or 0, trial or 0
+        address = _address(case, turn, trial)
+        if turn >= len(case.turns):
             count = len(case.turns)
             turns = "1 turn" if count == 1 else f"{count} turns"
             self._unusable_row(row.line, f"case {_named(case)} has {turns}, so turn {turn} is never asked")
@@ -193,11 +223,11 @@ class _Index:
             first = self.rows[address][0]
             message = (
                 f"{self._title}: lines {first} and {row.line} both answer case {_named(case)}, "
-                f"turn {address[1]}, trial {address[2]}"
+                f"turn {turn}, trial {trial}"
             )
             self.problems.setdefault(address, (message, "duplicate_transcript"))
         else:
-            self.rows[address] = (row.line, *row.place)
+            self.rows.add(address, row)
 
     def _unusable_row(self, line: int, problem: str, name: str | None = None) -> None:
         self._unusable += 1

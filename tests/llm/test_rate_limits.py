@@ -173,7 +173,7 @@ async def outcome(
         stop_when_decided=False,
         stop=Stop(),
         resumed={},
-        on_trial=lambda case, trial, finished: trials_done.append(trial),
+        on_trial=lambda place, case, trial, finished: trials_done.append(trial),
         on_case=lambda case, done: None,
     )
     return Ran(found, agent.most_open, service, errors=errors(trials_done))
