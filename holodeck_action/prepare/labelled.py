@@ -39,6 +39,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.targets import RecordedTarget
+from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
 from holodeck_action.text.plain import cut, one_line
 from holodeck_action.tracing.traces import FlushTime, traced_run
@@ -280,7 +281,7 @@ def _text_turn(row: LabelledAnswer, mark: SourceMark, specs: Sequence[MetricSpec
             [f"column case: cases configure {specs[0].label} differently: name the case whose configuration counts"]
         )
     assert row.input is not None
-    return Turn(0, row.input, mark, row.ground_truth, metrics=(replace(specs[0], inherited=False),))
+    return Turn(0, TurnTexts(row.input, row.ground_truth), mark, metrics=(replace(specs[0], inherited=False),))
 
 
 def _case_turn(row: LabelledAnswer, suite: Suite, label: str) -> Turn:

@@ -24,7 +24,7 @@ from holodeck_action.reports.viewer_columns import ColumnBuilder, bare, page_jso
 from holodeck_action.reports.viewer_data import Detail, Head, Omitted
 from holodeck_action.reports.viewer_head import head_of, metric_columns
 from holodeck_action.reports.viewer_index import NO_LINKS, Links, ViewedSuite, rows_of
-from holodeck_action.results.kept_texts import KeptTexts
+from holodeck_action.text.kept_texts import KeptTexts
 
 PAGE_FILE = "report.html"
 CHUNK_CASES = 100

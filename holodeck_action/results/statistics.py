@@ -7,6 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from heapq import nlargest
 from operator import mul
 from typing import overload
 
@@ -142,7 +143,9 @@ def equal_quantile(values: Sequence[float], share: float) -> float | None:
     """Return the `quantile` of values of equal weight; None when empty."""
     if not values:
         return None
-    return sorted(values)[max(1, math.ceil(share * len(values) * (1 - _SUM_ROUNDING))) - 1]
+    # The largest ones alone: a list of all is larger than everything else that is known of a large run.
+    below = max(1, math.ceil(share * len(values) * (1 - _SUM_ROUNDING))) - 1
+    return nlargest(len(values) - below, values)[-1]
 
 
 def student_t_quantile(share: float, freedom: float) -> float:

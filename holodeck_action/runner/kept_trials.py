@@ -8,9 +8,9 @@ from dataclasses import replace
 from itertools import accumulate
 
 from holodeck_action.results.canonical import adapter
-from holodeck_action.results.kept_texts import KeptTexts
 from holodeck_action.results.record import CaseRecord, TrialRecord
 from holodeck_action.results.stored_cases import LazyCases, parsed_case
+from holodeck_action.text.kept_texts import KeptTexts
 
 _NO_TRIALS = b'"trials":[]'
 

@@ -16,7 +16,7 @@ def missing_static_inputs(spec: MetricSpec, turn: Turn) -> tuple[str, ...]:
     """Names of the inputs that the suite should give for this turn and does not."""
     required = spec.config.needs
     # This is asked of every metric of every turn, several times, and seldom anything is missing.
-    if required is GROUND_TRUTH and turn.ground_truth is not None:
+    if required is GROUND_TRUTH and turn.texts.expects_answer:
         return ()
     if turn.expected_trajectory is not None:
         required -= TOOLS
@@ -28,7 +28,7 @@ def _gives(turn: Turn, name: str) -> bool:
     if name == "context":
         # The text of its files; an image has none.
         return any(file.type != "image" for file in turn.files)
-    return getattr(turn, name) is not None
+    return turn.texts.expects_answer if name == "ground_truth" else getattr(turn, name) is not None
 
 
 def skip_reason(spec: MetricSpec, turn: Turn) -> str | None:

@@ -57,6 +57,7 @@ from holodeck_action.suite.sources import (
 )
 from holodeck_action.suite.validation import validated
 from holodeck_action.suite.values import Case, MetricSpec, Suite
+from holodeck_action.text.kept_texts import KeptTexts
 
 
 def load_suite(
@@ -386,8 +387,9 @@ class _Resolution:
         self.suite_specs = tuple(specs)
         context = {METRICS: self._sources.metrics}
         cases: list[Case] = []
+        texts = KeptTexts()
         for file in self._sources.case_files:
-            builder = CaseBuilder(file.document, self.policy, self._policy_document, self._table)
+            builder = CaseBuilder(file.document, self.policy, self._policy_document, self._table, texts)
             builder.set_suite_metrics(self.suite_specs)
             for place, raw in enumerate(file.cases):
                 file.cases[place] = None

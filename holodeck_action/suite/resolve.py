@@ -18,7 +18,9 @@ from holodeck_action.suite.labels import MetricKey, freeze, label_metrics, metri
 from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.metric_base import Metric
 from holodeck_action.suite.policy import CaseOverlay, Policy, QuarantineEntry, RetrievalOverlay
+from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, ExpectedTool, MetricSpec, Turn
+from holodeck_action.text.kept_texts import KeptTexts
 
 Entry = TypeVar("Entry")
 _MANY = 10
@@ -181,8 +183,12 @@ def _of_one_turn(specs: Specs) -> Specs:
 class CaseBuilder:
     """Builds the cases of one suite."""
 
-    def __init__(self, document: Document, policy: Policy, policy_document: Document, table: MetricTable) -> None:
+    def __init__(
+        self, document: Document, policy: Policy, policy_document: Document, table: MetricTable, texts: KeptTexts
+    ) -> None:
+        """Take what the cases are made of; `texts` takes theirs."""
         self._document = document
+        self._texts = texts
         self._policy = policy
         self._policy_document = policy_document
         self._table = table
@@ -266,9 +272,8 @@ class CaseBuilder:
         config = entry.turn_config if isinstance(entry, TurnEntry) else None
         return Turn(
             index=index,
-            input=entry.input or "",
+            texts=TurnTexts(entry.input or "", entry.ground_truth, self._texts),
             mark=mark,
-            ground_truth=entry.ground_truth,
             expected_tools=self._factory.build(entry.expected_tools),
             files=tuple(self._file(file) for file in entry.files or ()),
             retrieval_context=None if entry.retrieval_context is None else tuple(entry.retrieval_context),

@@ -13,6 +13,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.metric_base import Metric
 from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.turn_texts import TurnTexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +82,14 @@ class MetricSpec:
 class Turn:
     """One exchange of a case.
 
+    `texts` holds what `input` and `ground_truth` return.
     `expected_trajectory` and `ground_truth_chunk_ids` (id → gain; 1.0 for a plain list) concern the whole conversation
     and stand on the last turn only, where trajectory and retrieval metrics are evaluated.
     """
 
     index: int
-    input: str
+    texts: TurnTexts
     mark: SourceMark
-    ground_truth: str | None = None
     expected_tools: ToolExpectation | None = None
     files: tuple[FileInput, ...] = ()
     retrieval_context: tuple[str, ...] | None = None
@@ -96,6 +97,16 @@ class Turn:
     metrics: tuple[MetricSpec, ...] = ()
     expected_trajectory: tuple[ExpectedTool, ...] | None = None
     ground_truth_chunk_ids: Mapping[str, float] | None = None
+
+    @property
+    def input(self) -> str:
+        """What is asked."""
+        return self.texts.asked
+
+    @property
+    def ground_truth(self) -> str | None:
+        """The answer that is expected; None for none."""
+        return self.texts.ground_truth
 
 
 @dataclass(frozen=True, slots=True)

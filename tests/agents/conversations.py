@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.errors import SourceMark
+from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Agent, Reply
 
@@ -19,7 +20,7 @@ MAX_BYTES = 1_000_000
 
 def make_case(case_id: str, *inputs: str, name: str | None = None, **turn_fields: Any) -> Case:
     """A case with one turn per input (`hello` when none is given)."""
-    turns = tuple(Turn(index, text, MARK, **turn_fields) for index, text in enumerate(inputs or ("hello",)))
+    turns = tuple(Turn(index, TurnTexts(text), MARK, **turn_fields) for index, text in enumerate(inputs or ("hello",)))
     return Case(case_id, name, "0" * 64, MARK, turns, multi_turn=len(turns) > 1)
 
 

@@ -14,6 +14,7 @@ from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
 
 MARK = SourceMark("agent.yaml", 7, 5)
@@ -30,7 +31,8 @@ def spec(metric: str | None = None, *, inherited: bool = False, k: int | None = 
 
 def turn(*metrics: MetricSpec, **fields: Any) -> Turn:
     """Return the only turn of a conversation."""
-    return Turn(**{"index": 0, "input": "What is it?", "mark": MARK, "metrics": metrics, **fields})
+    texts = TurnTexts(fields.pop("input", "What is it?"), fields.pop("ground_truth", None))
+    return Turn(**{"index": 0, "texts": texts, "mark": MARK, "metrics": metrics, **fields})
 
 
 def answer(asked: Turn, response: str = "", **fields: Any) -> Answer:

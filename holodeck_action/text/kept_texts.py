@@ -1,4 +1,4 @@
-"""Texts of a large run: in memory while they are few, then in a file of their own that has no name."""
+"""Texts of a large suite, run or page: in memory while they are few, then in a file of their own that has no name."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import tempfile
 import weakref
 from array import array
 
-from holodeck_action.results.stored_cases import INDEXED_FROM
+_IN_MEMORY = 16 * 1024 * 1024
+"""Bytes from which on they are in a file."""
 
 
 class KeptTexts:
-    """Texts by the place that they were given, on the disk from `INDEXED_FROM` bytes on.
+    """Texts by the place that they were given, on the disk once there are many.
 
     A disk that cannot take them does not end the run: they stay in memory.
     """
@@ -24,7 +25,7 @@ class KeptTexts:
     @property
     def few(self) -> bool:
         """Whether all of them are in memory."""
-        return self._size < INDEXED_FROM
+        return self._size < _IN_MEMORY
 
     def add(self, text: bytes) -> int:
         """Keep a text; return its place, which is the number of those before."""
