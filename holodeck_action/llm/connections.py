@@ -23,6 +23,8 @@ KEEP_S = 5.0
 """Seconds for which an idle connection is used again."""
 _SECOND_ADDRESS_S = 0.25
 """Seconds after which the next address of a host is tried beside the first."""
+_CLOSE_S = 1.0
+"""Seconds for which closing waits for connections that are still being opened."""
 
 
 class Routes:
@@ -83,8 +85,7 @@ class Connections:
 
     async def close(self) -> None:
         """Close all connections."""
-        for transport in self._all:
-            await transport.aclose()
+        await asyncio.gather(*(transport.aclose() for transport in self._all))
 
 
 class Transport(httpx2.AsyncBaseTransport):
@@ -98,11 +99,12 @@ class Transport(httpx2.AsyncBaseTransport):
             proxy: URL of a proxy, with user and password where it wants them; None for a direct connection.
         """
         self._context = context
+        self._backend = _Backend()
         self._connection: httpcore2.AsyncHTTPConnection | None = None
         self._proxied: httpcore2.AsyncConnectionPool | None = None
         if proxy is not None:
             self._proxied = httpcore2.AsyncConnectionPool(
-                context, _proxy(httpx2.Proxy(proxy)), keepalive_expiry=KEEP_S, network_backend=_Backend()
+                context, _proxy(httpx2.Proxy(proxy)), keepalive_expiry=KEEP_S, network_backend=self._backend
             )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -133,7 +135,7 @@ class Transport(httpx2.AsyncBaseTransport):
             return known
         await self._close_direct()
         self._connection = httpcore2.AsyncHTTPConnection(
-            origin, self._context, keepalive_expiry=KEEP_S, network_backend=_Backend()
+            origin, self._context, keepalive_expiry=KEEP_S, network_backend=self._backend
         )
         return self._connection
 
@@ -147,6 +149,7 @@ class Transport(httpx2.AsyncBaseTransport):
         await self._close_direct()
         if self._proxied is not None:
             await self._proxied.aclose()
+        await self._backend.settle()
 
 
 class _Body(httpx2.AsyncByteStream):
@@ -188,6 +191,9 @@ def _proxy(proxy: httpx2.Proxy) -> httpcore2.Proxy:
 
 
 class _Backend(httpcore2.AsyncNetworkBackend):
+    def __init__(self) -> None:
+        self._unused: set[asyncio.Task[_Stream]] = set()
+
     async def connect_tcp(
         self,
         host: str,
@@ -201,8 +207,15 @@ class _Backend(httpcore2.AsyncNetworkBackend):
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
+            self._unused.add(opening)
             opening.add_done_callback(_close_unused)
+            opening.add_done_callback(self._unused.discard)
             raise
+
+    async def settle(self) -> None:
+        """Wait for what is being opened for nobody: where a loop ends first, asyncio forgets it open, too."""
+        if self._unused:
+            await asyncio.wait(self._unused, timeout=_CLOSE_S)
 
 
 async def _open(host: str, port: int, timeout: float | None) -> _Stream:  # noqa: ASYNC109 - as above

@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import ssl
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -17,8 +18,9 @@ import httpx2
 import pytest
 
 from holodeck_action.llm.calls import WireError
-from holodeck_action.llm.connections import Transport
+from holodeck_action.llm.connections import Routes, Transport
 from tests.agents.attachments.site import certified
+from tests.llm.models import FakeModels
 from tests.llm.wiring import account, chat, opened, post, run
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -178,3 +180,30 @@ def test_an_address_of_another_protocol_is_refused() -> None:
         await transport.aclose()
 
     run(work)
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_a_call_that_is_given_up_leaves_no_socket_open(steps: int) -> None:
+    with FakeModels() as models:
+        request = httpx2.Request("POST", f"{models.openai_url}/chat/completions", content=b"{}")
+        request.extensions = {"timeout": {"connect": 5.0}}
+
+        async def give_up() -> None:
+            connections = Routes({}).connections(models.openai_url)
+
+            async def send() -> None:
+                with connections.one() as transport:
+                    await transport.handle_async_request(request)
+
+            sending = asyncio.create_task(send())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            await connections.close()
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ResourceWarning)
+            asyncio.run(give_up())
+            gc.collect()
+        assert [str(each.message) for each in caught] == []
