@@ -67,14 +67,12 @@ def tokens_of(turns: Iterable[TurnRecord]) -> int | None:
 
 def cost_of(turns: Iterable[TurnRecord]) -> float | None:
     """Return the US dollars of agent and judges, over what is known; None where nothing is."""
-    known = [cost for turn in turns for cost in _costs(turn) if cost is not None]
+    known: list[float] = []
+    for turn in turns:
+        if turn.usage is not None and turn.usage.cost_usd is not None:
+            known.append(turn.usage.cost_usd)
+        known += [evaluation.cost_usd for evaluation in turn.evaluations if evaluation.cost_usd is not None]
     return math.fsum(known) if known else None
-
-
-def _costs(turn: TurnRecord) -> Iterator[float | None]:
-    if turn.usage is not None:
-        yield turn.usage.cost_usd
-    yield from (evaluation.cost_usd for evaluation in turn.evaluations)
 
 
 def _latency(turn: TurnRecord) -> float | None:

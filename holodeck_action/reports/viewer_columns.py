@@ -28,7 +28,9 @@ _LETTERS: dict[Outcome, str] = {
     "informational": "i",
     "skipped": "s",
 }
-"""By outcome of a metric; the first one that a case has counts."""
+"""By outcome of a metric."""
+_WORST_FIRST = "fepis-"
+"""The first one of these letters that a case has counts."""
 
 
 def page_json(value: Any, canonical: bool) -> bytes:
@@ -93,9 +95,9 @@ class ColumnBuilder:
         for name, mean in case_means(metrics).items():
             if (at := columns.get((row.suite, name))) is not None:
                 means[at] = rounded(mean)
-        for name, outcomes in _outcomes(row).items():
-            if (at := columns.get((row.suite, name))) is not None:
-                letters[at] = next(_LETTERS[each] for each in _LETTERS if each in outcomes)
+        for metric in metrics:
+            if (at := columns.get((row.suite, metric.name))) is not None:
+                letters[at] = min(letters[at], _LETTERS[metric.outcome], key=_WORST_FIRST.index)
         for column, score in zip(block["scores"], means, strict=True):
             column.append(score)
         block["metric_outcomes"].append("".join(letters))
@@ -170,10 +172,3 @@ class ColumnBuilder:
         block["url"].append(linked)
         block["tags"].append(sorted({one_line(tag, _LONGEST_TITLE) for tag in case.tags}))
         block["command"].append("" if gone else run_alone(report, case.id) or "")
-
-
-def _outcomes(row: Row) -> dict[str, set[Outcome]]:
-    found: dict[str, set[Outcome]] = {}
-    for metric in () if row.verdict is None else row.verdict.metrics:
-        found.setdefault(metric.name, set()).add(metric.outcome)
-    return found

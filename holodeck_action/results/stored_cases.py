@@ -112,7 +112,9 @@ class StoredFile:
 class StoredCases(LazyCases):
     """The cases of a results file."""
 
-    def __init__(self, file: StoredFile, starts: array[int], lengths: array[int], name: str) -> None:
+    def __init__(
+        self, file: StoredFile, starts: array[int], lengths: array[int], name: str, *, constants: bool
+    ) -> None:
         """Take the file.
 
         Args:
@@ -120,10 +122,11 @@ class StoredCases(LazyCases):
             starts: where each case begins, in bytes.
             lengths: how many bytes each has.
             name: what to call the file.
+            constants: whether words that JSON does not have may stand in it.
         """
         super().__init__(len(starts))
         self.file = file
-        self._starts, self._lengths, self._name = starts, lengths, name
+        self._starts, self._lengths, self._name, self._constants = starts, lengths, name, constants
 
     def line(self, place: int) -> bytes:
         """Return the case as the file has it."""
@@ -140,18 +143,23 @@ class StoredCases(LazyCases):
         Raises:
             RecordError: it is no case.
         """
-        return parsed_case(self.line(place), self._name)
+        return parsed_case(self.line(place), self._name, constants=self._constants)
 
 
-def parsed_case(line: bytes, name: str) -> CaseRecord:
+def parsed_case(line: bytes, name: str, *, constants: bool = True) -> CaseRecord:
     """Read a case of a results file.
 
+    Args:
+        line: the case as JSON.
+        name: what to call the file.
+        constants: whether words that JSON does not have may stand in it.
+
     Raises:
-        RecordError: it is no case; `name` is what to call the file.
+        RecordError: it is no case.
     """
     try:
-        if b"NaN" in line or b"Infinity" in line:
-            # JSON has neither; they may be words of a text.
+        if constants and _names_constants(line):
+            # They may be words of a text.
             json.loads(line, parse_constant=refuse_constant)
         case = adapter(CaseRecord).validate_json(line)
     except ValidationError as error:
@@ -160,6 +168,10 @@ def parsed_case(line: bytes, name: str) -> CaseRecord:
         raise RecordError(f"{name}: not a results file: {error}") from error
     check_weight(case, name)
     return case
+
+
+def _names_constants(line: bytes) -> bool:
+    return b"NaN" in line or b"Infinity" in line
 
 
 def check_weight(case: CaseRecord, name: str) -> None:
@@ -206,6 +218,7 @@ def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
     hashed.update(head)
     starts, lengths, place = array("Q"), array("L"), len(head)
     ids, seen = IdsHash(), set()
+    constants = False
     for line in lines:
         if line.startswith(_LAST_CASE):
             break
@@ -213,9 +226,10 @@ def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
         if found is None:
             return None
         try:
-            case_id = json.loads(found[1].decode())
+            case_id = json.loads(found[1]) if b"\\" in found[1] else found[1][1:-1].decode()
         except ValueError:
             return None
+        constants = constants or _names_constants(line)
         ids.add(case_id)
         seen.add(case_id)
         starts.append(place)
@@ -231,7 +245,8 @@ def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
         return None
     if ending is None or len(seen) < len(starts) or record.chosen != ids.chosen:
         return None
-    return replace(record, cases=StoredCases(StoredFile(file), starts, lengths, name)), *ending
+    cases = StoredCases(StoredFile(file), starts, lengths, name, constants=constants)
+    return replace(record, cases=cases), *ending
 
 
 def _head(lines: Iterable[bytes]) -> bytes | None:
