@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from holodeck_action.cli import cli
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.agent import AgentConfig, ProjectConfig
-from holodeck_action.suite.base import FormatModel
+from holodeck_action.suite.base import FormatModel, Section
 from holodeck_action.suite.metric_base import Metric
 from holodeck_action.suite.metric_types import PLACE
 from holodeck_action.suite.policy import Policy
@@ -76,6 +76,8 @@ def models_below(annotation: Any, found: dict[type[BaseModel], None] | None = No
     if annotation is Metric:
         for metric in built_in().classes.values():
             models_below(metric, found)
+    elif isinstance(annotation, Section):
+        models_below(annotation.kind, found)
     elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
         if annotation not in found:
             found[annotation] = None

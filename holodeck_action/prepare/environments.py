@@ -26,7 +26,6 @@ from holodeck_action.suite.environments import Environment, environment_from
 from holodeck_action.suite.errors import Problem
 from holodeck_action.suite.loader import graders
 from holodeck_action.suite.targets import AnyTarget, ModelTarget, PythonTarget
-from holodeck_action.suite.tools import FunctionTool
 from holodeck_action.suite.values import Suite
 from holodeck_action.text.plain import cut_before
 from holodeck_action.text.redaction import Redactor
@@ -95,9 +94,7 @@ class Installing:
 
 def needs_python(suite: Suite, target: AnyTarget | None) -> bool:
     """Tell whether Python code of a suite runs for a target: its graders, the target, or functions of its model."""
-    if isinstance(target, ModelTarget | None) and any(
-        isinstance(tool, FunctionTool) for tool in suite.agent.tools or ()
-    ):
+    if isinstance(target, ModelTarget | None) and any(tool.type == "function" for tool in suite.agent.tools or ()):
         return True
     return isinstance(target, PythonTarget) or bool(graders(suite))
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.backends import ClaudeConfig, OpenAIConfig
 from holodeck_action.suite.base import (
+    Elsewhere,
     EmptyAsNone,
     Flag,
     FormatModel,
@@ -25,7 +25,16 @@ from holodeck_action.suite.cases import CaseEntry, FreeMapping
 from holodeck_action.suite.metric_types import SuiteMetric
 from holodeck_action.suite.patterns import pattern_problem
 from holodeck_action.suite.providers import LLMProvider
-from holodeck_action.suite.tools import HierarchicalDocumentTool, MCPTool, Tool, VectorstoreTool
+
+if TYPE_CHECKING:
+    from holodeck_action.suite.backends import ClaudeConfig, OpenAIConfig
+    from holodeck_action.suite.tools import MCPTools, Tools
+else:
+    # Most suites have none of them.
+    ClaudeConfig = Elsewhere("holodeck_action.suite.backends", "ClaudeConfig")
+    OpenAIConfig = Elsewhere("holodeck_action.suite.backends", "OpenAIConfig")
+    MCPTools = Elsewhere("holodeck_action.suite.tools", "MCPTools")
+    Tools = Elsewhere("holodeck_action.suite.tools", "Tools")
 
 Seconds = Annotated[Number, Field(gt=0.0)]
 
@@ -74,7 +83,7 @@ class ProjectConfig(FormatModel):
     """As in agent.yaml, with lower precedence."""
     deployment: dict[str, Any] | None = None
     """Checked, not used. Example: `{}`."""
-    mcp_servers: Later[list[MCPTool]] | None = None
+    mcp_servers: Later[MCPTools] | None = None
     """Tools that are appended to those of the suite."""
 
 
@@ -322,7 +331,7 @@ class AgentConfig(FormatModel):
     ] = None
     """JSON schema of the answer, or the path of a JSON file with it. Example: `{type: object, properties: {city:
     {type: string}}}`."""
-    tools: Later[Annotated[list[Tool], Field(max_length=50)]] | None = None
+    tools: Later[Tools] | None = None
     """Tools that the suite's own model may call, at most 50, with different names."""
     evaluations: EvaluationConfig | None = None
     """The metrics, and the judge."""
@@ -347,7 +356,7 @@ class AgentConfig(FormatModel):
     def _has_an_embedding_model(self) -> AgentConfig:
         if self.embedding_provider is not None and self.embedding_provider.provider == "anthropic":
             raise PydanticCustomError("embedding_provider", "cannot be anthropic: it has no embedding models")
-        searches = any(isinstance(tool, VectorstoreTool | HierarchicalDocumentTool) for tool in self.tools or ())
+        searches = any(tool.type in ("vectorstore", "hierarchical_document") for tool in self.tools or ())
         if self.model.provider == "anthropic" and searches and self.embedding_provider is None:
             raise PydanticCustomError(
                 "embedding_provider",

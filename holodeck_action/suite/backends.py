@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.base import Flag, FormatModel, Integer, MaybeText, NonBlank, Number
-from holodeck_action.suite.providers import COMPATIBLE, ProviderName
 
 Effort = Literal["low", "medium", "high", "max"]
 
@@ -148,8 +147,3 @@ class OpenAIConfig(FormatModel):
     """Called when the model is overloaded, fails, exceeds its rate limit or is unknown. Example: `gpt-4o-mini`."""
     disallowed_tools: list[NonBlank] | None = None
     """Tools that the model cannot use. `*` is a wildcard. Example: `[refund]`."""
-
-
-def runner_block(provider: ProviderName) -> Literal["claude", "openai"]:
-    """Return which block is about the models of a provider."""
-    return "openai" if provider in ("openai", "azure_openai", *COMPATIBLE) else "claude"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
@@ -116,17 +117,34 @@ LATER = "later"
 """Key of a `Section` in the metadata of core schemas."""
 
 
+class Elsewhere:
+    """A type that is imported when it is first needed."""
+
+    def __init__(self, module: str, name: str) -> None:
+        """Take the module and the name of the type in it."""
+        self._module, self._name = module, name
+
+    def imported(self) -> Any:
+        """Return the type."""
+        return getattr(import_module(self._module), self._name)
+
+
 class Section:
     """Annotation of a section of a file: what validates it is made ready with the first one that is given."""
 
     def __init__(self, kind: Any) -> None:
-        """Take the type that it must be of, annotations included."""
-        self._kind = kind
+        """Take the type that it must be of, annotations included, or where that is."""
+        self._given = kind
+
+    @cached_property
+    def kind(self) -> Any:
+        """The type that it must be of."""
+        return self._given.imported() if isinstance(self._given, Elsewhere) else self._given
 
     @cached_property
     def adapter(self) -> TypeAdapter[Any]:
         """What validates it."""
-        return TypeAdapter(self._kind)
+        return TypeAdapter(self.kind)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return with_info_plain_validator_function(self._validated, metadata={LATER: self})
@@ -135,7 +153,7 @@ class Section:
         whole: dict[str, Any] = {**self.adapter.core_schema}
         if whole["type"] == "model":
             # By its name it becomes a definition, as every model does that is not the root.
-            whole.setdefault("ref", f"{self._kind.__module__}.{self._kind.__qualname__}")
+            whole.setdefault("ref", f"{self.kind.__module__}.{self.kind.__qualname__}")
         return handler(definitions_schema(whole, []))
 
     def _validated(self, value: Any, info: ValidationInfo) -> Any:
@@ -151,7 +169,7 @@ else:
         """A section that most files leave out: to make all of them ready takes as long as to run a small suite."""
 
         def __class_getitem__(cls, kind: Any) -> Any:
-            return Annotated[kind, Section(kind)]
+            return Annotated[Any if isinstance(kind, Elsewhere) else kind, Section(kind)]
 
 
 NonBlank = Annotated[str, StringConstraints(pattern=r"\S")]

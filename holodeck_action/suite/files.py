@@ -16,7 +16,6 @@ from holodeck_action.suite.document import Path as Where
 from holodeck_action.suite.errors import Problem, field_path
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.targets import RecordedTarget
-from holodeck_action.suite.tools import FunctionTool, HierarchicalDocumentTool, MCPTool, PromptTool, VectorstoreTool
 from holodeck_action.text.plain import cut
 
 _MISSING = "the file does not exist (allowed: a path relative to {beside})"
@@ -34,15 +33,14 @@ def unreadable_files(agent: AgentConfig, checkout: Checkout, document: Document)
     others: list[tuple[Where, str | None]] = []
     sources: list[tuple[Where, str]] = []
     for index, tool in enumerate(agent.tools or ()):
-        match tool:
-            case PromptTool(file=file):
-                needed.append((("tools", index, "file"), file))
-            case FunctionTool(file=file):
-                others.append((("tools", index, "file"), file))
-            case MCPTool(env_file=file):
-                others.append((("tools", index, "env_file"), file))
-            case VectorstoreTool(source=source) | HierarchicalDocumentTool(source=source):
-                sources.append((("tools", index, "source"), source))
+        if tool.type == "prompt":
+            needed.append((("tools", index, "file"), tool.file))
+        elif tool.type == "function":
+            others.append((("tools", index, "file"), tool.file))
+        elif tool.type == "mcp":
+            others.append((("tools", index, "env_file"), tool.env_file))
+        else:
+            sources.append((("tools", index, "source"), tool.source))
     found = [
         (place, _problem_of(checkout, name, MOST_TEXT, missing=_MISSING.format(beside="agent.yaml")))
         for place, name in needed

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pydantic import BaseModel
 
 from holodeck_action.suite.agent import AgentConfig, ProjectConfig
-from holodeck_action.suite.backends import runner_block
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.judging import Judges
 from holodeck_action.suite.panels import replaced_models
-from holodeck_action.suite.tools import VectorstoreTool
+from holodeck_action.suite.providers import runner_block
 from holodeck_action.suite.values import Case, MetricSpec
 
 _MANY = 5
@@ -75,12 +74,7 @@ def _other_block(agent: AgentConfig) -> Iterator[str]:
 def _tools(agent: AgentConfig, project: ProjectConfig) -> Iterator[str]:
     known = project.vectorstores or {}
     for index, tool in enumerate(agent.tools or ()):
-        if (
-            isinstance(tool, VectorstoreTool)
-            and isinstance(tool.database, str)
-            and known
-            and tool.database not in known
-        ):
+        if tool.type == "vectorstore" and isinstance(tool.database, str) and known and tool.database not in known:
             yield f"tools[{index}]: the project config names no database {quoted(tool.database)}; it is kept in memory"
 
 

@@ -124,3 +124,8 @@ class RAGMetricType(StrEnum):
     CONTEXTUAL_PRECISION = "contextual_precision"
     CONTEXTUAL_RECALL = "contextual_recall"
     ANSWER_RELEVANCY = "answer_relevancy"
+
+
+def runner_block(provider: ProviderName) -> Literal["claude", "openai"]:
+    """Return which block is about the models of a provider."""
+    return "openai" if provider in ("openai", "azure_openai", *COMPATIBLE) else "claude"

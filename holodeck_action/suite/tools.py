@@ -316,3 +316,5 @@ class PromptTool(ToolModel):
 Tool = Annotated[
     FunctionTool | VectorstoreTool | HierarchicalDocumentTool | MCPTool | PromptTool, Field(discriminator="type")
 ]
+Tools = Annotated[list[Tool], Field(max_length=50)]
+MCPTools = list[MCPTool]

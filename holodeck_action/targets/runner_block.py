@@ -8,8 +8,9 @@ from fnmatch import fnmatchcase
 
 from holodeck_action.llm.providers import Reasoning
 from holodeck_action.suite.agent import AgentConfig
-from holodeck_action.suite.backends import ClaudeConfig, OpenAIConfig, runner_block
+from holodeck_action.suite.backends import ClaudeConfig, OpenAIConfig
 from holodeck_action.suite.errors import quoted
+from holodeck_action.suite.providers import runner_block
 from holodeck_action.tools.toolbox import Tool
 
 MOST_CALLS = 20
