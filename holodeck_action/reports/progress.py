@@ -178,9 +178,7 @@ class _LoggedCases:
         line = f"[{tally.done}/{tally.total}] {base}{verdict.outcome:<13} {name} ({took:.0f} ms)\n"
         wrong = verdict.outcome not in _QUIET and not beside
         if wrong or tally.total <= _PARTS:
-            self._write(line)
-            if wrong:
-                self._write(f"    {_reason(verdict)}\n")
+            self._write(f"{line}    {_reason(verdict)}\n" if wrong else line)
         else:
             self.others.append(line)
         part = tally.done * _PARTS // tally.total

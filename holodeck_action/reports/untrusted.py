@@ -105,11 +105,18 @@ class Items(Sequence[Any]):
         return "Items(…)"
 
 
+# Made once: every value that a template asks for is compared with them.
+_NUMBERS = (int, float)
+_LISTS = (list, tuple, Made)
+
+
 def wrap(value: Any) -> Any:
     """Return a report, or its plain data, as templates see it: every text in it is `Untrusted`."""
+    if value is None or isinstance(value, _NUMBERS):
+        return value
     if isinstance(value, str):
         return Untrusted(value)
-    if isinstance(value, list | tuple | Made):
+    if isinstance(value, _LISTS):
         return Items(value)
     if isinstance(value, dict) or hasattr(type(value), "__dataclass_fields__"):
         return Fields(value)

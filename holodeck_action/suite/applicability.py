@@ -45,7 +45,7 @@ def skip_reason(spec: MetricSpec, turn: Turn) -> str | None:
 def reads_tool_calls(turn: Turn) -> bool:
     """Whether what is expected of a turn can only be judged by its tool calls; of code graders nobody knows."""
     return turn.expected_tools is not None or any(
-        skip_reason(spec, turn) is None and spec.config.reads_tool_calls for spec in turn.metrics
+        spec.config.reads_tool_calls and skip_reason(spec, turn) is None for spec in turn.metrics
     )
 
 
