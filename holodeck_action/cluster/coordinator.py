@@ -19,7 +19,7 @@ from distributed import Client, KilledWorker, Security
 from distributed.client import ClosedClientError, FutureCancelledError
 
 from holodeck_action import __version__
-from holodeck_action.cluster.session import (
+from holodeck_action.cluster.on_worker import (
     close_session,
     open_session,
     run_trial,
@@ -36,7 +36,7 @@ from holodeck_action.text.plain import one_line
 CONNECT_S = 15.0
 FIRST_WORKER_S = 120.0
 """Seconds for the first worker to come: a cluster may have to start a machine."""
-LOOK_S = 0.5
+LOOK_S = 0.2
 """Seconds between two looks at which workers there are."""
 CLOSE_S = 15.0
 AGAIN_S = 0.2

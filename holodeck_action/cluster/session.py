@@ -1,7 +1,6 @@
 """A run on a worker of the cluster: the suite opened once, its trials in an event loop of their own.
 
-Dask calls `open_session`, `run_trial`, `tell_session` and `close_session` by name; a session is a plugin of the worker
-until its run has ended, or nothing has been heard of its coordinator for a while.
+A session is a plugin of the worker until its run has ended, or nothing has been heard of its coordinator for a while.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from distributed import Worker, WorkerPlugin, get_worker
+from distributed import Worker, WorkerPlugin
 
-from holodeck_action import __version__
 from holodeck_action.cluster.opening import OpenedRemotely, open_remotely
 from holodeck_action.cluster.shipping import unpack
 from holodeck_action.cluster.values import REPORTS, RemoteRun, RemoteTrial
@@ -40,6 +39,8 @@ GATHERING_S = 0.01
 HEARTBEAT_S = LEASE_S / 5
 ORPHANED_S = 60.0
 """Seconds after which a session whose coordinator says nothing ends."""
+_MOSTLY = ("llm.connections", "llm.leases", "llm.network", "metrics.standard", "targets.own")
+"""Modules below the package that most runs import when they begin."""
 
 
 class Session(WorkerPlugin):  # type: ignore[misc]
@@ -48,8 +49,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
     def __init__(self, run: RemoteRun, packed: bytes) -> None:
         """Prepare; `packed` are the files of the checkout."""
         self.id = uuid.uuid4().hex
-        self.opened: Future[str | None] = Future()
-        """Why the suite cannot run here; None where it can."""
+        self._opened: Future[str | None] = Future()
         self._run, self._packed = run, packed
         self._folder = Path()
         self._thread: threading.Thread | None = None
@@ -80,12 +80,27 @@ class Session(WorkerPlugin):  # type: ignore[misc]
             await asyncio.to_thread(self._thread.join)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
-    async def trial(self, case_id: str, index: int, token: str) -> bytes:
-        """Run a trial; `token` is what its coordinator calls it by."""
-        assert self._loop is not None
+    async def trial(self, case_id: str, index: int, token: str) -> bytes | None:
+        """Run a trial; None where the session has ended, or could not begin.
+
+        Dask gives the trials of a lost worker to any other, one that is still opening the suite, too.
+
+        Args:
+            case_id: the case.
+            index: of the trial.
+            token: what its coordinator calls it by.
+        """
+        await self.problem()
+        if self._loop is None:
+            return None
         return await asyncio.wrap_future(
             asyncio.run_coroutine_threadsafe(self._under_way(case_id, index, token), self._loop)
         )
+
+    async def problem(self) -> str | None:
+        """Return why the suite cannot run here, None where it can, once that is known."""
+        # Others wait for it, too, when one of them is cancelled.
+        return await asyncio.shield(asyncio.wrap_future(self._opened))
 
     def tell(self, said: dict[str, Any]) -> None:
         """Take what the coordinator says of places."""
@@ -107,9 +122,9 @@ class Session(WorkerPlugin):  # type: ignore[misc]
             self._cannot(f"the suite cannot be opened: {type(error).__name__}: {error}")
 
     def _cannot(self, problem: str) -> None:
-        if not self.opened.done():
+        if not self._opened.done():
             redactor = Redactor(environment_secrets({**os.environ, **self._run.environ}))
-            self.opened.set_result(redactor.text(problem))
+            self._opened.set_result(redactor.text(problem))
 
     async def _serve(self) -> None:
         assert self._ready is not None
@@ -120,7 +135,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         self._trials = trials_of(ready, pool)
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
-        self.opened.set_result(None)
+        self._opened.set_result(None)
         reporting = asyncio.create_task(self._report())
         try:
             if not self._ended.is_set():
@@ -210,38 +225,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         return Amount(now.tokens - before.tokens, now.cost_usd - before.cost_usd)
 
 
-def tool_version() -> str:
-    """Return the version of the program that this worker has."""
-    return __version__
-
-
-async def open_session(run: RemoteRun, packed: bytes, dask_worker: Worker) -> str | None:
-    """Open the suite of a run on a worker; return why it cannot run here, None where it can."""
-    session = dask_worker.plugins.get(run.name)
-    if session is None:
-        session = Session(run, packed)
-        await dask_worker.plugin_add(session, run.name)
-    problem: str | None = await asyncio.wrap_future(session.opened)
-    if problem is not None and run.name in dask_worker.plugins:
-        await dask_worker.plugin_remove(name=run.name)
-    return problem
-
-
-async def run_trial(name: str, case_id: str, index: int, token: str) -> bytes | str:
-    """Run a trial in the session of this name; return the address of this worker where it has none."""
-    worker = get_worker()
-    session = worker.plugins.get(name)
-    return str(worker.address) if session is None else await session.trial(case_id, index, token)
-
-
-async def tell_session(name: str, said: dict[str, Any], dask_worker: Worker) -> None:
-    """Tell the session of this name what the coordinator says of places."""
-    session = dask_worker.plugins.get(name)
-    if session is not None:
-        session.tell(said)
-
-
-async def close_session(name: str, dask_worker: Worker) -> None:
-    """End the session of this name."""
-    if name in dask_worker.plugins:
-        await dask_worker.plugin_remove(name=name)
+def dask_setup(worker: Worker) -> None:
+    """Import what most runs need before there is one; Dask calls this where the module is preloaded."""
+    for name in _MOSTLY:
+        import_module(f"holodeck_action.{name}")
