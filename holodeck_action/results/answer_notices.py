@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from holodeck_action.results.record import CaseRecord
+from holodeck_action.results.record import CaseRecord, TrialRecord
 
 
 def about_answers(cases: Iterable[CaseRecord], max_tokens: int | None) -> Iterator[str]:
@@ -25,6 +25,11 @@ def about_answers(cases: Iterable[CaseRecord], max_tokens: int | None) -> Iterat
         yield f"{_answers(cut)} {'stops' if cut == 1 else 'stop'} at {limit}; raise model.max_tokens"
     for name, number in sorted(others.items()):
         yield f"{_answers(number)} came from the fallback model {name}, because the suite's model could not answer"
+
+
+def is_about(trial: TrialRecord) -> bool:
+    """Tell whether one of these sentences is about an answer of a trial."""
+    return any(turn.finish_reason == "length" or turn.fallback_model is not None for turn in trial.turns)
 
 
 def _answers(number: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from holodeck_action import __version__
-from holodeck_action.results.answer_notices import about_answers
+from holodeck_action.results.answer_notices import about_answers, is_about
 from holodeck_action.results.canonical import adapter, chosen_cases
 from holodeck_action.results.record import (
     SCHEMA_VERSION,
@@ -96,7 +96,12 @@ async def run_suite(
 
     kept = KeptTrials(case.repeat for case in plan.cases)
 
+    # Reading all cases again for what nothing is about takes long.
+    remarkable = False
+
     def record_trial(place: int, case: Case, trial: TrialRecord, finished: bool) -> None:
+        nonlocal remarkable
+        remarkable = remarkable or is_about(trial)
         text = adapter(TrialRecord).dump_json(trial)
         kept.add(place, trial, text)
         if journal is not None and finished:
@@ -126,7 +131,7 @@ async def run_suite(
     if shard is not None:
         shard = replace(shard, conditions=len(before), max_tokens=most, stopped=stopped)
         stopped = f"this is shard {shard} with {shard.cases} of {len(records)} cases; `merge` puts all shards together"
-    about = () if shard is not None else tuple(about_answers(records, most))
+    about = tuple(about_answers(records, most)) if remarkable and shard is None else ()
     return Record(
         schema_version=SCHEMA_VERSION,
         suite=SuiteIdentity(redactor.text(suite.name), suite.file, suite.digest),

@@ -122,3 +122,17 @@ def test_a_large_run_survives_a_full_disk(large: Project, monkeypatch: pytest.Mo
     gone.rmdir()
     assert large.run("run", "-o", "out").code == 1
     assert isinstance(stored(large.out).cases, LazyCases)
+
+
+def test_what_a_large_suite_asks_is_recorded_as_it_stands_there(project: Project) -> None:
+    expected = [f"{number} ä\u2028" + "w" * (INDEXED_FROM // CASES) for number in range(CASES)]
+    asked = [{"name": f"case {at}", "input": f"é{at}?", "ground_truth": text} for at, text in enumerate(expected)]
+    project.suite([], test_cases=None, test_cases_file="cases.jsonl")
+    project.write("cases.jsonl", "".join(f"{json.dumps(case)}\n" for case in asked))
+    project.answers([{"case": f"case {at}", "response": text} for at, text in enumerate(expected)])
+    project.policy(target="recorded:answers.jsonl")
+    ran = project.run("run", "-o", "out")
+    assert ran.code == 0, ran.stderr
+    turns = [turn for case in stored(project.out).cases for turn in case.turns]
+    assert [turn.input for turn in turns] == [case["input"] for case in asked]
+    assert [turn.ground_truth for turn in turns] == expected
