@@ -11,7 +11,6 @@ import socket
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
@@ -193,6 +192,8 @@ class Fetcher:
 
     def _opened(self) -> httpx2.AsyncClient:
         if self._client is None:
+            from http.cookiejar import CookieJar, DefaultCookiePolicy
+
             import httpx2
 
             self._client = httpx2.AsyncClient(

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.pauses import apart, uncharged
@@ -29,11 +30,11 @@ from holodeck_action.targets.protocol import Told
 from holodeck_action.targets.runner_block import RunnerSettings, runner_settings
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.tools.functions import load_functions
-from holodeck_action.tools.prompt_tools import PromptTools, template_text
-from holodeck_action.tools.searching import DocumentTools, PlannedCalls
 from holodeck_action.tools.toolbox import Tool, Toolkit, ToolSet
 from holodeck_action.workers.worker_process import Imported
+
+if TYPE_CHECKING:
+    from holodeck_action.tools.searching import DocumentTools, PlannedCalls
 
 
 class OwnAgent:
@@ -80,7 +81,7 @@ class OwnAgent:
     @property
     def searches(self) -> bool:
         """Whether a tool searches documents."""
-        return any(isinstance(toolkit, DocumentTools) for toolkit in self._toolkits)
+        return bool(self._documents())
 
     async def planned(self) -> tuple[PlannedCalls, ...]:
         """Return the calls that searching documents takes; the documents are read now, and not again.
@@ -89,10 +90,16 @@ class OwnAgent:
             AgentError: `tool_unavailable`, a document cannot be read.
         """
         found: list[PlannedCalls] = []
-        for toolkit in self._toolkits:
-            if isinstance(toolkit, DocumentTools):
-                found += await toolkit.planned()
+        for toolkit in self._documents():
+            found += await toolkit.planned()
         return tuple(found)
+
+    def _documents(self) -> list[DocumentTools]:
+        if not self._toolkits:
+            return []
+        from holodeck_action.tools.searching import DocumentTools
+
+        return [toolkit for toolkit in self._toolkits if isinstance(toolkit, DocumentTools)]
 
     async def end(self, session: str) -> None:
         """Release what the tools held for a conversation."""
@@ -139,7 +146,10 @@ def own_target(suite: Suite) -> ModelTarget:
     identity = f"{model.model_dump_json(exclude={'api_key'})} {instructions_of(suite)}"
     if answers is not None:
         identity += f" {json.dumps(answers.schema, sort_keys=True)}"
-    identity += "".join(f" {template_text(tool, suite.checkout)}" for tool in _prompts(suite))
+    if prompts := [*_prompts(suite)]:
+        from holodeck_action.tools.prompt_tools import template_text
+
+        identity += "".join(f" {template_text(tool, suite.checkout)}" for tool in prompts)
     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
     return ModelTarget(model=f"{model.provider}/{model.name}", digest=digest)
 
@@ -291,6 +301,8 @@ def _toolkits(
     """
     tools = suite.agent.tools or ()
     if any(isinstance(tool, FunctionTool) for tool in tools):
+        from holodeck_action.tools.functions import load_functions
+
         yield asyncio.run(
             load_functions(
                 tools,
@@ -316,6 +328,8 @@ def _toolkits(
 
         yield HierarchicalDocuments(suite, plan, environ, wire)
     if any(_prompts(suite)):
+        from holodeck_action.tools.prompt_tools import PromptTools
+
         yield PromptTools(
             tools,
             checkout=suite.checkout,
