@@ -10,6 +10,7 @@ import pytest
 
 from holodeck_action.metrics.registry import built_in
 from tests.cli.project import Project
+from tests.llm.models import FakeModels
 
 # Runs the command line in a process of its own and tells which modules it has loaded at its end.
 TELL = (
@@ -106,3 +107,14 @@ def test_completion_imports_nothing_of_weight(project: Project) -> None:
 def test_validate_imports_no_agent(project: Project) -> None:
     project.numbered(3)
     assert loaded(project, "validate").isdisjoint({*NEVER, "httpx2", "rich", "jinja2"})
+
+
+def test_a_replay_imports_nothing_that_sends(project: Project) -> None:
+    sends = {"holodeck_action.llm.network", "holodeck_action.llm.connections", "httpcore2"}
+    with FakeModels() as models:
+        model = {"provider": "openai", "name": "gpt-4o", "endpoint": models.openai_url, "api_key": "sk-0123456789"}
+        project.suite([{"input": "hi", "ground_truth": "echo: hi"}], model=model)
+        assert sends <= modules(project, "run", "--record", "tape")
+        asked = len(models.requests)
+        assert sends.isdisjoint(modules(project, "run", "--replay", "tape"))
+        assert len(models.requests) == asked == 1

@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from holodeck_action.llm.calls import Meter, WireError
+from holodeck_action.llm.calls import Call, CallContext, Meter, Post, WireError
+from holodeck_action.llm.cassette import parts_of
 from holodeck_action.llm.wire import WireSettings
 from holodeck_action.text.redaction import Redactor
 from tests.llm.models import Answer, FakeModels, Fault
@@ -117,6 +118,25 @@ def test_the_key_covers_what_can_change_an_answer(tmp_path: Path, change: dict[s
                     await post(wire, account(url), {**chat(), **change})
 
     run(work)
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint", "query"),
+    [
+        ("https://API.example.com:8443/v1/chat", "api.example.com/v1/chat", ""),
+        ("http://127.0.0.1:9/v1/chat", "localhost/v1/chat", ""),
+        ("http://[::1]:9/v1/chat", "localhost/v1/chat", ""),
+        ("https://h/my%20dep/chat?api-version=2024-10-21%2B1", "h/my dep/chat", "api-version=2024-10-21%2B1"),
+        ("https://xn--bcher-kva.example/v1/chat", "bücher.example/v1/chat", ""),
+        ("https://bücher.example/ü/chat", "bücher.example/ü/chat", ""),
+        ("https://h/v1/../v2/./chat", "h/v2/chat", ""),
+    ],
+)
+def test_an_address_is_one_however_it_is_written(url: str, endpoint: str, query: str) -> None:
+    """As recordings of earlier versions have it."""
+    call = Call(account(url), Post(url, {}, b"{}", {}), CallContext("agent", 0, None, Meter()))
+    parts = parts_of(call, Redactor(()))
+    assert (parts["endpoint"], parts["query"]) == (endpoint, query)
 
 
 def test_repeat_provider_and_endpoint_count_and_a_loopback_port_does_not(tmp_path: Path) -> None:
