@@ -164,7 +164,6 @@ class Number(Shape):
         return {"type": "number", **({} if self.least == -math.inf else {"minimum": self.least})}
 
 
-@dataclass(frozen=True, slots=True)
 class Whole(Shape):
     """A count."""
 
@@ -181,7 +180,6 @@ class Whole(Shape):
         return {"type": "integer", "minimum": 0, "maximum": _MAX_WHOLE}
 
 
-@dataclass(frozen=True, slots=True)
 class Json(Shape):
     """Any JSON value."""
 
@@ -194,7 +192,6 @@ class Json(Shape):
         return {}
 
 
-@dataclass(frozen=True, slots=True)
 class JsonObject(Shape):
     """Any JSON object."""
 
@@ -210,7 +207,6 @@ class JsonObject(Shape):
         return {"type": "object"}
 
 
-@dataclass(frozen=True, slots=True)
 class TextOrJson(Shape):
     """A text; an object or a list becomes its JSON text."""
 
