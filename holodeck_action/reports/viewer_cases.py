@@ -193,7 +193,7 @@ def _evaluated(evaluation: Evaluation, verdict: MetricVerdict) -> Evaluated:
         "reason": cut(reason),
         "explanation": _cut(explanation),
         "judge": judge if isinstance(judge, str) else None,
-        "votes": list(_votes(evaluation)),
+        "votes": list(_votes(evaluation)) if told or evaluation.error is not None else [],
         "details": _json(more) if more else None,
         "cost_usd": evaluation.cost_usd,
         "duration_ms": None if evaluation.duration_ms is None else round(evaluation.duration_ms, 1),

@@ -33,9 +33,11 @@ def one_line(text: str, limit: int = 300) -> str:
     taken apart: `##[` anywhere, `::` at the start, as the line may come to stand at the start of one.
     """
     shown = text[: 4 * limit]
-    # Most text is: patterns are for the rest.
+    # Most text is: patterns are for the rest. Breaks and tabs are never printable.
+    if not shown.isprintable():
+        shown = _BREAKS.sub(" ⏎ ", shown).replace("\t", " ")
     if not (shown.isascii() and shown.isprintable()):
-        shown = _visible(_BREAKS.sub(" ⏎ ", shown).replace("\t", " "))
+        shown = _visible(shown)
     shown = " ".join(shown.split())
     if "::" in shown:
         shown = _COMMAND.sub(r"\1: ", shown)
