@@ -11,9 +11,11 @@ from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import BinaryIO, NoReturn
 
 from pydantic import ValidationError
+from pydantic_core import CoreConfig, SchemaValidator
 
 from holodeck_action.results.canonical import IdsHash, adapter
 from holodeck_action.results.record import SCHEMA_VERSION, CaseRecord, Record
@@ -161,13 +163,19 @@ def parsed_case(line: bytes, name: str, *, constants: bool = True) -> CaseRecord
         if constants and _names_constants(line):
             # They may be words of a text.
             json.loads(line, parse_constant=refuse_constant)
-        case = adapter(CaseRecord).validate_json(line)
+        case: CaseRecord = _reader().validate_json(line)
     except ValidationError as error:
         raise RecordError(f"{name}: not a results file: cases: {first_problem(error)}") from error
     except ValueError as error:
         raise RecordError(f"{name}: not a results file: {error}") from error
     check_weight(case, name)
     return case
+
+
+@cache
+def _reader() -> SchemaValidator:
+    """Return what reads a case; it looks for no equal texts in cases that are dropped in a moment."""
+    return SchemaValidator(adapter(CaseRecord).core_schema, CoreConfig(cache_strings="keys"))
 
 
 def _names_constants(line: bytes) -> bool:
