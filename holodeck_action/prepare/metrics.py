@@ -33,6 +33,8 @@ def installed_metrics() -> MetricTypes:
     from importlib.metadata import entry_points
 
     entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    if not entries:
+        return own
     found = dict(own.classes)
     problems: list[str] = []
     for entry in entries:
