@@ -18,9 +18,12 @@ MARK = SourceMark("agent.yaml", 1, 1)
 MAX_BYTES = 1_000_000
 
 
-def make_case(case_id: str, *inputs: str, name: str | None = None, **turn_fields: Any) -> Case:
+def make_case(
+    case_id: str, *inputs: str, name: str | None = None, ground_truth: str | None = None, **turn_fields: Any
+) -> Case:
     """A case with one turn per input (`hello` when none is given)."""
-    turns = tuple(Turn(index, TurnTexts(text), MARK, **turn_fields) for index, text in enumerate(inputs or ("hello",)))
+    texts = [TurnTexts(text, ground_truth) for text in inputs or ("hello",)]
+    turns = tuple(Turn(index, text, MARK, **turn_fields) for index, text in enumerate(texts))
     return Case(case_id, name, "0" * 64, MARK, turns, multi_turn=len(turns) > 1)
 
 
