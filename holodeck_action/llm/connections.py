@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpcore2
 import httpx2
@@ -44,7 +45,10 @@ class Routes:
 
     def connections(self, base_url: str) -> Connections:
         """Return connections to an address, none of which is open yet."""
-        return Connections(partial(Transport, self._ssl, self.proxy(base_url)))
+        proxy = self.proxy(base_url)
+        # Loading certificates takes tens of milliseconds, for nothing here.
+        plain = proxy is None and urlsplit(base_url).scheme == "http"
+        return Connections(partial(Transport, None if plain else self._ssl, proxy))
 
     def proxy(self, base_url: str) -> str | None:
         """Return the proxy for an address, None for a direct connection; loopback addresses never have one."""
@@ -91,11 +95,11 @@ class Connections:
 class Transport(httpx2.AsyncBaseTransport):
     """Sends one request at a time to one host, over one connection as long as it lasts."""
 
-    def __init__(self, context: ssl.SSLContext, proxy: str | None) -> None:
+    def __init__(self, context: ssl.SSLContext | None, proxy: str | None) -> None:
         """Prepare; nothing is opened.
 
         Args:
-            context: how certificates are checked.
+            context: how certificates are checked; None where there are none.
             proxy: URL of a proxy, with user and password where it wants them; None for a direct connection.
         """
         self._context = context
