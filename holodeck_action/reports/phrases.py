@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import shlex
+from functools import lru_cache
 
 from holodeck_action.results.gates import gate_sentence
 from holodeck_action.results.judge_card import CardSummary, Estimate
@@ -219,10 +220,15 @@ def call_text(call: ToolCallView, limit: int = 300) -> str:
 
 def run_alone(report: Report, case: str) -> str | None:
     """Return the command that runs a case of a report alone; None where it could not be typed as it is shown."""
-    file = posixpath.join(report.provenance.folder or report.folder, report.file)
-    if one_line(file, 200) != file or one_line(case, 200) != case or file.startswith("-"):
-        return None
-    return f"holodeck-action run {shlex.quote(file)} --case={shlex.quote(case)}"
+    command = _run_of(report.provenance.folder or report.folder, report.file)
+    return None if command is None or one_line(case, 200) != case else f"{command} --case={shlex.quote(case)}"
+
+
+@lru_cache(8)
+def _run_of(folder: str, file: str) -> str | None:
+    """Return the command that runs a suite; None where it could not be typed as it is shown."""
+    path = posixpath.join(folder, file)
+    return None if one_line(path, 200) != path or path.startswith("-") else f"holodeck-action run {shlex.quote(path)}"
 
 
 def place(source: SourceMark, folder: str) -> str:

@@ -37,10 +37,10 @@ class Links:
 
     def line(self, commit: str | None, folder: str | None, source: SourceMark) -> str | None:
         """Return the address of a line as it is at a commit; None where it is not known."""
-        path = repository_path(folder, source)
-        if path is None or commit is None or self.repository is None:
+        if commit is None or self.repository is None:
             return None
-        return line_address(self.repository, commit, path, source.line)
+        path = repository_path(folder, source)
+        return None if path is None else line_address(self.repository, commit, path, source.line)
 
 
 NO_LINKS = Links()

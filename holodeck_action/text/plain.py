@@ -23,6 +23,8 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\
 _BREAKS = re.compile("\r\n|[\r\n\x0b\x0c\x85\u2028\u2029]")
 _LONG = re.compile(r"([^\n]{80,110}) (?=[^\n])")
 # Whatever is no letter may be skipped where the runner looks for the start of a line.
+_CHANGED = ("  ", "::", "##[")
+"""In a line of printable ASCII, what does not stay as it is."""
 _COMMAND = re.compile(r"^([^\w\n:]*):(?=:)", re.MULTILINE)
 
 
@@ -32,6 +34,8 @@ def one_line(text: str, limit: int = 300) -> str:
     Line breaks become `⏎`, hidden characters disappear, and what GitHub's runner would read as a command in a log is
     taken apart: `##[` anywhere, `::` at the start, as the line may come to stand at the start of one.
     """
+    if len(text) <= limit and text.isascii() and text.isprintable() and not any(map(text.__contains__, _CHANGED)):
+        return text.strip()
     shown = text[: 4 * limit]
     # Most text is: patterns are for the rest. Breaks and tabs are never printable.
     if not shown.isprintable():
