@@ -20,6 +20,8 @@ from holodeck_action.tracing.spans import NO_SPAN, Span, current
 from holodeck_action.workers.threads import DaemonThreads
 
 T = TypeVar("T")
+_NOTICED_S = 0.1
+"""No quick computation takes so many seconds; shorter limits are watched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +99,10 @@ async def compute_all(threads: DaemonThreads, jobs: Sequence[Job[T]]) -> list[Do
     """Run jobs in order, in one thread as long as none exceeds its time.
 
     A job that does is left behind in its thread with a `TimeoutError` as its outcome, and the rest goes on in another.
-    Where all are quick, they are done before this waits for anything: the way to a thread and back takes longer.
+    Where all are quick, and none has a shorter limit than that, they are done before this waits for anything: the way
+    to a thread and back takes longer.
     """
-    if all(job.quick for job in jobs):
+    if all(job.quick and job.timeout_s >= _NOTICED_S for job in jobs):
         here = _Batch(jobs)
         here.run()
         return here.done

@@ -86,6 +86,18 @@ def test_a_short_limit_holds_behind_a_long_job(threads: DaemonThreads) -> None:
         hang.set()
 
 
+def test_quick_jobs_need_no_thread_unless_their_limit_is_shorter_than_they_may_take(threads: DaemonThreads) -> None:
+    def name() -> str:
+        return threading.current_thread().name
+
+    here, again = compute(threads, Job(name, LIMIT, quick=True), Job(name, LIMIT, quick=True))
+    assert here.result == again.result == name()
+    (elsewhere,) = compute(threads, Job(name, 0.05, quick=True))
+    assert elsewhere.result not in (None, name())
+    one, other = compute(threads, Job(name, LIMIT, quick=True), Job(name, LIMIT))
+    assert one.result == other.result != name()
+
+
 def test_waiting_for_a_thread_uses_no_time() -> None:
     threads, release = DaemonThreads(1), threading.Event()
 
