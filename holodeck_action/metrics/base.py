@@ -330,7 +330,12 @@ class Building:
 
 
 class DeterministicEvaluator(BaseEvaluator):
-    """An evaluator that only computes: a subclass implements `compute`, which needs no event loop."""
+    """An evaluator that only computes: a subclass implements `compute`, which needs no event loop.
+
+    `QUICK_ON_SHORT_TEXTS` says whether it takes milliseconds where all inputs are short texts.
+    """
+
+    QUICK_ON_SHORT_TEXTS: ClassVar[bool] = False
 
     @abstractmethod
     def compute(self, **kwargs: Any) -> EvaluationResult:
@@ -345,7 +350,9 @@ class DeterministicEvaluator(BaseEvaluator):
 
     def is_quick(self, arguments: Mapping[str, Any]) -> bool:
         """Tell whether `compute` takes milliseconds at most: a thread and a time limit would cost more than it does."""
-        return False
+        return self.QUICK_ON_SHORT_TEXTS and all(
+            isinstance(value, str) and len(value) <= _SHORT for value in arguments.values()
+        )
 
     @final
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -373,11 +380,7 @@ _PARAM_NAMES = frozenset(param.value for param in EvalParam)
 
 
 _SHORT = 4_000
-
-
-def short_texts(arguments: Mapping[str, Any]) -> bool:
-    """Tell whether all arguments are texts so short that any of our metrics compares them in milliseconds."""
-    return all(isinstance(value, str) and len(value) <= _SHORT for value in arguments.values())
+"""Characters of a text that any of our metrics compares in milliseconds."""
 
 
 def compared_texts(name: str, inputs: Mapping[str, Any], error: type[EvaluationError]) -> tuple[str, str]:

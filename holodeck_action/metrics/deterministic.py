@@ -17,7 +17,6 @@ from holodeck_action.metrics.base import (
     EvaluationResult,
     ParamSpec,
     compared_texts,
-    short_texts,
 )
 from holodeck_action.metrics.result import check_threshold, excerpt
 from holodeck_action.workers.threads import in_daemon_thread
@@ -36,14 +35,11 @@ class _Comparison(DeterministicEvaluator):
     """A yes or no about response and reference; without a threshold yes passes."""
 
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE, EvalParam.GROUND_TRUTH}))
+    QUICK_ON_SHORT_TEXTS = True
 
     def __init__(self, threshold: float | None, timeout: float | None, **kwargs: Any) -> None:
         super().__init__(timeout=timeout, **kwargs)
         self.threshold = check_threshold(threshold)
-
-    def is_quick(self, arguments: Mapping[str, Any]) -> bool:
-        """Tell whether the texts are short."""
-        return short_texts(arguments)
 
     def compute(self, **kwargs: Any) -> EvaluationResult:
         """Compare `response` with `ground_truth`, both texts.

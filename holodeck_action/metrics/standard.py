@@ -22,7 +22,6 @@ from holodeck_action.metrics.base import (
     NLPMetricsError,
     ParamSpec,
     compared_texts,
-    short_texts,
 )
 from holodeck_action.metrics.params import one_of
 from holodeck_action.metrics.result import check_threshold
@@ -268,6 +267,7 @@ class _TextEvaluator(DeterministicEvaluator):
     """
 
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE, EvalParam.GROUND_TRUTH}))
+    QUICK_ON_SHORT_TEXTS = True
     METRIC: ClassVar[str]
     TITLE: ClassVar[str]
 
@@ -279,10 +279,6 @@ class _TextEvaluator(DeterministicEvaluator):
     def metric_name(self) -> str:
         """The metric's name in a suite."""
         return self.METRIC
-
-    def is_quick(self, arguments: Mapping[str, Any]) -> bool:
-        """Tell whether the texts are short."""
-        return short_texts(arguments)
 
     def compute(self, **kwargs: Any) -> EvaluationResult:
         """Score `response` against `ground_truth`, both texts.
