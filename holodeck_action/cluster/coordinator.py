@@ -184,7 +184,7 @@ class Cluster:
         except Exception as error:
             if isinstance(error, KilledWorker) or self._client.status == "running":
                 raise
-            # What its answers fail with while a client closes is of many kinds.
+            # While a client closes, its futures fail with errors of many kinds.
             raise ClosedClientError(str(error)) from error
         finally:
             future.release()

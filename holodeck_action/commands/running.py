@@ -36,7 +36,7 @@ class Side:
     journal: Journal | None
 
 
-# asyncio has its main task shown as text at its end, and the task its result.
+# asyncio makes a text of its main task when it ends, with the task's result.
 @dataclass(frozen=True, slots=True, repr=False)
 class Ran:
     """What came of a suite: its record, that of what ran beside it (None: nothing), and whether it was interrupted."""

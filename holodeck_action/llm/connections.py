@@ -217,7 +217,7 @@ class _Backend(httpcore2.AsyncNetworkBackend):
             raise
 
     async def settle(self) -> None:
-        """Wait for what is being opened for nobody: where a loop ends first, asyncio forgets it open, too."""
+        """Wait for connections that nobody waits for any more: a loop that ends first leaves them open."""
         if self._unused:
             await asyncio.wait(self._unused, timeout=_CLOSE_S)
 

@@ -139,6 +139,7 @@ class ColumnBuilder:
             yield b"," * bool(number) + self._texts.read(at)
 
     def _packed(self, name: str, column: object) -> int:
+        # The name says what a canonical page leaves out.
         return self._texts.add(page_json({name: column}, self._canonical)[len(name) + 5 : -2])
 
     def _empty(self) -> Index:

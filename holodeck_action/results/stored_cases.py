@@ -174,7 +174,7 @@ def parsed_case(line: bytes, name: str, *, constants: bool = True) -> CaseRecord
 
 @cache
 def _reader() -> SchemaValidator:
-    """Return what reads a case; it looks for no equal texts in cases that are dropped in a moment."""
+    """Return what reads a case; it remembers no texts, as cases are dropped at once."""
     return SchemaValidator(adapter(CaseRecord).core_schema, CoreConfig(cache_strings="keys"))
 
 

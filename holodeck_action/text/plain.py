@@ -22,9 +22,9 @@ _HIDDEN_ASTRAL = re.compile(
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 _BREAKS = re.compile("\r\n|[\r\n\x0b\x0c\x85\u2028\u2029]")
 _LONG = re.compile(r"([^\n]{80,110}) (?=[^\n])")
-# Whatever is no letter may be skipped where the runner looks for the start of a line.
 _CHANGED = ("  ", "::", "##[")
-"""In a line of printable ASCII, what does not stay as it is."""
+"""What is changed in a line of printable ASCII."""
+# Whatever is no letter may be skipped where the runner looks for the start of a line.
 _COMMAND = re.compile(r"^([^\w\n:]*):(?=:)", re.MULTILINE)
 
 
