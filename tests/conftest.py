@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -41,6 +42,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 first.setdefault(item.path, item)
         config.hook.pytest_deselected(items=[item for item in items if first.get(item.path) is not item])
         items[:] = first.values()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Look for garbage in what tests make, not again and again in ten thousand tests and the modules they import."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
