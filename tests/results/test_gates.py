@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import stats
 
 from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import ErrorInfo
@@ -173,7 +173,7 @@ SPREAD = [0.5, 0.6, 0.7, 0.8, 0.9, 0.55, 0.65, 0.75, 0.85, 0.95]
 
 
 def test_the_lower_bound_of_a_mean_is_student_s() -> None:
-    low = stats.t.interval(0.95, 9, loc=np.mean(SPREAD), scale=stats.sem(SPREAD))[0]
+    low = scipy.stats.t.interval(0.95, 9, loc=np.mean(SPREAD), scale=scipy.stats.sem(SPREAD))[0]
     assert bounds(*scored(*SPREAD), min_lower_bound=low - 1e-9).state == "passed"
     assert bounds(*scored(*SPREAD), min_lower_bound=low + 1e-9).state == "failed"
 
@@ -181,7 +181,7 @@ def test_the_lower_bound_of_a_mean_is_student_s() -> None:
 def test_the_lower_bound_of_a_mean_of_ones_is_wilson_s() -> None:
     found = bounds(*scored(*[1.0] * 10), min_lower_bound=0.8)
     assert found.state == "failed"
-    assert found.actual == pytest.approx(stats.binomtest(10, 10).proportion_ci(method="wilson").low)
+    assert found.actual == pytest.approx(scipy.stats.binomtest(10, 10).proportion_ci(method="wilson").low)
 
 
 def test_too_few_cases_have_no_lower_bound() -> None:
@@ -202,7 +202,7 @@ def low_is_good(*scores: float, weight: float = 1.0) -> list[CaseRecord]:
 
 
 def test_the_upper_bound_of_a_mean_is_student_s() -> None:
-    high = stats.t.interval(0.95, 9, loc=np.mean(SPREAD), scale=stats.sem(SPREAD))[1]
+    high = scipy.stats.t.interval(0.95, 9, loc=np.mean(SPREAD), scale=scipy.stats.sem(SPREAD))[1]
     for limit, state in ((high + 1e-9, "passed"), (high - 1e-9, "failed")):
         found = bounds(*low_is_good(*SPREAD), max_upper_bound=limit)
         assert found.state == state
@@ -212,7 +212,7 @@ def test_the_upper_bound_of_a_mean_is_student_s() -> None:
 def test_the_upper_bound_of_a_mean_of_zeros_is_wilson_s() -> None:
     found = bounds(*low_is_good(*[0.0] * 10), max_upper_bound=0.2)
     assert found.state == "failed"
-    assert found.actual == pytest.approx(stats.binomtest(0, 10).proportion_ci(method="wilson").high)
+    assert found.actual == pytest.approx(scipy.stats.binomtest(0, 10).proportion_ci(method="wilson").high)
     few = bounds(*low_is_good(*SPREAD[:9]), max_upper_bound=1)
     assert (few.state, few.actual) == ("undetermined", None)
 
@@ -283,13 +283,13 @@ def test_a_metric_that_was_evaluated_nowhere_decides_nothing(bound: str) -> None
 
 @given(st.floats(0.9, 0.9999), st.floats(0.5, 5000))
 def test_the_quantile_of_student_is_scipy_s(share: float, freedom: float) -> None:
-    assert student_t_quantile(share, freedom) == pytest.approx(stats.t.ppf(share, freedom), rel=1e-9, abs=1e-12)
+    assert student_t_quantile(share, freedom) == pytest.approx(scipy.stats.t.ppf(share, freedom), rel=1e-9, abs=1e-12)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=60))
 def test_the_lower_bound_is_scipy_s(scores: list[float]) -> None:
     assume(not all(score in (0.0, 1.0) for score in scores))
-    low = stats.t.ppf(0.025, len(scores) - 1) * stats.sem(scores) + np.mean(scores)
+    low = scipy.stats.t.ppf(0.025, len(scores) - 1) * scipy.stats.sem(scores) + np.mean(scores)
     found = mean_lower_bound([(score, 1.0) for score in scores])
     assert found == pytest.approx(max(0.0, low), abs=1e-9)
 
@@ -297,7 +297,7 @@ def test_the_lower_bound_is_scipy_s(scores: list[float]) -> None:
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=2, max_size=60))
 def test_the_lower_bound_of_yes_and_no_is_wilson_s(scores: list[float]) -> None:
     found = mean_lower_bound([(score, 2.0) for score in scores])
-    low = stats.binomtest(int(sum(scores)), len(scores)).proportion_ci(method="wilson").low
+    low = scipy.stats.binomtest(int(sum(scores)), len(scores)).proportion_ci(method="wilson").low
     assert found == pytest.approx(low, abs=1e-9)
 
 
@@ -312,7 +312,7 @@ def test_weights_count_as_the_effective_number_of_cases(pairs: list[tuple[float,
         expected = wilson_lower_bound(float(mean), n)
     else:
         variance = np.average((np.array(values) - mean) ** 2, weights=weights) * n / (n - 1)
-        expected = max(0.0, mean - stats.t.ppf(0.975, n - 1) * math.sqrt(variance / n))
+        expected = max(0.0, mean - scipy.stats.t.ppf(0.975, n - 1) * math.sqrt(variance / n))
     assert found == pytest.approx(expected, abs=1e-8)
 
 

@@ -9,9 +9,9 @@ from random import Random
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import optimize, stats
 
 from holodeck_action.results.paired_statistics import (
     benjamini_hochberg,
@@ -39,7 +39,9 @@ def cases(lost: int, gained: int, same: int) -> list[tuple[float, float]]:
 @pytest.mark.parametrize(("lost", "gained"), [(0, 0), (1, 7), (7, 1), (5, 5), (0, 6), (40, 61), (900, 1000)])
 def test_mcnemar_mid_p_is_that_of_the_binomial_distribution(lost: int, gained: int) -> None:
     n, fewer = lost + gained, min(lost, gained)
-    expected = 2 * stats.binom.cdf(fewer, n, 0.5) - stats.binom.pmf(fewer, n, 0.5) if lost != gained else 1.0
+    expected = (
+        2 * scipy.stats.binom.cdf(fewer, n, 0.5) - scipy.stats.binom.pmf(fewer, n, 0.5) if lost != gained else 1.0
+    )
     assert mcnemar_mid_p(lost, gained) == pytest.approx(expected, rel=1e-9)
     assert p_value(cases(lost, gained, 3)) == mcnemar_mid_p(lost, gained)
 
@@ -64,7 +66,7 @@ def test_the_exact_sign_flip_test_tries_every_sign(seed: int) -> None:
 
 def test_the_sampled_sign_flip_test_follows_scipy() -> None:
     values = np.random.default_rng(3).normal(-0.05, 0.15, 40)
-    theirs = stats.permutation_test(
+    theirs = scipy.stats.permutation_test(
         (values, np.zeros(40)),
         lambda x, y, axis: np.mean(x - y, axis=axis),
         permutation_type="samples",
@@ -86,7 +88,7 @@ def test_equal_weights_are_no_weights() -> None:
 
 def test_the_interval_of_graded_scores_is_students() -> None:
     values = np.random.default_rng(1).uniform(-0.6, 0.3, 25)
-    theirs = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
+    theirs = scipy.stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
     assert student_interval(weighted(values)) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
     assert interval(weighted(values)) == student_interval(weighted(values))
     uneven = [(abs(float(value)), float(weight)) for weight, value in enumerate(values, start=1)]
@@ -102,7 +104,7 @@ def restricted(lost: int, gained: int, n: int, delta: float) -> float:
         return -sum(count * math.log(max(part, 1e-300)) for count, part in parts if count)
 
     low, high = max(0.0, -delta), (1 - delta) / 2
-    share = optimize.minimize_scalar(unlikely, bounds=(low, high), method="bounded", options={"xatol": 1e-13}).x
+    share = scipy.optimize.minimize_scalar(unlikely, bounds=(low, high), method="bounded", options={"xatol": 1e-13}).x
     return float((gained - lost - n * delta) / math.sqrt(n * (2 * share + delta * (1 - delta))))
 
 
@@ -127,7 +129,7 @@ def test_without_a_change_the_interval_is_not_empty() -> None:
 
 
 def restricted_end(n: int) -> float:
-    return float(optimize.brentq(lambda delta: restricted(n, 0, n, delta) + Z_95, -0.999999, -1e-6))
+    return float(scipy.optimize.brentq(lambda delta: restricted(n, 0, n, delta) + Z_95, -0.999999, -1e-6))
 
 
 def test_a_few_graded_changes_do_not_make_a_narrow_interval() -> None:
@@ -156,7 +158,7 @@ def test_holms_method_is_every_intersection_tested_at_once(p_values: list[float]
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_benjamini_and_hochbergs_method_is_scipys(p_values: list[float]) -> None:
-    assert benjamini_hochberg(p_values) == pytest.approx(stats.false_discovery_control(p_values))
+    assert benjamini_hochberg(p_values) == pytest.approx(scipy.stats.false_discovery_control(p_values))
 
 
 @pytest.mark.parametrize("n", [10, 30, 200])
@@ -165,7 +167,7 @@ def test_the_minimum_detectable_effect_is_seen_four_times_in_five(n: int) -> Non
     effect = minimum_detectable_effect(weighted(values))
     assert effect is not None
     shift = effect / (values.std(ddof=1) / math.sqrt(n))
-    power = 1 - stats.nct.cdf(stats.t.ppf(0.975, n - 1), n - 1, shift)
+    power = 1 - scipy.stats.nct.cdf(scipy.stats.t.ppf(0.975, n - 1), n - 1, shift)
     assert power == pytest.approx(0.8, abs=0.02)
 
 

@@ -7,9 +7,9 @@ import random
 from fractions import Fraction
 
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from holodeck_action.results.agreement import (
     alpha_of_pairs,
@@ -43,7 +43,7 @@ def test_verdicts_are_counted_by_who_said_what() -> None:
 def test_a_rate_has_wilsons_interval(counts: tuple[int, int]) -> None:
     successes, n = counts
     found = wilson(successes, n)
-    expected = stats.binomtest(successes, n).proportion_ci(method="wilson")
+    expected = scipy.stats.binomtest(successes, n).proportion_ci(method="wilson")
     assert found.value == successes / n
     low, high = ends(found)
     assert low == pytest.approx(expected.low, abs=1e-9)
@@ -210,7 +210,7 @@ def test_alphas_interval_is_that_of_a_bootstrap() -> None:
     found = alpha_of_pairs(pairs)
     one, other = (list(side) for side in zip(*pairs, strict=True))
     assert found.value == pytest.approx(by_pairs(one, other))
-    expected = stats.bootstrap(
+    expected = scipy.stats.bootstrap(
         (one, other), by_pairs, paired=True, vectorized=False, n_resamples=2000, method="percentile", random_state=5
     ).confidence_interval
     low, high = ends(found)
@@ -244,5 +244,5 @@ def test_correlations_and_error(whole: list[tuple[int, int]]) -> None:
     if len(set(xs)) == 1 or len(set(ys)) == 1:
         assert pearson(pairs) is spearman(pairs) is None
         return
-    assert pearson(pairs) == pytest.approx(stats.pearsonr(xs, ys).statistic, abs=1e-9)
-    assert spearman(pairs) == pytest.approx(stats.spearmanr(xs, ys).statistic, abs=1e-9)
+    assert pearson(pairs) == pytest.approx(scipy.stats.pearsonr(xs, ys).statistic, abs=1e-9)
+    assert spearman(pairs) == pytest.approx(scipy.stats.spearmanr(xs, ys).statistic, abs=1e-9)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import combinations, permutations
 
 import numpy
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import linear_sum_assignment
 
 from holodeck_action.metrics.call_table import bits, common_subsequence_length, lowest_bit, maximum_matching
 
@@ -44,7 +44,7 @@ def test_no_assignment_pairs_more(rows: list[int]) -> None:
 def test_as_many_pairs_as_the_linear_sum_assignment(lefts, rights, density, random) -> None:  # type: ignore[no-untyped-def]
     weights = numpy.array([[int(random.random() < density) for _ in range(rights)] for _ in range(lefts)])
     rows = [sum(1 << int(right) for right in numpy.flatnonzero(row)) for row in weights]
-    assert size_of(rows) == weights[linear_sum_assignment(weights, maximize=True)].sum()
+    assert size_of(rows) == weights[scipy.optimize.linear_sum_assignment(weights, maximize=True)].sum()
 
 
 def test_an_early_choice_is_revised_when_a_later_item_needs_it() -> None:
