@@ -1,22 +1,27 @@
 """A disk that fails, or at which the process dies, at a chosen call; as a program, forks of itself that run on one.
 
 The program reads lines of JSON, `{"folder", "tasks": [{"arguments", "how", "at"}]}`, runs the tasks of a line at the
-same time, and answers how their processes ended and how often the disk was called. To fork a process that has imported
-everything takes much less time than to start one.
+same time, and answers how their processes ended and how often the disk was called. To fork a process that has run once
+takes much less time than to start one.
 """
 
 from __future__ import annotations
 
 import errno
+import gc
 import io
 import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
+from holodeck_action.cli import main as command
 from holodeck_action.results.disk import Disk
+from tests.cli.project import Project
 
 
 class FailingDisk(Disk):
@@ -70,20 +75,23 @@ class FailingDisk(Disk):
 
 
 def _run(folder: str, arguments: list[str], how: str, at: int, answer: int) -> int:
-    from holodeck_action.cli import main
-
     disk = FailingDisk(how, at)
     stderr = io.StringIO()
-    code = main(arguments, dict(os.environ), Path(folder), io.StringIO(), io.StringIO(), stderr, disk=disk)
+    code = command(arguments, dict(os.environ), Path(folder), io.StringIO(), io.StringIO(), stderr, disk=disk)
     os.write(answer, json.dumps({"calls": disk.calls, "stderr": stderr.getvalue()[-8000:]}).encode())
     return code
 
 
 def main() -> None:
     """Serve runs until the input ends."""
-    import holodeck_action.cli
-    import holodeck_action.commands.run  # noqa: F401
-
+    with TemporaryDirectory() as folder:
+        project = Project(Path(folder))
+        project.numbered(1)
+        for form in ("json", "parquet"):
+            assert project.run("run", "-o", form, "--record-format", form).code == 0
+    # A fork would take what is not its own over.
+    assert threading.active_count() == 1
+    gc.freeze()
     for line in sys.stdin:
         given, running = json.loads(line), []
         for task in given["tasks"]:

@@ -88,14 +88,19 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
     server.communicate()
 
 
-def whole(out: Path) -> bytes | None:
-    """The canonical record in a folder, checked; None where none stands."""
-    there = [out / name for name in RECORDS.values() if (out / name).exists()]
-    return canonical_json(read_results(there[0]).record) if there else None
+def whole(out: Path) -> tuple[bytes, str | None]:
+    """The canonical record in a folder, checked, and its digest."""
+    (there,) = (out / name for name in RECORDS.values() if (out / name).exists())
+    found = read_results(there)
+    return canonical_json(found.record), found.digest
 
 
-def check_folder(before: Path, out: Path, undisturbed: bytes, form: str, *, failing: bool) -> None:
-    """What stands there is the old or the new, each whole, and never both; green is only what is."""
+def check_folder(before: Path, out: Path, undisturbed: bytes, form: str, *, failing: bool) -> set[str]:
+    """What stands there is the old or the new, each whole, and never both; green is only what is.
+
+    Returns:
+        The names of what is new.
+    """
     names = files(form)
     old = {name: content(before / name) for name in names}
     there = {name: content(out / name) for name in names if (out / name).exists()}
@@ -104,20 +109,21 @@ def check_folder(before: Path, out: Path, undisturbed: bytes, form: str, *, fail
     assert not (left and (new or (out / "journal.jsonl").exists())), (left, new)
     for name in left:
         assert there[name] == old[name]
-    if RECORDS[form] in new:
-        assert whole(out) == undisturbed
+    record, digest = whole(out) if RECORDS[form] in new else (undisturbed, None)
+    assert record == undisturbed
     if "verdict.json" in new:
         verdict = json.loads(there["verdict.json"])
         if verdict["results_digest"] is None:
             assert verdict["exit_code"] != 0
         else:
             assert verdict["exit_code"] == CODES[failing]
-            assert verdict["results_digest"] == read_results(out).digest
+            assert verdict["results_digest"] == digest
     # Nothing of the run before is lost either.
     kept = {name for name in names if (out / "previous" / name).exists()}
     assert left | kept == names
     for name in kept:
         assert content(out / "previous" / name) == old[name]
+    return new
 
 
 def test_every_fault_leaves_the_old_or_the_new_and_is_resumed(
@@ -136,18 +142,17 @@ def test_every_fault_leaves_the_old_or_the_new_and_is_resumed(
         how, failing = ("kill", "once", "full")[number % 3], number // 3 % 2 == 1
         at = 1 + int(calls[failing] * (number // 6 % 3 + chance.random()) / 3)
         project = suites[failing].copy_to(tmp_path / "run")
-        undisturbed = whole(project.folder / "undisturbed")
-        assert undisturbed is not None
+        undisturbed, _ = whole(project.folder / "undisturbed")
         (ended,) = serve(project.folder, (how, at, ""), arguments=run(form))
         told = (failing, how, at, ended)
-        check_folder(suites[failing].out, project.out, undisturbed, form, failing=failing)
+        new = check_folder(suites[failing].out, project.out, undisturbed, form, failing=failing)
         if how == "kill":
             assert ended["code"] in (-9, CODES[failing]), told
         else:
             assert "Traceback" not in ended["stderr"], told
             assert ended["code"] in (CODES[failing], 2, 3), told
         if ended["code"] == 0:
-            assert whole(project.out) == undisturbed, told
+            assert RECORDS[form] in new, told
             assert project.verdict()["exit_code"] == 0, told
         if ended["code"] == 3:
             assert "results could not be written: No space left on device" in ended["stderr"], told
@@ -155,8 +160,7 @@ def test_every_fault_leaves_the_old_or_the_new_and_is_resumed(
         seen.add(ended["code"])
         (resumed,) = serve(project.folder, ("never", 0, "--resume"), arguments=run(form))
         assert resumed["code"] == CODES[failing], (told, resumed)
-        assert whole(project.out) == undisturbed, told
-        assert project.verdict()["results_digest"] == read_results(project.out).digest
+        assert whole(project.out) == (undisturbed, project.verdict()["results_digest"]), told
         extra = {path.name for path in project.out.iterdir()} - files(form)
         assert extra <= {"previous", "journal.previous.jsonl"}, told
         shutil.rmtree(project.folder)
@@ -168,14 +172,14 @@ def test_of_two_writers_one_is_refused_and_what_stands_is_whole(
 ) -> None:
     for _ in range(RACES * TIMES):
         project = suites[True].copy_to(tmp_path / "run")
-        undisturbed = whole(project.folder / "undisturbed")
+        undisturbed, _ = whole(project.folder / "undisturbed")
         ended = serve(project.folder, ("never", 0, ""), ("never", 0, ""), ("never", 0, "--resume"), arguments=run(form))
         codes = sorted(each["code"] for each in ended)
         assert codes[0] == 1, ended
         assert set(codes) <= {1, 2}, ended
         for each in ended:
             assert each["code"] == 1 or "another run is writing into this folder" in each["stderr"], ended
-        assert whole(project.out) == undisturbed
+        assert whole(project.out) == (undisturbed, project.verdict()["results_digest"])
         assert project.verdict()["exit_code"] == 1
         assert {path.name for path in project.out.iterdir()} == files(form) | {"previous"}
         shutil.rmtree(project.folder)
