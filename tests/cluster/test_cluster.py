@@ -86,7 +86,8 @@ def test_a_run_with_a_lost_worker_equals_one_on_this_machine(
 ) -> None:
     """Nothing is lost or double, the account's limit holds across workers, and calls and tokens are counted."""
     asking(project, models, 80)
-    alone, wanted = run(project, "alone", OPENAI_API_KEY=KEY)
+    alone = project.run("run", "-o", "alone", OPENAI_API_KEY=KEY)
+    wanted = read_record(project.folder / "alone" / "results.json")
     assert alone.code == 1
     asked = len(models.requests)
 
@@ -122,7 +123,8 @@ def test_a_run_with_a_lost_worker_equals_one_on_this_machine(
 @pytest.mark.slow
 def test_a_killed_coordinator_is_resumed(project: Project, models: FakeModels, dask: Started) -> None:
     asking(project, models, 60)
-    _, wanted = run(project, "alone", OPENAI_API_KEY=KEY)
+    project.run("run", "-o", "alone", OPENAI_API_KEY=KEY)
+    wanted = read_record(project.folder / "alone" / "results.json")
     asked = len(models.requests)
     cluster = dask(OPENAI_API_KEY=KEY)
     arguments = ("run", "-o", "out", "--cluster", cluster.address)

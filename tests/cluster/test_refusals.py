@@ -22,14 +22,21 @@ HERE = "tcp://127.0.0.1:1"
         (("--cluster-env", "KEY"), "--cluster-env is about the workers of --cluster"),
         (("--cluster", HERE, "--cluster-env", "NOBODY_SETS_IT"), "--cluster-env NOBODY_SETS_IT: there is no such var"),
         (("--cluster", "tcp://10.0.0.1:8786"), "over tcp:// whoever reaches the scheduler reads what is sent"),
-        (("--cluster", "tls://localhost:1"), "no scheduler of Dask can be used there"),
     ],
 )
 def test_what_does_not_go_with_a_cluster(project: Project, arguments: tuple[str, ...], said: str) -> None:
     project.numbered(3)
-    finished = project.run_process("run", *arguments)
+    finished = project.run("run", *arguments)
     assert (finished.code, len(finished.errors)) == (2, 1), finished.stderr
     assert said in finished.errors[0]
+
+
+def test_a_scheduler_that_is_not_there_is_named(project: Project) -> None:
+    project.numbered(3)
+    # Dask leaves threads behind.
+    finished = project.run_process("run", "--cluster", "tls://localhost:1")
+    assert (finished.code, len(finished.errors)) == (2, 1), finished.stderr
+    assert "no scheduler of Dask can be used there" in finished.errors[0]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def _installed(folder: Path) -> Path:
 
 def _ours(folder: Path) -> Path:
     """Put the example among our own metrics, in a copy of the package."""
-    shutil.copytree(ROOT / "holodeck_action", folder / "holodeck_action", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "holodeck_action", folder / "holodeck_action")
     shutil.copytree(ROOT / "templates", folder / "templates")
     shutil.copy(EXAMPLE / "starts_with.py", folder / "holodeck_action" / "metrics")
     return folder

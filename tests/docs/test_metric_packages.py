@@ -71,12 +71,20 @@ def test_a_broken_entry_point_is_a_configuration_error(
     project: Project, tmp_path: Path, value: str, problem: str
 ) -> None:
     project.numbered(1)
-    path = site(tmp_path / "site", value)
-    for command in (("run", "-o", "out"), ("validate",), ("schema", "agent")):
-        finished = project.run(*command, PYTHONPATH=path)
-        assert finished.code == 2, finished.stdout + finished.stderr
-        assert f"the metric polite of the package polite (entry point {value} of the group" in finished.stderr
-        assert problem in finished.stderr
+    finished = project.run("validate", PYTHONPATH=site(tmp_path / "site", value))
+    assert finished.code == 2, finished.stdout + finished.stderr
+    assert f"the metric polite of the package polite (entry point {value} of the group" in finished.stderr
+    assert problem in finished.stderr
+
+
+@pytest.mark.parametrize("command", [("run", "-o", "out"), ("schema", "agent")])
+def test_every_command_that_knows_metrics_refuses_a_broken_one(
+    project: Project, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    project.numbered(1)
+    finished = project.run(*command, PYTHONPATH=site(tmp_path / "site", "absent:PoliteMetric"))
+    assert finished.code == 2, finished.stdout + finished.stderr
+    assert "entry point absent:PoliteMetric of the group" in finished.stderr
 
 
 def test_a_judged_metric_of_a_package_is_planned_composed_and_kept_like_ours(project: Project, tmp_path: Path) -> None:

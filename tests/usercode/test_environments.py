@@ -80,7 +80,14 @@ def test_packages_are_installed_once(project: Project, environment: dict[str, An
     for command in ("run", "validate"):
         again = project.run(command, *flags, **without_uv(project.folder / "nothing"))
         assert (again.code, "install" in again.stderr) == (0, False), again.stderr
-    assert run(project, *flags, XDG_CACHE_HOME=str(project.folder / "other")).stderr.count("installing") == 1
+
+
+def test_environments_are_kept_in_the_cache_of_the_user(project: Project) -> None:
+    shop(project)
+    project.write("requirements.txt", f"{NO_INDEX}shop==1.0\n")
+    suite(project, requirements="requirements.txt")
+    assert run(project).stderr.count("installing") == 1
+    assert run(project, XDG_CACHE_HOME=str(project.folder / "other")).stderr.count("installing") == 1
     assert (project.folder / "other" / "holodeck-action" / "environments").is_dir()
 
 

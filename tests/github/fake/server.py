@@ -267,8 +267,10 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = _IDLE_SECONDS
-    # An answer is one packet: a client's delayed acknowledgement would cost 40 ms per call.
+    # A second packet would wait for the client's acknowledgement of the first, which is delayed by 40 ms. Small answers
+    # are one packet.
     wbufsize = -1
+    disable_nagle_algorithm = True
     server: _Server
 
     def log_message(self, format: str, *args: Any) -> None:
