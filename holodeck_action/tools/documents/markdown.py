@@ -6,11 +6,14 @@ import io
 from collections.abc import Sequence
 from typing import Literal
 
-from markitdown import StreamInfo
-from markitdown.converters import DocxConverter, HtmlConverter, PdfConverter, PptxConverter
-from pypdfium2 import PdfDocument, PdfiumError
-
+from holodeck_action.suite.garbage import without_collections
 from holodeck_action.tools.documents.kinds import UnreadableError, check_office, opened
+
+# A fifth of the import would be the search for garbage in what stays.
+with without_collections(to_the_end=True):
+    from markitdown import StreamInfo
+    from markitdown.converters import DocxConverter, HtmlConverter, PdfConverter, PptxConverter
+    from pypdfium2 import PdfDocument, PdfiumError
 
 _ENDINGS = {"word": ".docx", "powerpoint": ".pptx"}
 
