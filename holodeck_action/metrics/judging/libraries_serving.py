@@ -20,6 +20,7 @@ from holodeck_action.llm.messages import TokenProbability
 from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.libraries import NoProbabilitiesError
+from holodeck_action.suite.garbage import without_collections
 from holodeck_action.workers.frames import HEADER, pack, unpack
 
 
@@ -89,7 +90,9 @@ async def _work(request: Mapping[str, Any], judge: RemoteJudge, writer: asyncio.
 def _measuring(library: str) -> ModuleType | EvaluationError:
     """Import what evaluates by a library; what went wrong once goes wrong for good."""
     try:
-        return import_module(f"holodeck_action.metrics.{library}.measuring")
+        # Else up to a quarter of the import would be the search for garbage in what stays.
+        with without_collections(to_the_end=True):
+            return import_module(f"holodeck_action.metrics.{library}.measuring")
     except EvaluationError as error:
         return error
 
