@@ -149,10 +149,11 @@ def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
     from difflib import get_close_matches
 
     names = [item.name for item in INPUTS]
-    for variable in sorted(environ.keys() - {item.variable for item in INPUTS}):
+    given = {variable for variable in environ if variable.startswith("INPUT_")}
+    for variable in sorted(given - {item.variable for item in INPUTS}):
         name = variable.removeprefix("INPUT_").lower()
         close = get_close_matches(name.replace("_", "-"), names, n=1, cutoff=0.8)
-        if close and name != variable.lower():
+        if close:
             yield f"input {name}: there is no such input; did you mean {close[0]}?"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from functools import cache
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ def installed_metrics() -> MetricTypes:
         ConfigurationError: an entry point names no metric, or one of a type that there is already.
     """
     own = built_in()
-    if not _may_be_named(sys.path):
+    if not _may_be_named(tuple(sys.path)):
         return own
     from importlib.metadata import entry_points
 
@@ -50,10 +50,15 @@ def installed_metrics() -> MetricTypes:
     return in_order(found.values())
 
 
-def _may_be_named(folders: Iterable[str]) -> bool:
+def _may_be_named(folders: tuple[str, ...]) -> bool:
     """Tell whether an installed package may name the group; to parse what all of them name takes ten times as long."""
-    if any(hasattr(finder, "find_distributions") for finder in sys.meta_path if finder is not PathFinder):
-        return True
+    others = (finder for finder in sys.meta_path if finder is not PathFinder)
+    return any(hasattr(finder, "find_distributions") for finder in others) or _is_named_in(folders)
+
+
+@cache
+def _is_named_in(folders: tuple[str, ...]) -> bool:
+    """Look once: what is installed while the program runs counts when it is started again."""
     group = GROUP.encode()
     for folder in folders:
         try:
