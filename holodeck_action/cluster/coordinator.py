@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -227,8 +228,11 @@ class Cluster:
         if isinstance(problem, Exception):
             return f"the suite cannot be opened: {type(problem).__name__}: {one_line(str(problem), 500)}"
         if problem is None and not gone:
+            assert self._client is not None
             self._ready[worker] = None
             self._any.set()
+            # The scheduler tells at once what `_look` sees later; what it says of a worker has that one's address.
+            self._client.subscribe_topic(worker, partial(self._happened, worker))
         return None if problem is None else str(problem)
 
     async def _ask(self, worker: str, function: Callable[..., Any], *arguments: Any) -> tuple[Any, bool]:
@@ -270,6 +274,10 @@ class Cluster:
         self._ready.pop(worker, None)
         if not self._ready:
             self._any.clear()
+
+    def _happened(self, worker: str, event: tuple[float, Mapping[str, Any]]) -> None:
+        if event[1].get("action") == "remove-worker":
+            self._gone(worker)
 
     def _gone(self, worker: str) -> None:
         self._forget(worker)

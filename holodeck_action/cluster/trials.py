@@ -14,12 +14,14 @@ from holodeck_action.cluster.opening import identity_of
 from holodeck_action.cluster.shipping import ShippingError, pack
 from holodeck_action.cluster.values import RemoteRun, RemoteTrial
 from holodeck_action.prepare.open_suites import Opened
+from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.prepare.request import Request
 from holodeck_action.prepare.settings import Flags
 from holodeck_action.prepare.trials import SYSTEM_CLOCK
 from holodeck_action.results.record import TrialRecord
 from holodeck_action.runner.trial import Clock
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.targets import ModelTarget
 from holodeck_action.suite.values import Case
 from holodeck_action.text.redaction import Redactor
 
@@ -82,10 +84,11 @@ class ClusterTrials:
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
-    """What is sent to workers: the run, and the files of its checkout."""
+    """What is sent to workers: the run, the files of its checkout, and so many trials at a time."""
 
     run: RemoteRun
     packed: bytes
+    trials: int
 
 
 def shipment_of(ready: Opened, request: Request, leave_out: list[Path]) -> Shipment:
@@ -124,11 +127,23 @@ def shipment_of(ready: Opened, request: Request, leave_out: list[Path]) -> Shipm
             identity=identity_of(item),
             limited=limited,
         )
-        return Shipment(run, pack(root, item.environ, [Path(os.path.realpath(path)) for path in leave_out]))
+        packed = pack(root, item.environ, [Path(os.path.realpath(path)) for path in leave_out])
+        return Shipment(run, packed, _at_a_time(item))
     except OSError as error:
         raise ConfigurationError([f"{error.filename}: cannot be read: {error.strerror}"]) from error
     except ShippingError as error:
         raise ConfigurationError([str(error)]) from error
+
+
+def _at_a_time(item: Prepared) -> int:
+    """Return how many trials workers have at a time.
+
+    Those that do nothing but call models are half as many more than may call: the others wait on their worker, so that
+    it need not wait for the coordinator when an answer comes.
+    """
+    at_once = item.settings.concurrency
+    only_calls = isinstance(item.target, ModelTarget) and not item.suite.agent.tools
+    return at_once + at_once // 2 if only_calls else at_once
 
 
 def _choosing(flags: Flags) -> Flags:

@@ -68,7 +68,7 @@ async def run_sides(
         if side.journal is not None:
             side.ready.imported.tell(side.journal.append_code)
     told = _tell(sides, frozenset(), output)
-    stop, slots = Stop(), Slots(settings.concurrency)
+    stop, slots = Stop(), Slots(settings.concurrency if shipment is None else shipment.trials)
     held = AsyncExitStack()
     totals = [len(side.ready.item.own_cases) for side in sides]
     with ExitStack() as scope:

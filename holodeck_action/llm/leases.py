@@ -61,6 +61,7 @@ class Lease:
             "waiting": sum(limit.waiting for limit in self.limits),
             "idle": max(0, self.held - sum(limit.taken for limit in self.limits)),
             "hanging": sum(limit.hanging for limit in self.limits),
+            "ages": [age for limit in self.limits for age in limit.ages()],
             "outcomes": outcomes,
         }
 
@@ -135,6 +136,11 @@ class LeasedLimit(AccountLimit):
     def hanging(self) -> int:
         """How many requests have given their place away."""
         return self._hanging
+
+    def ages(self) -> list[float]:
+        """Return for how many seconds each request that has a place is under way."""
+        now = self._monotonic()
+        return [round(now - begun, 3) for begun in self._begun]
 
     @property
     def waiting(self) -> int:

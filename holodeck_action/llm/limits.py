@@ -193,7 +193,7 @@ class AccountLimit:
         self._gate = Gate(longest_wait_s)
         self._opener: asyncio.Task[None] | None = None
         self._taken = 0
-        self._sent = 0
+        self._begun: list[float] = []
         self._hanging = 0
         self._usual_s: float | None = None
         self._places = 0
@@ -223,22 +223,23 @@ class AccountLimit:
             nonlocal hangs
             hangs = True
             self._taken -= 1
-            self._sent -= 1
+            self._begun.remove(started)
             self._hanging += 1
             self._wake()
 
         try:
             started = self._monotonic()
-            self._sent += 1
-            busy = self._sent
+            self._begun.append(started)
+            busy = len(self._begun)
             timer = asyncio.get_running_loop().call_later(self._patience_s(), give_away)
             try:
                 answer = await self._next(call)
                 # Those sent after it were under way beside it, too.
-                busy = max(busy, self._sent)
+                busy = max(busy, len(self._begun))
             finally:
                 timer.cancel()
-                self._sent -= not hangs
+                if not hangs:
+                    self._begun.remove(started)
             self._learn(answer, started, max(1, busy))
         finally:
             if hangs:

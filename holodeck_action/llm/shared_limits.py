@@ -17,7 +17,7 @@ from holodeck_action.llm.leases import LEASE_S
 from holodeck_action.llm.limits import Window
 
 ANSWERS = 256
-"""Newest answers of which the longest one tells how long requests of a lost worker may go on."""
+"""Newest answers, of which the shortest and the longest one tell when requests of a lost worker may end."""
 UNKNOWN_S = 5.0
 """Seconds for which they may where no answer has come yet."""
 
@@ -33,6 +33,10 @@ class _Holder:
     waiting: int = 0
     idle: int = 0
     hanging: int = 0
+    begun: tuple[float, ...] = ()
+    """When the requests that were under way at the last report were sent, at the latest."""
+    ends: tuple[float, ...] = ()
+    """When places of a lost worker are free before `until`."""
     until: float | None = None
     """When what it holds is nobody's any more; None while it lives."""
 
@@ -91,6 +95,7 @@ class SharedLimit:
         holder.returned = max(holder.returned, said["returned"])
         holder.seen, holder.waiting = said["seen"], said["waiting"]
         holder.idle, holder.hanging = said["idle"], said["hanging"]
+        holder.begun = tuple(now - age for age in said["ages"])
         others = any(other.waiting for name, other in self._holders.items() if name != worker)
         for took, refused, asked, waiting in said["outcomes"]:
             if refused:
@@ -108,11 +113,17 @@ class SharedLimit:
         """Take note that a worker is gone; its requests may go on at the account for as long as they usually take."""
         holder = self._holders.get(worker)
         if holder is not None and holder.until is None:
-            holder.until = now + max(self._took, default=UNKNOWN_S)
+            least, longest = min(self._took, default=0.0), max(self._took, default=UNKNOWN_S)
+            holder.until = now + longest
+            # Where one may have been answered since, another one may have followed: that place is kept until the end.
+            holder.ends = tuple(begun + longest for begun in holder.begun if begun + least > now)
 
     def settle(self, now: float) -> None:
         """Give places to who waits for them, and ask back those that are too many."""
         self._holders = {name: each for name, each in self._holders.items() if each.until is None or each.until > now}
+        for lost in self._holders.values():
+            going_on = tuple(end for end in lost.ends if end > now)
+            lost.returned, lost.ends = lost.returned + len(lost.ends) - len(going_on), going_on
         gate, holders = self._gate, list(self._holders.values())
         living = [holder for holder in holders if holder.until is None]
         shut = gate.shut and not gate.given_up(now)
@@ -135,13 +146,15 @@ class SharedLimit:
             min(waiting, key=lambda holder: holder.held).granted += 1
             if shut:
                 gate.tries -= 1
-        lacking = sum(max(0, holder.wanted) for holder in living)
-        lacking -= sum(max(0, holder.recalled - holder.returned) for holder in living)
-        for _ in range(0 if shut else lacking):
-            spare = max(living, key=lambda holder: holder.sparing)
-            if spare.sparing <= 0:
+        coming = sum(max(0, holder.recalled - holder.returned) for holder in living)
+        wanting = [holder for holder in living if holder.wanted > 0]
+        for _ in range(0 if shut else sum(holder.wanted for holder in wanting) - coming):
+            spare = max(living, key=lambda holder: (max(0, holder.sparing), holder.staying))
+            if spare.sparing <= 0 and spare.staying <= min(holder.held for holder in wanting) + coming + 1:
+                # Nobody has an idle one, or clearly more than who waits and has fewest.
                 return
             spare.recalled = max(spare.recalled, spare.returned) + 1
+            coming += 1
 
     def says(self, worker: str, now: float) -> dict[str, Any]:
         """Return what a worker must know (`leases.Lease.told`), as JSON values."""
