@@ -16,7 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from distributed import Client, KilledWorker, Security
+from distributed import Client, Future, KilledWorker, Security
 from distributed.client import ClosedClientError, FutureCancelledError
 
 from holodeck_action import __version__
@@ -76,6 +76,9 @@ class Cluster:
         self._any = asyncio.Event()
         self._news = asyncio.Event()
         self._answered: dict[str, Callable[[], None]] = {}
+        self._sent: dict[str, tuple[Future, list[str]]] = {}
+        """What has been submitted, and for which workers, by Dask's key."""
+        self._stranded: set[str] = set()
         self._tokens = itertools.count()
         self._telling: dict[str, asyncio.Task[None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -161,22 +164,26 @@ class Cluster:
             self._answered.pop(token, None)
 
     async def _asked(self, case_id: str, index: int, token: str, attempt: int) -> bytes | str:
-        """Have one of the workers run a trial; return it, or the address of a worker that has no session of the run."""
+        """Have one of the workers run a trial; return it, or the address, if any, of a worker that has no session."""
         assert self._client is not None
+        key, workers = f"holodeck_trial-{token}-{attempt}", list(self._ready)
         future = self._client.submit(
             run_trial,
             self._run.name,
             case_id,
             index,
             token,
-            key=f"holodeck_trial-{token}-{attempt}",
-            workers=list(self._ready),
+            key=key,
+            workers=workers,
             allow_other_workers=True,
             pure=False,
         )
+        self._sent[key] = (future, workers)
         try:
             data: bytes | str = await future
         except FutureCancelledError:
+            if key in self._stranded:
+                return ""
             raise
         except asyncio.CancelledError:
             with suppress(Exception):
@@ -189,7 +196,21 @@ class Cluster:
             raise ClosedClientError(str(error)) from error
         finally:
             future.release()
+            del self._sent[key]
+            self._stranded.discard(key)
         return data
+
+    async def _send_again(self) -> None:
+        """Take back what Dask keeps for workers that are gone; `trial` submits it anew.
+
+        While there is no worker at all, Dask forgets that others may run it, too.
+        """
+        assert self._client is not None
+        under_way = {key for keys in (await self._client.processing()).values() for key in keys}
+        for key, (future, workers) in list(self._sent.items()):
+            if key not in under_way and not future.done() and self._ready.keys().isdisjoint(workers):
+                self._stranded.add(key)
+                await future.cancel()
 
     async def _first_workers(self) -> list[str]:
         assert self._client is not None
@@ -229,10 +250,13 @@ class Cluster:
             return f"the suite cannot be opened: {type(problem).__name__}: {one_line(str(problem), 500)}"
         if problem is None and not gone:
             assert self._client is not None
+            first = not self._ready
             self._ready[worker] = None
             self._any.set()
             # The scheduler tells at once what `_look` sees later; what it says of a worker has that one's address.
             self._client.subscribe_topic(worker, partial(self._happened, worker))
+            if first and self._sent:
+                await self._send_again()
         return None if problem is None else str(problem)
 
     async def _ask(self, worker: str, function: Callable[..., Any], *arguments: Any) -> tuple[Any, bool]:

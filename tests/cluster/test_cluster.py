@@ -121,6 +121,31 @@ def test_a_run_with_a_lost_worker_equals_one_on_this_machine(
 
 
 @pytest.mark.slow
+def test_a_run_goes_on_when_all_workers_were_lost_and_others_come(
+    project: Project, models: FakeModels, dask: Started
+) -> None:
+    asking(project, models, 60)
+    _, wanted = run(project, "alone", OPENAI_API_KEY=KEY)
+    before = len(models.requests)
+    cluster = dask(workers=1, OPENAI_API_KEY=KEY)
+
+    def replace_all() -> None:
+        models.wait_for(lambda found: len(found.requests) > before + 20, seconds=90)
+        cluster.kill()
+        cluster.start_worker()
+
+    replacer = threading.Thread(target=replace_all)
+    replacer.start()
+    finished, record = run(project, "out", "--cluster", cluster.address, OPENAI_API_KEY=KEY)
+    replacer.join()
+
+    assert canonical_json(record) == canonical_json(wanted), finished.stderr
+    # Trials of two turns are asked from the first one on.
+    assert len(models.requests) - before <= before + 3 * AT_ONCE
+    assert models.statuses[429] == 0
+
+
+@pytest.mark.slow
 def test_a_killed_coordinator_is_resumed(project: Project, models: FakeModels, dask: Started) -> None:
     asking(project, models, 60)
     project.run("run", "-o", "alone", OPENAI_API_KEY=KEY)
