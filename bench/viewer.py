@@ -10,9 +10,10 @@ import os
 import statistics
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from random import Random
+
+from msgspec.structs import replace
 
 from bench.processes import PROGRAM, best
 from bench.records import made_record

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
+from msgspec import structs
 
 from holodeck_action.reports.changes import state_of
 from holodeck_action.reports.places import Place
@@ -267,8 +268,8 @@ def _report(head: Record, base: Record | None) -> Report:
     if base is None:
         return build_report(head, decide(head), f"agents/{head.suite.name}")
     run = BaseRun("artifact", _BASE, _BASE, 0, (), "main")
-    made = replace(head, baseline=RecordedBaseline(Baseline(source="artifact"), run))
-    made = replace(made, run=replace(head.run, base_digest="digest"))
+    made = structs.replace(head, baseline=RecordedBaseline(Baseline(source="artifact"), run))
+    made = structs.replace(made, run=structs.replace(head.run, base_digest="digest"))
     return build_report(made, decide(made, Terms(base=base)), f"agents/{head.suite.name}")
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action import __version__
 from holodeck_action.calibration.labelled_answers import LabelError, Labels
@@ -43,8 +45,7 @@ _MOST_LINES = 20
 NO_THRESHOLD = "has no threshold that makes a verdict of a score; give one with --threshold"
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(Struct, frozen=True):
     """A labelled answer with both verdicts; `humans` are those of all humans."""
 
     compared: Compared

@@ -9,8 +9,10 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import cut
@@ -38,8 +40,7 @@ class LabelError(ConfigurationError):
         super().__init__(shown)
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledAnswer:
+class LabelledAnswer(Struct, frozen=True):
     """One row: an answer, and what humans say of it.
 
     Attributes:
@@ -73,8 +74,7 @@ class LabelledAnswer:
     retrieval_context: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
+class Labels(Struct, frozen=True):
     """A file of labels.
 
     `file` is its name as given, `digest` the SHA-256 of its bytes; `scores` tells that the labels are scores, and not
@@ -204,8 +204,7 @@ def _label_columns(columns: Sequence[str]) -> list[str]:
     return sorted(name for name in columns if _LABEL.fullmatch(name))
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     """A row being read; what is wrong with it goes to `problems`."""
 
     shown: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holodeck_action.calibration.labelled_answers import LabelError, LabelledAnswer, Labels, about_metric, only_metric
 from holodeck_action.results.evaluation import Evaluation
@@ -11,8 +12,7 @@ from holodeck_action.results.record import CaseRecord, Record, TurnRecord
 from holodeck_action.text.plain import cut
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """A label and the judge's evaluation of the same answer; `group` is the case to which the answer belongs."""
 
     row: LabelledAnswer
@@ -20,8 +20,7 @@ class Compared:
     evaluation: Evaluation
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
+class Matched(Struct, frozen=True):
     """What there is to compare.
 
     Attributes:
@@ -35,8 +34,7 @@ class Matched:
     judged: Iterable[Evaluation]
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """An evaluation of the metric in a record."""
 
     case: CaseRecord
@@ -124,8 +122,7 @@ def judges_of(evaluation: Evaluation) -> frozenset[str]:
     return frozenset(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Evaluations:
+class _Evaluations(Struct, frozen=True):
     """The evaluations of a metric in a record, read each time they are asked for."""
 
     record: Record

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.cluster.values import RemoteRun
 from holodeck_action.llm.budget import Budget
@@ -24,8 +26,7 @@ OF_A_MACHINE = ("commit", "environment")
 """What may differ between machines although the suite is the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedRemotely:
+class OpenedRemotely(Struct, frozen=True):
     """A suite that can run on a worker, and what counts its spending; None where nothing limits it."""
 
     ready: Opened

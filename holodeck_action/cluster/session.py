@@ -14,12 +14,12 @@ import uuid
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from distributed import Worker, WorkerPlugin
+from msgspec.structs import replace
 
 from holodeck_action.cluster.opening import OpenedRemotely, open_remotely
 from holodeck_action.cluster.shipping import unpack

@@ -6,9 +6,11 @@ import asyncio
 import os
 import uuid
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.cluster.opening import identity_of
 from holodeck_action.cluster.shipping import ShippingError, pack
@@ -29,8 +31,7 @@ if TYPE_CHECKING:
     from holodeck_action.cluster.coordinator import Cluster
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterTrials:
+class ClusterTrials(Struct, frozen=True):
     """Runs the trials of an opened suite on a cluster, and counts here what they took."""
 
     cluster: Cluster
@@ -82,8 +83,7 @@ class ClusterTrials:
             counts.cost_usd = (counts.cost_usd or 0.0) + (more.cost_usd or 0.0) if known else None
 
 
-@dataclass(frozen=True, slots=True)
-class Shipment:
+class Shipment(Struct, frozen=True):
     """What is sent to workers: the run, the files of its checkout, and so many trials at a time."""
 
     run: RemoteRun

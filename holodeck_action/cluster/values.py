@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from holodeck_action.llm.budget import Amount
 from holodeck_action.llm.wire import Counts
 from holodeck_action.prepare.settings import Flags, Settings
-from holodeck_action.results.canonical import adapter
+from holodeck_action.results.json_values import from_plain, to_json
 from holodeck_action.results.record import TrialRecord
 
 REPORTS = "holodeck-action"
@@ -51,8 +55,7 @@ class RemoteRun:
         return f"holodeck-action-{self.id}"
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteTrial:
+class RemoteTrial(Struct, frozen=True):
     """A trial that has ended on a worker, and what came with it since the last one.
 
     Attributes:
@@ -63,14 +66,18 @@ class RemoteTrial:
     """
 
     trial: TrialRecord
-    calls: Counts = field(default_factory=Counts)
-    spent: Amount = field(default_factory=lambda: Amount(0))
-    imported: Mapping[str, str | None] = field(default_factory=dict)
+    calls: Counts = msgspec.field(default_factory=Counts)
+    spent: Amount = msgspec.field(default_factory=lambda: Amount(0))
+    imported: Mapping[str, str | None] = {}
 
     def dumped(self) -> bytes:
         """Return it as JSON, the trial as the journal has it."""
-        head = {"calls": asdict(self.calls), "spent": asdict(self.spent), "imported": dict(self.imported)}
-        return json.dumps(head)[:-1].encode() + b', "trial": ' + adapter(TrialRecord).dump_json(self.trial) + b"}"
+        head = {
+            "calls": asdict(self.calls),
+            "spent": asdict(self.spent),
+            "imported": dict(self.imported),
+        }
+        return json.dumps(head)[:-1].encode() + b', "trial": ' + to_json(self.trial) + b"}"
 
     @classmethod
     def read(cls, data: bytes) -> RemoteTrial:
@@ -80,5 +87,5 @@ class RemoteTrial:
             ValueError, KeyError, TypeError: it is something else.
         """
         found = json.loads(data)
-        trial = adapter(TrialRecord).validate_python(found["trial"], strict=False)
+        trial = from_plain(found["trial"], TrialRecord)
         return cls(trial, Counts(**found["calls"]), Amount(**found["spent"]), found["imported"])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from holodeck_action.calibration.card import console_lines, make_card, markdown_lines
 from holodeck_action.calibration.labelled_answers import Labels, read_labels
@@ -35,8 +37,7 @@ _OF_CALLS = ("suite", "concurrency", "max_cost_usd", "max_tokens", "record", "re
 _OF_SUITES = ("env_file", "requirements", "allow_paths", "allow_plain_http")
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Struct, frozen=True):
     """What is asked for.
 
     Attributes:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import results_or_last
@@ -32,8 +34,7 @@ from holodeck_action.suite.policy import Baseline
 from holodeck_action.text.given_paths import GivenPath
 
 
-@dataclass(frozen=True, slots=True)
-class Comparing:
+class Comparing(Struct, frozen=True):
     """What is asked for.
 
     Attributes:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.calibration.human_ai import human_ai_evaluations
 from holodeck_action.calibration.labelled_answers import read_labels
@@ -36,8 +38,7 @@ _PAST = ("file:", "artifact", "branch:")
 """Sources of a base that is itself a run of the past; any other has been run together with the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exporting:
+class Exporting(Struct, frozen=True):
     """What is asked for.
 
     Attributes:

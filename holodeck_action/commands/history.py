@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from holodeck_action.commands.caller import Caller
 from holodeck_action.reports.history import SuiteHistory, console_history, markdown_history
 from holodeck_action.results.base_results import read_base, results_at
-from holodeck_action.results.canonical import adapter
 from holodeck_action.results.decision import Terms, decide
 from holodeck_action.results.disk import DISK
 from holodeck_action.results.exit_codes import ExitCode
@@ -17,9 +16,10 @@ from holodeck_action.results.found_results import results_below
 from holodeck_action.results.history import HistoryLines, history_line
 from holodeck_action.results.history_layout import HISTORY_FILE
 from holodeck_action.results.history_store import HistoryEntry, HistoryFolder
+from holodeck_action.results.json_values import to_plain
 from holodeck_action.results.result_files import BASE_FOLDER
 from holodeck_action.results.stored_cases import RecordError
-from holodeck_action.results.trends import History, history_of
+from holodeck_action.results.trends import history_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -60,7 +60,7 @@ def _by_suite(found: HistoryLines) -> Sequence[SuiteHistory]:
 def _values(suite: SuiteHistory) -> object:
     return {
         "runs": len(suite.lines),
-        "history": None if suite.history is None else adapter(History).dump_python(suite.history, mode="json"),
+        "history": None if suite.history is None else to_plain(suite.history),
     }
 
 

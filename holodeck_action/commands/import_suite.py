@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.importers.accounting import as_json, markdown, merged, missing, table
@@ -29,8 +30,7 @@ class Reader(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Importing:
+class Importing(Struct, frozen=True):
     """What is asked for.
 
     Attributes:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, TextIO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.prepare.loading import shown_folder
@@ -40,8 +42,7 @@ if TYPE_CHECKING:
     from holodeck_action.results.report_views import Report
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """Where a run writes: reports to `stdout`, progress and problems to `stderr`, files to `folder` (None: none).
 
     `template` is what report.md is made with; None for the built-in template. `reports` says whether report.md and
@@ -96,8 +97,7 @@ class Output:
         self.stderr.write(f"note: {one_line(sentence, 1000)}\n")
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteDone:
+class SuiteDone(Struct, frozen=True):
     """A suite that has run: what to show of it, and its line in the verdict of several.
 
     `folder` is where its files are (None: none were asked for), `written` whether they could be written. `viewed` is
@@ -111,8 +111,7 @@ class SuiteDone:
     viewed: ViewedSuite | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """A run that has ended: its exit code, the suites that ran, and the places of those that did not.
 
     `plan` is what would be asked, where nothing but that was wanted.

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Any, TextIO
+
+from msgspec.structs import replace
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.output import Done, SuiteDone

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.output import Output
 from holodeck_action.commands.suites import evaluate
@@ -111,7 +113,7 @@ def prepare_stored(
         environ=loaded.environ,
         shown=shown,
         # Which trials count was settled when they were run.
-        settings=replace(settings, stop_when_decided=stored.record.stop_when_decided),
+        settings=structs.replace(settings, stop_when_decided=stored.record.stop_when_decided),
         cases=stored.cases,
         target=RecordedTarget(path=str(answers)),
         target_files=Checkout.anywhere(around.cwd),

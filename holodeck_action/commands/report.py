@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TextIO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import results_or_last
@@ -28,8 +30,7 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.terminal import terminal_of
 
 
-@dataclass(frozen=True, slots=True)
-class Showing:
+class Showing(Struct, frozen=True):
     """What is asked for.
 
     Attributes:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import place_for_results
 from holodeck_action.commands.output import Output, set_aside_earlier
@@ -50,7 +52,7 @@ def run_suites(given: Mapping[str, Any], caller: Caller) -> int:
         output, kept = Output.of(caller, request, template, progress), ""
         if output.folder is None and not request.dry_run:
             folder, kept = place_for_results(caller, claims)
-            output = replace(output, folder=folder, reports=False, html=False)
+            output = structs.replace(output, folder=folder, reports=False, html=False)
         with caller.job() as job:
             done = evaluate(prepared, request, output, claims, around, job)
         if kept:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.commands.output import Output
 from holodeck_action.prepare.baselines import evaluated_commit, folder_of
@@ -28,8 +31,7 @@ if TYPE_CHECKING:
     from holodeck_action.cluster.trials import Shipment
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """A suite that is to run, with the journal of its trials; None where it has no folder."""
 
     ready: Opened

@@ -7,10 +7,12 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.options import LAST_RESULTS
@@ -46,8 +48,7 @@ _MOST_FOLDERS = 10_000
 _HEAD_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ShownRun:
+class ShownRun(Struct, frozen=True):
     """A run of the list.
 
     Attributes:
@@ -71,8 +72,7 @@ class ShownRun:
     journal: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far a run is: `version` changes whenever its page does."""
 
     version: str

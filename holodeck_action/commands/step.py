@@ -7,9 +7,11 @@ import secrets
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO, TypeVar
+
+from msgspec import Struct, structs
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.merge import merge_folders
@@ -62,8 +64,7 @@ _NOT_RUN_BYTES = 8000
 """Room in the job summary for 1,000 escaped characters that name suites."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """How the step ended: with suites that ran, the problems that kept them from running, or the plan alone.
 
     `shown` is what the log says of the problems.
@@ -164,8 +165,7 @@ def why(ended: Ended, channels: Sequence[Channel]) -> str:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """What the inputs ask for, valid."""
 
     request: Request
@@ -264,7 +264,7 @@ class _Step:
         surfaces = surfaces_from(inputs, paths or request.suites, self._environ)
         if request.dry_run or request.flags.shard is not None:
             # Nothing or a part is evaluated: a check run or a comment would say more than is known.
-            surfaces = replace(surfaces, comment="off", check=False, review="off")
+            surfaces = structs.replace(surfaces, comment="off", check=False, review="off")
         merge = anchored({"merge": inputs.get("merge", ())}, workspace)["merge"]
         return _Asked(request, template_of(request.template), surfaces, paths, merge, inputs["summary"], workspace)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from holodeck_action.commands.blessing import bless, check_blessing
 from holodeck_action.commands.output import Done, Output, SuiteDone, report_suite, report_together

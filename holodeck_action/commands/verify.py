@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TextIO
+
+from msgspec import Struct, field
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.metrics.response_path import ResponsePathError, extract
@@ -27,8 +28,7 @@ _SHOWN = 1000
 """Characters of a line: names and numbers are what a file says."""
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(Struct):
     """What came of the scores of one record: `hidden` counts those of redacted texts, `wrong` names what differs."""
 
     equal: int = 0
@@ -36,8 +36,7 @@ class _Tally:
     wrong: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Score:
+class _Score(Struct, frozen=True):
     """Numbers of one text metric on one turn, by name, and what they were computed from."""
 
     name: str

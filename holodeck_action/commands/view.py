@@ -6,16 +6,18 @@ page of another origin that has its name resolved to this machine does not), and
 
 from __future__ import annotations
 
-import json
 import secrets
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from msgspec import Struct
+from msgspec.json import encode
+from msgspec.structs import replace
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.shown_runs import ShownRun, progress_of, shown_runs
@@ -81,8 +83,7 @@ def _open(address: str) -> None:
     threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(Struct, frozen=True):
     status: HTTPStatus
     kind: str
     body: Iterable[bytes]
@@ -92,8 +93,7 @@ class _Answer:
 _NOTHING = _Answer(HTTPStatus.NOT_FOUND, _TEXT, [b"There is nothing here.\n"])
 
 
-@dataclass(frozen=True, slots=True)
-class _Site:
+class _Site(Struct, frozen=True):
     """What is served: a list of runs, their pages, and how far each is."""
 
     given: tuple[GivenPath, ...]
@@ -152,7 +152,7 @@ class _Site:
         return _Answer(HTTPStatus.OK, _HTML, page_of(view), page_policy(live=True))
 
     def _live(self, run: ShownRun) -> _Answer:
-        return _Answer(HTTPStatus.OK, _JSON, [json.dumps(asdict(progress_of(run))).encode()])
+        return _Answer(HTTPStatus.OK, _JSON, [encode(progress_of(run))])
 
 
 class _Server(ThreadingHTTPServer):

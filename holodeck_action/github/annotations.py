@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from holodeck_action.github.payload import EventError, Payload, is_repository, read_event
 from holodeck_action.reports.phrases import repository_path, usable
@@ -22,8 +23,7 @@ from holodeck_action.text.plain import one_line
 _HEADS = ("pull_request.head.repo.full_name", "workflow_run.head_repository.full_name")
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """A folder's path in the repository, empty for its root; or None, and `reason` says why in one sentence."""
 
     folder: str | None
@@ -90,8 +90,7 @@ DETAILS_LIMIT = 16_000
 """Bytes of details: a quarter of the 64 KB that a check run takes, so that 50 of them are one small request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
+class Annotation(Struct, frozen=True):
     """A message at a line.
 
     Attributes:

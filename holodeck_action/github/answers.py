@@ -9,11 +9,11 @@ import json
 import ssl
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 import httpx2
+from msgspec import Struct
 
 from holodeck_action.github.objects import ErrorKind, ShapeError
 
@@ -96,8 +96,7 @@ def message_of(response: httpx2.Response) -> str:
         return "no reason given"
 
 
-@dataclass(frozen=True, slots=True)
-class GraphqlRefusal:
+class GraphqlRefusal(Struct, frozen=True):
     """Why GraphQL did not answer; the message is hostile."""
 
     kind: ErrorKind

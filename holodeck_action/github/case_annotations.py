@@ -8,9 +8,10 @@ import math
 import posixpath
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappush, heappushpop
 from operator import itemgetter
+
+from msgspec import Struct
 
 from holodeck_action.github.annotations import (
     DETAILS_LIMIT,
@@ -36,8 +37,7 @@ _SHOWN_PROBLEMS = 5
 _Order = tuple[int, float, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Finding:
+class _Finding(Struct, frozen=True):
     """What an annotation is made of; `metrics` are those with a verdict that it is about, `others` further problems."""
 
     report: Report
@@ -83,8 +83,7 @@ def passing_keys(reports: Sequence[Report]) -> frozenset[str]:
     return frozenset(key for report in reports for key in _Suite(report).passing_keys())
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(Struct, frozen=True):
     """A turn's problems: metrics that have an annotation each, with their place, and what shares the turn's one."""
 
     apart: tuple[tuple[MetricVerdict, int, SourceMark, str], ...]

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from holodeck_action.github.api import Api
 from holodeck_action.github.objects import ApiError, Comment, Ownership
@@ -32,8 +33,7 @@ _LINE_END = re.compile("\r\n?|\n")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Struct, frozen=True):
     """It stands on GitHub.
 
     Attributes:
@@ -45,8 +45,7 @@ class Published:
     url: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(Struct, frozen=True):
     """Nothing was published.
 
     Attributes:
@@ -59,8 +58,7 @@ class Skipped:
     asked: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """Publishing was tried and went wrong; `reason` is one sentence."""
 
     reason: str
@@ -69,8 +67,7 @@ class Failed:
 Outcome = Published | Skipped | Failed
 
 
-@dataclass(frozen=True, slots=True)
-class Channel:
+class Channel(Struct, frozen=True):
     """A channel that has ended: its name (`comment`, `check`, `review`, …) and how."""
 
     name: str
@@ -85,8 +82,7 @@ class Stopped(Exception):  # noqa: N818 - not an error: how the channel ends
         self.outcome = outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """GitHub, as a channel writes to it.
 
     Attributes:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from holodeck_action.github.channels import LOOKS_S, Access, Failed, Outcome, Published, Skipped, sentence
 from holodeck_action.github.objects import ApiError, CheckRun, CheckState

@@ -9,12 +9,12 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Generic, TypeVar
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import httpx2
+from msgspec import Struct
 
 from holodeck_action import __version__
 from holodeck_action.github.answers import (
@@ -59,8 +59,7 @@ _MESSAGE = 300
 _NEXT = re.compile(r"""rel=["']?next\b""")
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer(Generic[T]):
+class _Answer(Struct, Generic[T], frozen=True):
     """An answer with a status below 300: what was read of its JSON, and whether it says that there is another page."""
 
     status: int
@@ -89,8 +88,7 @@ class _FailedError(Exception):
         self.wait = wait
 
 
-@dataclass(slots=True)
-class _Attempts:
+class _Attempts(Struct):
     """What a request has been through: how often it was repeated, timed out, and was refused for the rate."""
 
     repeats: int = 0

@@ -7,15 +7,15 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from holodeck_action.github.api import Api
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveLimits:
+class ArchiveLimits(Struct, frozen=True):
     """How large the files of a commit may be: bytes packed and unpacked, and how many there may be."""
 
     packed: int = 500_000_000

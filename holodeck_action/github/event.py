@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.github.objects import Pull
 from holodeck_action.github.payload import EventError, Payload, is_hash, is_number, is_repository, read_event
@@ -31,22 +33,19 @@ _PRIVILEGED = frozenset(("pull_request_target", "workflow_run", "issue_comment",
 """Events that have secrets and a token that can write although they may be about anybody's code."""
 
 
-@dataclass(frozen=True, slots=True)
-class ByNumber:
+class ByNumber(Struct, frozen=True):
     """The event names the pull request."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class ByCommit:
+class ByCommit(Struct, frozen=True):
     """Open pull requests of this repository whose head is the commit; there may be none or several."""
 
     sha: str
 
 
-@dataclass(frozen=True, slots=True)
-class ByHead:
+class ByHead(Struct, frozen=True):
     """Open pull requests from a branch, perhaps of a fork, whose head is the commit."""
 
     owner: str
@@ -54,8 +53,7 @@ class ByHead:
     sha: str
 
 
-@dataclass(frozen=True, slots=True)
-class NoPull:
+class NoPull(Struct, frozen=True):
     """There is none; `reason` is one sentence."""
 
     reason: str
@@ -64,8 +62,7 @@ class NoPull:
 Lookup = ByNumber | ByCommit | ByHead | NoPull
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """What an event is about; what is not given is as for a commit of this repository that is simply checked out.
 
     Attributes:
@@ -154,8 +151,7 @@ def is_fork(pull: Pull) -> bool:
     return pull.head_repository is None or pull.head_repository.casefold() != pull.base_repository.casefold()
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
+class _Event(Struct, frozen=True):
     name: str
     payload: Payload
     environ: Mapping[str, str]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holodeck_action.github.api import Api
 from holodeck_action.github.event import FORKS, ByCommit, ByHead, ByNumber, NoPull, Target, is_fork
 from holodeck_action.github.objects import Pull
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """What a target turned out to be.
 
     Attributes:

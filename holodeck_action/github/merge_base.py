@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.github.api import PER_PAGE, Api
 from holodeck_action.github.local_git import ask_git
@@ -20,8 +21,7 @@ _FETCH = "give actions/checkout `fetch-depth: 0`"
 _HEADS = "refs/heads/"
 
 
-@dataclass(frozen=True, slots=True)
-class BaseBranch:
+class BaseBranch(Struct, frozen=True):
     """What an event says about the base of its commit.
 
     Attributes:
@@ -36,16 +36,14 @@ class BaseBranch:
     own: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """The commit that a run is to be compared with, and the branch that it is on (empty: not known)."""
 
     commit: str
     branch: str
 
 
-@dataclass(frozen=True, slots=True)
-class NoCommit:
+class NoCommit(Struct, frozen=True):
     """It is not known which commit; `sentence` says why, and the way out."""
 
     sentence: str

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
+
+from msgspec import Struct, field
 
 ErrorKind = Literal["denied", "not_found", "invalid", "rate_limited", "unavailable"]
 
@@ -45,8 +46,7 @@ class ApiError(Exception):
         return f"{self}; add {permission} to the permissions: of the job" if self.kind == "denied" else str(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Pull:
+class Pull(Struct, frozen=True):
     """A pull request.
 
     `head_repository` is `owner/name`, None for a deleted fork; `merge_sha` the test merge commit, where GitHub has one.
@@ -60,8 +60,7 @@ class Pull:
     merge_sha: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(Struct, frozen=True):
     """A comment on a pull request, a review of it, or an inline comment of a review."""
 
     id: int
@@ -71,16 +70,14 @@ class Comment:
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ownership:
+class Ownership(Struct, frozen=True):
     """Whether we wrote a comment or review, and whether somebody has hidden it."""
 
     own: bool
     minimized: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRun:
+class CheckRun(Struct, frozen=True):
     """A check run; `annotations` is how many it has."""
 
     id: int
@@ -89,16 +86,14 @@ class CheckRun:
     annotations: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFile:
+class ChangedFile(Struct, frozen=True):
     """A file of a pull request's diff; `patch` is None for binary or very large ones."""
 
     path: str
     patch: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class InlineComment:
+class InlineComment(Struct, frozen=True):
     """An inline comment to make: on a line of the new side of the diff."""
 
     path: str
@@ -106,8 +101,7 @@ class InlineComment:
     body: str
 
 
-@dataclass(frozen=True, slots=True)
-class CheckState:
+class CheckState(Struct, frozen=True):
     """What a check run is set to; None leaves a field out.
 
     Attributes:

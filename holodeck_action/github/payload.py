@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.text.plain import one_line
 
@@ -75,8 +76,7 @@ def is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST_NUMBER
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(Struct, frozen=True):
     """An event's payload; fields are named by dotted paths, and each raises EventError when it is not as expected."""
 
     event: str

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.github import check_run
 from holodeck_action.github.annotations import MOST, Annotation, as_check
@@ -31,8 +33,7 @@ from holodeck_action.results.report_views import Report
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(Struct, frozen=True):
     """What there is to publish: the suites' reports, or the problems that kept them from running.
 
     Attributes:
@@ -56,8 +57,7 @@ class Findings:
     pages: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Publication:
+class Publication(Struct, frozen=True):
     """How publishing ended: every channel, and the annotations for the step itself.
 
     These are the ones that no check run shows, and those of problems: the job that fails by them shows them, too.
@@ -67,8 +67,7 @@ class Publication:
     annotations: tuple[Annotation, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(Struct, frozen=True):
     """GitHub, as far as it can be reached.
 
     Attributes:

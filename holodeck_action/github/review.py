@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from holodeck_action.github.annotations import MESSAGE_LIMIT, TITLE_LIMIT, Annotation
 from holodeck_action.github.case_annotations import passing_keys
@@ -149,8 +150,7 @@ def publish_review(
         return stopped.outcome
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(Struct, frozen=True):
     """What is to be done; what fails is worst first.
 
     Attributes:
@@ -168,8 +168,7 @@ class _Plan:
     edits: tuple[tuple[Comment, str, bool], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Channel:
+class _Channel(Struct, frozen=True):
     github: Access
     number: int
     sha: str

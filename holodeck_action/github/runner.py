@@ -10,9 +10,10 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
+
+from msgspec import Struct
 
 from holodeck_action.github.annotations import Annotation, Level
 from holodeck_action.github.channels import Channel, Published
@@ -191,8 +192,7 @@ def _heredoc(name: str, value: str, delimiter: str) -> str:
     return f"{name}<<{delimiter}\n{value}\n{delimiter}\n"
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteResult:
+class SuiteResult(Struct, frozen=True):
     """What the outputs need to know of one suite.
 
     `pass_rate` is weighted, quarantined cases left out, None when no case was decided; `cost_usd` None when unknown.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from holodeck_action.github.channels import (
     NO_PULL,
@@ -46,8 +47,7 @@ def marker(comment_id: str) -> str:
     return f"<!-- holodeck-action:report:{encoded} -->"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What the comment is to say, and when.
 
     The functions take the body of the comment that stands there, which is ours.
@@ -86,8 +86,7 @@ def publish_comment(github: Access, pull_number: int, first_line: str, wanted: W
         return stopped.outcome
 
 
-@dataclass(frozen=True, slots=True)
-class _Sticky:
+class _Sticky(Struct, frozen=True):
     github: Access
     number: int
     first_line: str

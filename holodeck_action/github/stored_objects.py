@@ -5,23 +5,22 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.github.objects import ShapeError, object_id, optional_field, required_field, required_hash
 from holodeck_action.github.payload import is_number
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     """A commit; `parents` are in order, none of a root."""
 
     sha: str
     parents: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(Struct, frozen=True):
     """A file that a workflow run uploaded.
 
     Attributes:
@@ -49,8 +48,7 @@ class Artifact:
     sha: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowRun:
+class WorkflowRun(Struct, frozen=True):
     """A run of a workflow: what started it, and its status, such as `completed`."""
 
     id: int
@@ -58,8 +56,7 @@ class WorkflowRun:
     status: str
 
 
-@dataclass(frozen=True, slots=True)
-class TreeEntry:
+class TreeEntry(Struct, frozen=True):
     """What stands in a folder: `type` is `blob`, `tree` or `commit`, `size` the bytes of a file."""
 
     path: str

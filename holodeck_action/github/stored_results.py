@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from holodeck_action.github.merge_base import Wanted
 from holodeck_action.github.objects import ApiError
@@ -26,8 +27,7 @@ class NoResultsError(Exception):
     """There are none to compare with; the message is one sentence with the way out."""
 
 
-@dataclass(frozen=True, slots=True)
-class SuitePlace:
+class SuitePlace(Struct, frozen=True):
     """Which suite: its folder in the repository (None outside of one) and the name of its file."""
 
     folder: str | None
@@ -38,8 +38,7 @@ class SuitePlace:
         return record.provenance.folder == self.folder and record.suite.file == self.file
 
 
-@dataclass(frozen=True, slots=True)
-class Ancestry:
+class Ancestry(Struct, frozen=True):
     """The wanted commit and those before it on its branch: how many commits each is away."""
 
     wanted: Wanted
@@ -57,8 +56,7 @@ class Ancestry:
         return here if len(self.distances) == 1 else f"{here} or the {len(self.distances) - 1} before it"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredResults:
+class StoredResults(Struct, frozen=True):
     """Results that were found: of which commit, how many commits before the wanted one, and what the reader is told."""
 
     results: BaseResults

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from holodeck_action.github.channels import Channel, missing
 from holodeck_action.github.sticky_comment import Mode
@@ -15,8 +16,7 @@ NAME = "holodeck-action"
 _NAME_LIMIT = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Surfaces:
+class Surfaces(Struct, frozen=True):
     """What is asked for.
 
     Attributes:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from holodeck_action.text.plain import one_line
 
@@ -23,8 +25,7 @@ class Outcome(StrEnum):
     """Nothing is equal."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One assertion, or one setting, of the imported file.
 
     Attributes:
@@ -112,7 +113,7 @@ def markdown(rows: Sequence[Row]) -> str:
 
 def as_json(rows: Sequence[Row]) -> str:
     """Return the account as JSON: a list with the fields of `Row`."""
-    return f"{json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False)}\n"
+    return f"{json.dumps(to_builtins(rows), indent=1, ensure_ascii=False)}\n"
 
 
 def _place(row: Row) -> str:

@@ -6,10 +6,11 @@ import ast
 import json
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+from msgspec import Struct, field
 
 from holodeck_action.importers.accounting import Outcome
 
@@ -17,8 +18,7 @@ MODULE = "imported_graders"
 """Name of the module that the suite's folder gets."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """What one grader does.
 
     Attributes:
@@ -52,8 +52,7 @@ class Check:
         return json.dumps([bare, self.code, inner], sort_keys=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Became:
+class Became(Struct, frozen=True):
     """What an assertion or metric of another program is here.
 
     Attributes:
@@ -71,8 +70,7 @@ class Became:
     note: str = ""
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(Struct):
     name: str
     check: Check
     parts: tuple[tuple[float, str], ...]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.document import Document, MarkedList, MarkedMap
@@ -21,8 +22,7 @@ class UnfitError(Exception):
     """Something of the imported file has no equal; the message is a clause that says why, and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A place in the imported file or in one that it names; `file` is relative to the imported file's folder."""
 
     file: str
@@ -38,8 +38,7 @@ class Place:
         return f"{self}:{self.column}"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """The imported file.
 
     Attributes:

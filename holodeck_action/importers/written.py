@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from holodeck_action.importers.accounting import Row
 from holodeck_action.importers.grader_file import MODULE
@@ -33,16 +33,14 @@ def has_variable(value: Any) -> bool:
     return isinstance(value, list | tuple) and any(map(has_variable, value))
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenTurn:
+class WrittenTurn(Struct, frozen=True):
     """One turn: the fields of agent.yaml that it has, and the recorded reply, if there is one."""
 
     fields: Mapping[str, Any]
     reply: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenCase:
+class WrittenCase(Struct, frozen=True):
     """One case.
 
     Attributes:
@@ -68,8 +66,7 @@ def without_unasked(cases: Sequence[WrittenCase]) -> tuple[Sequence[WrittenCase]
     return asked, [f"{case.name}: {comment}" for case in cases if case not in asked for comment in case.comments[1:]]
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenSuite:
+class WrittenSuite(Struct, frozen=True):
     """One suite.
 
     Attributes:
@@ -95,8 +92,7 @@ class WrittenSuite:
     agent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Struct, frozen=True):
     """What was read: suites to write, and the account of everything."""
 
     suites: Sequence[WrittenSuite]

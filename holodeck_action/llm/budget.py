@@ -13,8 +13,10 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.llm.calls import Answer, Call, Link, Tokens, WireError
 from holodeck_action.llm.usage import Price, record_of
@@ -35,8 +37,7 @@ _SLACK_USD = 1e-12
 """For sums of floats: what fits exactly fits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """Tokens of prompt and answer together, and US dollars (0.0 where no budget in dollars holds)."""
 
     tokens: int

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+import msgspec
+from msgspec import Struct
+
 from holodeck_action.llm.pauses import Clocks, Deadline
 from holodeck_action.results.record import Usage
 
@@ -64,8 +67,7 @@ class Account:
         return f"{self.provider} ({host}{port})"
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(Struct, frozen=True):
     """Tokens of one call; None where the provider does not say. `cached` are those of `prompt` that cost less."""
 
     prompt: int | None = None
@@ -73,8 +75,7 @@ class Tokens:
     cached: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CallRecord:
+class CallRecord(Struct, frozen=True):
     """One model call as it went.
 
     Attributes:
@@ -161,8 +162,7 @@ class Meter:
         return math.fsum(round(1000 * record.latency_s, 1) for record in answered) if answered else None
 
 
-@dataclass(frozen=True, slots=True)
-class CallContext:
+class CallContext(Struct, frozen=True):
     """For whom a call is made.
 
     Attributes:
@@ -204,8 +204,7 @@ class Post:
     document: Any
 
 
-@dataclass(slots=True)
-class Call:
+class Call(Struct):
     """One request on its way; `attempts` counts how often it was sent, `lost` how many of these have no answer.
 
     Attributes:
@@ -222,15 +221,14 @@ class Call:
     request: Post
     context: CallContext
     key: str = ""
-    clocks: Clocks = field(default_factory=Clocks)
+    clocks: Clocks = msgspec.field(default_factory=Clocks)
     given_up: bool = False
     place: int | None = None
     attempts: int = 0
     lost: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """A whole HTTP answer.
 
     Attributes:

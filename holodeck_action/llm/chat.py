@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.llm.clients import Clients, ModelClient
 from holodeck_action.llm.codecs.codec import Codec
@@ -106,8 +108,7 @@ def _is_closed_node(node: Mapping[str, Any]) -> bool:
     return not _is_object(node) or "properties" in node
 
 
-@dataclass(frozen=True, slots=True)
-class ChatAnswer:
+class ChatAnswer(Struct, frozen=True):
     """What a model answered.
 
     Attributes:

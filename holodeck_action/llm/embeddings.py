@@ -9,9 +9,11 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.llm.calls import CALL, Account, Answer, CallContext, CallRecord, Meter, Post, WireError
 from holodeck_action.llm.clients import Clients
@@ -41,8 +43,7 @@ _GRID = 2**19
 below 2**53 for up to 10,000 of them, exact in any order."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingPlan:
+class EmbeddingPlan(Struct, frozen=True):
     """An embedding model with its address and its key decided; nothing is imported or opened for it.
 
     Attributes:

@@ -7,11 +7,12 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.llm.calls import Answer, WireError
 from holodeck_action.llm.outcomes import header, parse
@@ -87,8 +88,7 @@ _NONE_OF_OURS = "it is no recorded call of this version"
 _KEPT_HEADERS = ("content-type", "retry-after")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A recorded call: what was asked (see `cassette.parts_of`), what came back, when."""
 
     request: dict[str, Any]

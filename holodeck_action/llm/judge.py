@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.llm.clients import Clients, ModelClient
 from holodeck_action.llm.codecs.schema_walk import SchemaError
@@ -24,8 +26,7 @@ _SAMPLED = frozenset(("temperature", "top_p", "max_tokens", "presence_penalty", 
 """Settings for models that sample; those that think first refuse them, or would be cut short by the limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeAnswer:
+class JudgeAnswer(Struct, frozen=True):
     """What a judge answered.
 
     Attributes:

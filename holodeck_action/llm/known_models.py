@@ -7,8 +7,10 @@ which a request is made of them. A new family is a row here; a model of no row g
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.suite.providers import ProviderName
 
@@ -19,8 +21,7 @@ EFFORTS = ("minimal", "low", "medium", "high", "xhigh")
 """How hard a model can be asked to think, from least to most."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownModel:
+class KnownModel(Struct, frozen=True):
     """What a model takes.
 
     Attributes:
@@ -82,8 +83,7 @@ def known_model(provider: ProviderName, name: str) -> KnownModel:
 _PRO = ("medium", "high", "xhigh")
 
 
-@dataclass(frozen=True, slots=True)
-class _Reasoning:
+class _Reasoning(Struct, frozen=True):
     """How a family thinks: unasked, and whether it can be asked not to; its efforts where they are fewer than all."""
 
     unasked: bool

@@ -3,55 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
+
+from msgspec import Struct
 
 Finish = Literal["stop", "length", "tool_call", "content_filter"]
 """Why an answer ends, where the provider's reason is one of these."""
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True):
     """An image with its media type, such as `image/png`."""
 
     media_type: str
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """What the user says: a text, then images."""
 
     text: str
     images: tuple[Image, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """What a tool gave; `id` names the call."""
 
     id: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What is said to the model at once. Of a conversation, the last instructions that are given count."""
 
     parts: tuple[Question | ToolResult, ...]
     instructions: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """A piece of an answer."""
 
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class Thought:
+class Thought(Struct, frozen=True):
     """What a model thought before it went on.
 
     Attributes:
@@ -65,8 +60,7 @@ class Thought:
     signature: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A tool that the model asks for.
 
     Attributes:
@@ -82,8 +76,7 @@ class ToolCall:
     extra: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class TokenProbability:
+class TokenProbability(Struct, frozen=True):
     """A token of an answer with its log probability, and those that could have stood in its place."""
 
     token: str
@@ -91,8 +84,7 @@ class TokenProbability:
     alternatives: tuple[tuple[str, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """What a model answered.
 
     Attributes:
@@ -128,8 +120,7 @@ class Reply:
 Message = Request | Reply
 
 
-@dataclass(frozen=True, slots=True)
-class ToolDefinition:
+class ToolDefinition(Struct, frozen=True):
     """A tool as the model sees it; `parameters` is the JSON schema of its arguments, an object."""
 
     name: str
@@ -137,8 +128,7 @@ class ToolDefinition:
     parameters: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerSchema:
+class AnswerSchema(Struct, frozen=True):
     """The JSON schema that an answer must fit; `strict` None lets the codec decide by the schema."""
 
     name: str

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from holodeck_action.llm.calls import Account
 from holodeck_action.suite.hosts import is_loopback
@@ -67,8 +68,7 @@ class MissingKeyError(ModelConfigError):
     """A key is nowhere to be found; everything else about the model may be right."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reasoning:
+class Reasoning(Struct, frozen=True):
     """What a suite asks for.
 
     Attributes:
@@ -82,8 +82,7 @@ class Reasoning:
     block: str = "openai"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelPlan:
+class ModelPlan(Struct, frozen=True):
     """A model reference with its address, its key and its settings decided; nothing is imported or opened for it.
 
     Attributes:

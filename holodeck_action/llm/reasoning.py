@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from holodeck_action.llm.known_models import EFFORTS, KnownModel
 from holodeck_action.llm.providers import ModelPlan
@@ -21,8 +22,7 @@ _WITH_LEVELS = re.compile(r"(?:^|/)gpt-oss")
 """Names of the models of Ollama whose effort has levels."""
 
 
-@dataclass(frozen=True, slots=True)
-class Thinking:
+class Thinking(Struct, frozen=True):
     """What is sent for it.
 
     Attributes:

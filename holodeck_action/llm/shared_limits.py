@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from holodeck_action.llm.gate import Gate
 from holodeck_action.llm.leases import LEASE_S
@@ -22,8 +23,7 @@ UNKNOWN_S = 5.0
 """Seconds for which they may where no answer has come yet."""
 
 
-@dataclass(slots=True)
-class _Holder:
+class _Holder(Struct):
     """What one worker holds of an account; counts are those of `leases.Lease`."""
 
     granted: int = 0
@@ -163,8 +163,7 @@ class SharedLimit:
         return {"granted": holder.granted, "recalled": holder.recalled, "refused_for": refused_for}
 
 
-@dataclass(slots=True)
-class _Worker:
+class _Worker(Struct):
     """A worker that reports: the number and the time of its last report, and what it was told last."""
 
     number: int

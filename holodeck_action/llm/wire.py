@@ -15,11 +15,13 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.llm.budget import Budget, Losses, Spending
 from holodeck_action.llm.calls import CALL, Account, Answer, Call, CallContext, CallRecord, Link, Meter, Post, WireError
@@ -46,8 +48,7 @@ CASSETTE = "cassette.jsonl"
 """The file of recorded calls in its folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
+class _Shared(Struct, frozen=True):
     """A call under way; `outcome` becomes None when it was given up (cancelled) without one."""
 
     outcome: asyncio.Future[Answer | WireError | None]
@@ -97,8 +98,7 @@ class Dedupe:
             future.set_result(result)
 
 
-@dataclass(frozen=True, slots=True)
-class WireSettings:
+class WireSettings(Struct, frozen=True):
     """How the wire works.
 
     Attributes:
@@ -126,8 +126,7 @@ class WireSettings:
             raise ValueError("max_in_flight must be at least 1, max_retries at least 0")
 
 
-@dataclass(slots=True)
-class Counts:
+class Counts(Struct):
     """What a run's calls came to: `cached` of `calls` were not paid for again, `requests` were sent.
 
     `tokens` (of prompts and answers) and `cost_usd` are those of the answers that were paid for; None once one of them

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from holodeck_action.llm.pauses import TimeLimit, is_late
@@ -306,8 +306,7 @@ OfJudge = Callable[["JudgeModel | None", dict[str, Any]], BaseEvaluator]
 configuration of its model."""
 
 
-@dataclass(frozen=True, slots=True)
-class Building:
+class Building(Struct, frozen=True):
     """What the evaluator of a metric is built with.
 
     Attributes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
+from msgspec.structs import fields
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -312,4 +312,4 @@ def _as_json(invocation: ToolInvocation) -> dict[str, Any]:
     return {field: getattr(invocation, field) for field in _INVOCATION_FIELDS}
 
 
-_INVOCATION_FIELDS = tuple(field.name for field in dataclasses.fields(ToolInvocation))
+_INVOCATION_FIELDS = tuple(field.name for field in fields(ToolInvocation))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
+
+from msgspec import Struct, field
 
 from holodeck_action.metrics.call_table import CallTable, bits, lowest_bit
 from holodeck_action.metrics.matchers import (
@@ -63,8 +64,7 @@ def check_tools(expectation: ToolExpectation, calls: Sequence[ToolInvocation] | 
     return tuple(assertions)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """An entry with the calls (as bit masks) that have its name, satisfy each argument, and satisfy it as a whole."""
 
     entry: ExpectedTool

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Literal, get_args
+
+from msgspec import Struct
 
 from holodeck_action.metrics.base import Building, DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
 from holodeck_action.metrics.call_table import CallTable, agreeing, bits, maximum_matching
@@ -55,8 +56,7 @@ class ToolCorrectnessMetric(Metric):
         return ToolCorrectnessEvaluator(args=self.args, score=self.score, threshold=self.threshold, **building.options)
 
 
-@dataclass(frozen=True, slots=True)
-class Pairing:
+class Pairing(Struct, frozen=True):
     """Expected calls and calls made, paired one to one so that as many as possible agree.
 
     Attributes:

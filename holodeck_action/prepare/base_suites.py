@@ -7,7 +7,9 @@ agents are asked and graded by. Only the agent is another one: its model, instru
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct, structs
 
 from holodeck_action.github.annotations import placed
 from holodeck_action.prepare.case_choice import filters_of
@@ -27,8 +29,7 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 
 
-@dataclass(frozen=True, slots=True)
-class BaseSuite:
+class BaseSuite(Struct, frozen=True):
     """A suite that runs beside another one.
 
     Attributes:
@@ -75,11 +76,11 @@ def _against(item: Prepared, flags: Flags, around: Surroundings) -> BaseSuite:
     other = flags.against
     loaded = item if other is None else load_one(other, around, "a run is compared with one")
     shown = shown_folder(loaded.suite.folder, around.cwd)
-    found = flags if flags.against_target is None else replace(flags, target=flags.against_target)
+    found = flags if flags.against_target is None else structs.replace(flags, target=flags.against_target)
     try:
         suite = _varied(item, flags, around) if other is None else loaded.suite
         target, files = target_of(suite, found, around)
-        equipped = with_python(replace(loaded, suite=suite), around, target)
+        equipped = with_python(structs.replace(loaded, suite=suite), around, target)
         check_python_target(equipped, target)
     except TargetError as error:
         flag = "--target" if flags.against_target is None else "--against-target"
@@ -87,8 +88,8 @@ def _against(item: Prepared, flags: Flags, around: Surroundings) -> BaseSuite:
         wrong = target_problems(loaded.suite, shown, message, error.problems, written=found.target)
         raise ConfigurationError(with_lines(wrong, [loaded])) from error
     source, name = _source(flags, target)
-    changed = replace(item, suite=suite, environ=loaded.environ, shown=shown, target=target, target_files=files)
-    changed = replace(
+    changed = structs.replace(item, suite=suite, environ=loaded.environ, shown=shown, target=target, target_files=files)
+    changed = structs.replace(
         changed,
         python=equipped.python,
         written=found.target,
@@ -126,7 +127,7 @@ def beside(
         # What filters leave out is not gone.
         if case.id not in taken and (case.id in asked or not filters_of(flags))
     )
-    return BaseSuite(replace(changed, cases=paired, graded_by=item), unpaired, run, folder, required)
+    return BaseSuite(structs.replace(changed, cases=paired, graded_by=item), unpaired, run, folder, required)
 
 
 def _varied(item: Prepared, flags: Flags, around: Surroundings) -> Suite:

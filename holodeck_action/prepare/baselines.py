@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.github.annotations import placed
 from holodeck_action.prepare.loading import with_lines
@@ -32,16 +34,14 @@ if TYPE_CHECKING:
 _MOST_BYTES = 256 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class FoundBase:
+class FoundBase(Struct, frozen=True):
     """The results of a base, and what they are."""
 
     results: BaseResults
     run: BaseRun
 
 
-@dataclass(frozen=True, slots=True)
-class MissingBase:
+class MissingBase(Struct, frozen=True):
     """Why there is no base and how to get one, in one sentence."""
 
     reason: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import replace
 from fnmatch import fnmatchcase
+
+from msgspec.structs import replace
 
 from holodeck_action.prepare.settings import Flags, Settings, SettingsError, baseline_problem
 from holodeck_action.results.statistics import MANY_ENOUGH, effective_sample_size, wilson_lower_bound

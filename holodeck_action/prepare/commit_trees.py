@@ -10,10 +10,11 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from msgspec import Struct
 
 from holodeck_action.github.commit_archive import ArchiveError, download_commit
 from holodeck_action.github.job import Job
@@ -30,8 +31,7 @@ class TreeError(Exception):
     """The files of a commit cannot be had; the message is one sentence with the way out."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitTree:
+class CommitTree(Struct, frozen=True):
     """The files of a commit: their folder, links resolved, and what the reader should know, each one sentence."""
 
     folder: Path

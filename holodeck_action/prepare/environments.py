@@ -6,8 +6,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from holodeck_action.prepare.packages import (
     Base,
@@ -42,8 +43,7 @@ _WORDS = 1500
 _PROBE = "import sys; print(*sys.version_info[:2], sys.version.replace('\\n', ' '), sys.prefix, sep='\\n')"
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectPython:
+class ProjectPython(Struct, frozen=True):
     """An interpreter of the project.
 
     Attributes:
@@ -55,8 +55,7 @@ class ProjectPython:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Installing:
+class Installing(Struct, frozen=True):
     """How packages come to a suite.
 
     Attributes:

@@ -6,8 +6,9 @@ import ast
 import os
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from holodeck_action.suite.frameworks import Framework
 
@@ -17,8 +18,7 @@ _OTHERS = frozenset({"node_modules", "site-packages", "build", "dist", "tests", 
 """Folders whose Python is not the repository's agent."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class FoundAgent:
+class FoundAgent(Struct, frozen=True, order=True):
     """A name at the top level of a module that holds an agent.
 
     Attributes:
@@ -103,8 +103,7 @@ def _agents_in(path: Path, framework: Framework) -> Iterator[tuple[int, str]]:
             yield statement.lineno, target.id
 
 
-@dataclass(slots=True)
-class _Imports:
+class _Imports(Struct):
     """What names of a file stand for: modules of the framework, its functions that make agents, and other modules."""
 
     modules: set[str]

@@ -6,8 +6,10 @@ import asyncio
 import hashlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
+
+from msgspec import Struct, structs
 
 from holodeck_action import __version__
 from holodeck_action.calibration.card import NO_THRESHOLD
@@ -52,8 +54,7 @@ _FILE = FileInput(path="labels", type="text")
 """Stands for the files whose texts the labels hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """What came of judging: what there is to compare, and why judging ended early (None: it did not).
 
     `configuration` is what decided the scores; None where no model grades.
@@ -241,7 +242,7 @@ def _cases(labels: Labels, suite: Suite, specs: Sequence[MetricSpec]) -> list[tu
         except LabelError as error:
             problems += [f"{where}: {problem}" for problem in error.lines]
             continue
-        turn = replace(
+        turn = structs.replace(
             turn,
             index=0,
             mark=mark,
@@ -281,7 +282,7 @@ def _text_turn(row: LabelledAnswer, mark: SourceMark, specs: Sequence[MetricSpec
             [f"column case: cases configure {specs[0].label} differently: name the case whose configuration counts"]
         )
     assert row.input is not None
-    return Turn(0, TurnTexts(row.input, row.ground_truth), mark, metrics=(replace(specs[0], inherited=False),))
+    return Turn(0, TurnTexts(row.input, row.ground_truth), mark, metrics=(structs.replace(specs[0], inherited=False),))
 
 
 def _case_turn(row: LabelledAnswer, suite: Suite, label: str) -> Turn:
@@ -310,7 +311,7 @@ def _case_turn(row: LabelledAnswer, suite: Suite, label: str) -> Turn:
         given = getattr(row, column)
         if given is not None and given != own:
             raise LabelError([f"column {column}: the case has another text; leave out the case, or the column"])
-    return replace(turn, metrics=(replace(spec, inherited=False),), expected_tools=None)
+    return structs.replace(turn, metrics=(structs.replace(spec, inherited=False),), expected_tools=None)
 
 
 def _lacking(turn: Turn, spec: MetricSpec) -> Iterator[str]:

@@ -7,10 +7,12 @@ import glob
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field, structs
 
 from holodeck_action.metrics.weak_assertions import weak_assertions
 from holodeck_action.prepare.case_rows import CaseRows
@@ -45,8 +47,7 @@ if TYPE_CHECKING:
     from holodeck_action.results.judge_card import JudgeCard
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What the outside world says.
 
     `environ` are the environment variables, `home` the user's home (None: there is none), `env_file` the file of
@@ -71,8 +72,7 @@ class Surroundings:
         return Installing(self.requirements, self.home, self.cwd, self.vetted, self.tell, self.copy_of)
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """A valid suite; `environ` is the job's environment with what an env file adds, `cards` are its judge cards.
 
     `python` is the project's own Python; None where code of the suite runs in ours, or none has been asked for yet.
@@ -244,7 +244,7 @@ def _load_all(
             field_name = "gates.summary.function" if mark == suite.summary_mark else "grader"
             lines.append(located(Problem(mark, field_name, message), suite.folder, shown))
         suite = replace(suite, notices=(*suite.notices, *weak_assertions(suite)))
-        suites.append(replace(loaded, suite=suite))
+        suites.append(structs.replace(loaded, suite=suite))
     if lines:
         # What code of the suite says when it is imported may be anything.
         redactor = known_secrets(suites, around.environ)
@@ -324,7 +324,7 @@ def with_python(loaded: Loaded, around: Surroundings, target: AnyTarget | None =
     if loaded.python is not None or not needs_python(loaded.suite, target):
         return loaded
     try:
-        return replace(loaded, python=project_python(loaded.suite, loaded.environ, around.installing))
+        return structs.replace(loaded, python=project_python(loaded.suite, loaded.environ, around.installing))
     except PackagesError as error:
         shown = shown_folder(loaded.suite.folder, around.cwd)
         raise ConfigurationError([environment_problem(loaded.suite, shown, error, around.installing)]) from error

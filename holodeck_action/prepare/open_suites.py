@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.prepare.base_suites import BaseSuite
 from holodeck_action.prepare.baselines import MissingBase
@@ -54,8 +56,7 @@ BaseToRun = BaseSuite | MissingBase | None
 """What runs beside a suite, or why nothing does; None where nothing is to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """A suite that can run: its agent is built, and what an interrupted run finished is read.
 
     `folder` is where its files go, None for nowhere. `agent` is None where stored answers are graded; `own` is the

@@ -15,8 +15,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, Checkout
 from holodeck_action.workers.environment import job_environment
@@ -45,16 +46,14 @@ class PackagesError(Exception):
         self.words = words
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
+class Base(Struct, frozen=True):
     """The Python for which packages are installed: its path, and what tells it apart from others."""
 
     interpreter: str
     identity: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """What is installed.
 
     Attributes:

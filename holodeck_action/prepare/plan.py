@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from holodeck_action.llm.budget import COMPLETION_GUESS, IMAGE_TOKENS, dollars, text_tokens
 from holodeck_action.llm.calls import Tokens
@@ -33,8 +34,7 @@ _PER_UNIT = 1_000
 """Tokens at which the price of one is looked up: some models charge more for long prompts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """The least and the most of something, without calls of tools, which cannot be foretold."""
 
     low: int
@@ -73,8 +73,7 @@ QUESTION_TOKENS = 300
 """Tokens of a question to a judge beside the texts of the case: those of DeepEval and ours have 190 to 450."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelEstimate:
+class ModelEstimate(Struct, frozen=True):
     """What is asked of one model: the suite's own, or a judge.
 
     Attributes:
@@ -95,8 +94,7 @@ class ModelEstimate:
     high_usd: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class JudgingEstimate:
+class JudgingEstimate(Struct, frozen=True):
     """What is asked of all judges of a suite; `fallbacks`: whether other models may be asked in their place."""
 
     evaluations: Span
@@ -128,8 +126,7 @@ class JudgingEstimate:
         return f"{price} and the unknown price of {', '.join(unknown)}" if unknown else price
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(Struct):
     """Calls and prompt tokens of one model, the least and the most; `longest` is the tokens of one answer at most."""
 
     model: LLMProvider
@@ -208,8 +205,7 @@ def _longest(model: LLMProvider) -> int:
     return (model.max_tokens if "max_tokens" in model.model_fields_set else None) or COMPLETION_GUESS
 
 
-@dataclass(frozen=True, slots=True)
-class OwnEstimate:
+class OwnEstimate(Struct, frozen=True):
     """What a suite asks of its own model, in so many conversations."""
 
     trials: Span
@@ -283,8 +279,7 @@ def _plan_lines(prepared: Sequence[Prepared], flags: Flags, searching: Searching
     yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed, prepared[0].shards)
 
 
-@dataclass(frozen=True, slots=True)
-class _Least:
+class _Least(Struct, frozen=True):
     """The least that a suite's model and judges take; dollars as far as their prices are known."""
 
     usd: float

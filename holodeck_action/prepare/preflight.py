@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holodeck_action.prepare.case_choice import check_reachable, choose_cases, unmatched_filters
@@ -44,8 +43,7 @@ if TYPE_CHECKING:
     from holodeck_action.runner.stored import StoredRun
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared(Loaded):
+class Prepared(Loaded, frozen=True, kw_only=True):
     """A suite that is ready to run.
 
     `shown` is its folder as the reader would type it, empty for the current one. `target_files` is where a path in the

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from holodeck_action.prepare.settings import AGAINST, Flags
 from holodeck_action.results.exit_codes import TOLERABLE, ExitCode
@@ -22,8 +24,7 @@ if TYPE_CHECKING:
 FailOn = Literal["violation", "never"]
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowed(Struct, frozen=True):
     """What the workflow, never a suite itself, lets suites do beyond their checkout.
 
     `paths` are further folders whose files they may read; `plain_http` lets keys go to other machines unencrypted.
@@ -45,8 +46,7 @@ class Allowed:
 NOTHING_MORE = Allowed()
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A run that is asked for.
 
     Paths and suites are as they were given. `html` says whether the viewer's page is written,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
+
+from msgspec import Struct
 
 from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.errors import Problem
@@ -58,8 +59,7 @@ class SettingsError(Exception):
         self.setting = setting
 
 
-@dataclass(frozen=True, slots=True)
-class Flags:
+class Flags(Struct, frozen=True):
     """What the command line says; None where it is silent.
 
     `case_globs` and `tags` choose cases (a case is chosen when any glob matches its id or name, and when it has any of
@@ -116,8 +116,7 @@ AGAINST = ("against", "against_target", "against_model", "against_prompt")
 """Flags that name what runs beside the suites."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCalls:
+class ModelCalls(Struct, frozen=True):
     """How model calls are made.
 
     Attributes:
@@ -133,8 +132,7 @@ class ModelCalls:
     ttl_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FileSettings:
+class FileSettings(Struct, frozen=True):
     """How files of cases are read: seconds for one conversion and for one download, and where downloads are kept.
 
     `cache` is a folder, absolute; None keeps no download.
@@ -145,8 +143,7 @@ class FileSettings:
     cache: Path | None
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """Everything a run of one suite needs to know besides the suite.
 
     Seconds, bytes and counts; `run_timeout_s` is the suite's own limit, None without one (the command line's, which

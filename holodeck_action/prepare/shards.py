@@ -9,7 +9,8 @@ import hashlib
 import heapq
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holodeck_action.results.record import Record, Shard
 from holodeck_action.suite.values import Case
@@ -22,8 +23,7 @@ class ShardError(Exception):
     """A shard cannot be told; the message is one sentence with the way out."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobArray:
+class JobArray(Struct, frozen=True):
     """How a system tells its parallel jobs apart.
 
     Attributes:
@@ -91,8 +91,7 @@ def _number(array: JobArray, name: str, environ: Mapping[str, str]) -> int:
     return int(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Durations:
+class Durations(Struct, frozen=True):
     """How long cases took in an earlier run, in milliseconds by id and content; `digest` tells them from others."""
 
     of: Mapping[tuple[str, str], float]
@@ -112,8 +111,7 @@ def durations_of(record: Record) -> Durations:
     return Durations(found, digest.hexdigest() if found else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """The cases of a suite that a shard runs, by id, and what the record says of the shard."""
 
     ids: frozenset[str]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Literal
+
+from msgspec import Struct
 
 from holodeck_action.results.comparison import changed_ids
 from holodeck_action.results.faults import Actor
@@ -31,8 +32,7 @@ _HEXADECIMAL = re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{8,}\b|\b[0-9a-f]{8}(?:-[0-
 _STATUS = re.compile(r"[1-5]\d\d")
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """Cases that fail for one reason.
 
     Attributes:
@@ -50,8 +50,7 @@ class Cause:
     cases: CaseViews
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """What explains a case, without the case."""
 
     position: int

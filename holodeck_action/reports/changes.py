@@ -13,14 +13,14 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from holodeck_action.results.canonical import adapter
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.exit_codes import severity
+from holodeck_action.results.json_values import from_json, to_json
 from holodeck_action.results.report_views import MetricView, Report
 from holodeck_action.results.verdict import VerdictOutcome
 
@@ -41,14 +41,12 @@ _SAME_DIGITS = 4
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _RUN = re.compile(r"[0-9]{1,20}/[0-9]{1,10}")
 
-_Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]
-_Count = Annotated[int, Field(ge=0, le=10**9)]
-_Sha = Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
-_STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+_Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{8}$(?!\n)")]
+_Count = Annotated[int, Meta(ge=0, le=10**9)]
+_Sha = Annotated[str, Meta(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$(?!\n)")]
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteNumbers:
+class SuiteNumbers(Struct, frozen=True, forbid_unknown_fields=True):
     """What is kept of a suite.
 
     Attributes:
@@ -61,29 +59,23 @@ class SuiteNumbers:
         failing: hashes of the failed cases, one behind the other in order; None where there are too many.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
-
     key: _Hash
     outcome: VerdictOutcome
     failed: _Count
     unknown: _Count
-    pass_rate: Annotated[float, Field(ge=0.0, le=1.0)] | None
-    metrics: Annotated[tuple[tuple[_Hash, float], ...], Field(max_length=MOST_METRICS)]
-    failing: Annotated[str, Field(pattern=r"^([0-9a-f]{8})*$", max_length=_HASH * MOST_FAILING)] | None
+    pass_rate: Annotated[float, Meta(ge=0.0, le=1.0)] | None
+    metrics: Annotated[tuple[tuple[_Hash, float], ...], Meta(max_length=MOST_METRICS)]
+    failing: Annotated[str, Meta(pattern=r"^([0-9a-f]{8})*$(?!\n)", max_length=_HASH * MOST_FAILING)] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(Struct, frozen=True, forbid_unknown_fields=True):
     """The suites as they were at a commit (None: unknown)."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
-
     sha: _Sha | None
-    suites: Annotated[tuple[SuiteNumbers, ...], Field(max_length=1000)]
+    suites: Annotated[tuple[SuiteNumbers, ...], Meta(max_length=1000)]
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True, forbid_unknown_fields=True):
     """What a comment remembers.
 
     Attributes:
@@ -96,14 +88,12 @@ class State:
         before: the suites as they were at the commit before, which they are compared with; None for none.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
-
     version: Literal[1]
     sha: _Sha | None
-    run: Annotated[str, Field(pattern=r"^([0-9]{1,20}/[0-9]{1,10})?$")]
-    exit_code: Annotated[int, Field(ge=0, le=255)]
-    result: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
-    suites: Annotated[tuple[SuiteNumbers, ...], Field(max_length=1000)]
+    run: Annotated[str, Meta(pattern=r"^([0-9]{1,20}/[0-9]{1,10})?$(?!\n)")]
+    exit_code: Annotated[int, Meta(ge=0, le=255)]
+    result: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$(?!\n)")]
+    suites: Annotated[tuple[SuiteNumbers, ...], Meta(max_length=1000)]
     before: Numbers | None
 
     def encode(self) -> str:
@@ -126,8 +116,8 @@ class State:
             found = unpacking.decompress(packed, _MOST_JSON + 1)
             if not unpacking.eof or unpacking.unused_data:
                 return None
-            return adapter(State).validate_json(found)
-        except (ValueError, zlib.error, ValidationError):
+            return from_json(found, State)
+        except (ValueError, zlib.error, RecursionError):
             return None
 
     def following(self, previous: State | None) -> State:
@@ -143,8 +133,7 @@ class State:
         return _fitting(replace(self, before=before))
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """What has changed in a suite.
 
     Attributes:
@@ -301,7 +290,7 @@ def _fitting(whole: State) -> State:
 
 
 def _holds(some: State) -> bool:
-    return len(adapter(State).dump_json(some)) <= _MOST_JSON and len(_line(some)) <= STATE_LIMIT
+    return len(to_json(some)) <= _MOST_JSON and len(_line(some)) <= STATE_LIMIT
 
 
 def _smaller(whole: State) -> Iterator[State]:
@@ -310,7 +299,8 @@ def _smaller(whole: State) -> Iterator[State]:
         unnamed = tuple(replace(suite, failing=None) for suite in whole.before.suites)
         yield replace(whole, before=replace(whole.before, suites=unnamed))
         yield replace(
-            whole, before=replace(whole.before, suites=tuple(replace(suite, metrics=()) for suite in unnamed))
+            whole,
+            before=replace(whole.before, suites=tuple(replace(suite, metrics=()) for suite in unnamed)),
         )
         whole = replace(whole, before=None)
         yield whole
@@ -321,5 +311,5 @@ def _smaller(whole: State) -> Iterator[State]:
 
 
 def _line(of: State) -> str:
-    packed = zlib.compress(adapter(State).dump_json(of), 9)
+    packed = zlib.compress(to_json(of), 9)
     return f"{_START}{base64.b64encode(packed, _ALTERNATIVES).decode('ascii')}{_END}"

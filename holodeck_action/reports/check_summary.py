@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
 from holodeck_action.reports.phrases import SIGNS, VERDICTS, tally
@@ -29,8 +30,7 @@ _UNKNOWN = ("⚠️", "NO VERDICT")
 _LEVELS = {"failure": "failure", "warning": "warning", "notice": "notice"}
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """An annotation: file in the repository, line from 1, and level `failure`, `warning` or `notice`."""
 
     path: str

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from holodeck_action.reports import comparison as texts
 from holodeck_action.reports.untrusted import Fields, Untrusted, value_of
-from holodeck_action.results.canonical import adapter
 from holodeck_action.results.comparison import ComparedRun, Comparison, Difference, MetricStep
+from holodeck_action.results.json_values import from_plain
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 def _value(kind: type[T], fields: Fields) -> T:
     """Return the value behind what a template sees, which is plain data in the process of a custom template."""
     found = value_of(fields)
-    return found if isinstance(found, kind) else adapter(kind).validate_python(found)
+    return found if isinstance(found, kind) else from_plain(found, kind)
 
 
 def changed(comparison: Fields) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from holodeck_action.reports.comparison import comparison_lines
 from holodeck_action.reports.phrases import VERDICTS, gate_line
 from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.untrusted import wrap
-from holodeck_action.results.canonical import adapter
-from holodeck_action.results.comparison import CaseChange
 from holodeck_action.results.comparison_report import ComparisonReport
 from holodeck_action.results.json_lists import with_items
+from holodeck_action.results.json_values import to_json
 from holodeck_action.text.plain import one_line
 
 COMPARISON_FORMATS = ("console", "markdown", "json")
@@ -35,11 +35,8 @@ def _json(report: ComparisonReport) -> Iterator[str]:
     """Yield the report as JSON, its changed cases one by one."""
     bare = replace(report, comparison=replace(report.comparison, regressed=(), fixed=()))
     changed = {"regressed": report.comparison.regressed, "fixed": report.comparison.fixed}
-    lists = {
-        f'  "{name}": []': (adapter(CaseChange).dump_json(case, indent=1).decode() for case in cases)
-        for name, cases in changed.items()
-    }
-    return with_items(adapter(ComparisonReport).dump_json(bare, indent=1).decode(), lists)
+    lists = {f'  "{name}": []': (to_json(case, 1).decode() for case in cases) for name, cases in changed.items()}
+    return with_items(to_json(bare, 1).decode(), lists)
 
 
 def _lines(report: ComparisonReport) -> Iterator[str]:

@@ -10,11 +10,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from holodeck_action.reports.size_limit import IN_THE_RECORD, JOB_SUMMARY, SizeLimit
-from holodeck_action.results.canonical import adapter
+from holodeck_action.results.json_values import to_json
 from holodeck_action.results.report_views import Report
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
@@ -28,8 +30,7 @@ _DATA_FACTOR = 12
 _CHILD = Path(__file__).with_name("template_process.py")
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What rendering one template may take.
 
     Attributes:
@@ -55,8 +56,7 @@ class TemplateError(ConfigurationError):
         super().__init__([message])
 
 
-@dataclass(frozen=True, slots=True)
-class CustomTemplate:
+class CustomTemplate(Struct, frozen=True):
     """A template of the user's: how its file is called, and its source."""
 
     name: str
@@ -96,7 +96,7 @@ def custom_markdown(
     Raises:
         TemplateError: the template is wrong, or takes more than its process may use.
     """
-    data = adapter(Report).dump_json(report)
+    data = to_json(report)
     task = {
         "path": [entry for entry in sys.path if entry],
         "package": str(Path(__file__).parents[2]),

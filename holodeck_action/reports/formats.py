@@ -13,8 +13,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from html import escape
+
+from msgspec.structs import replace
 
 from holodeck_action.reports.console import console_report
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
@@ -22,8 +23,8 @@ from holodeck_action.reports.phrases import VERDICTS, call_text, place
 from holodeck_action.reports.size_limit import IN_THE_RECORD, JOB_SUMMARY, Detail, SizeLimit, fit
 from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.untrusted import wrap
-from holodeck_action.results.canonical import adapter
 from holodeck_action.results.disk import DISK, Disk, write_atomically
+from holodeck_action.results.json_values import to_json
 from holodeck_action.results.report_views import CaseView, Report, TurnView, in_suite_order
 from holodeck_action.results.verdict import TurnVerdict
 from holodeck_action.text.given_paths import GivenPath
@@ -238,14 +239,14 @@ def json_report(report: Report) -> Iterator[str]:
 
 def _json_pieces(report: Report) -> Iterator[str]:
     bare = replace(report, attention=(), passing=(), informational=())
-    rest = adapter(Report).dump_json(bare, indent=1).decode()
+    rest = to_json(bare, 1).decode()
     for name in ("attention", "passing", "informational"):
         # A line end is in no text of JSON: the name of a field of the report is what this finds.
         before, field, rest = rest.partition(f'\n "{name}": [')
         yield before + field
         cases = getattr(report, name)
         for number, case in enumerate(cases):
-            text = adapter(CaseView).dump_json(case, indent=1).decode().replace("\n", "\n  ")
+            text = to_json(case, 1).decode().replace("\n", "\n  ")
             yield f"{',' if number else ''}\n  {text}"
         if cases:
             yield "\n "

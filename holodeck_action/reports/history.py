@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holodeck_action.reports.phrases import usd_text
 from holodeck_action.results.history import HistoryLine, HistoryPoint
@@ -17,8 +18,7 @@ _UNKNOWN = "–"
 _SHORT = 7
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteHistory:
+class SuiteHistory(Struct, frozen=True):
     """The history of a suite: its lines, oldest first, and what they tell together (None: no run takes part)."""
 
     suite: str

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
-from pydantic import ValidationError
+from msgspec.structs import fields
 
 from holodeck_action.reports.honeyhive_patterns import ab_tests, derived_id, of_summary, temporal
-from holodeck_action.results.canonical import adapter
 from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.history import HistoryLine
 from holodeck_action.results.honeyhive import (
     EXPORT_VERSION,
     KINDS,
-    AnyEvaluation,
     BatchMetadata,
     ConfidenceShares,
     EvaluatedAnswer,
@@ -29,6 +26,7 @@ from holodeck_action.results.honeyhive import (
     MultiEvaluationResult,
 )
 from holodeck_action.results.json_lists import with_items
+from holodeck_action.results.json_values import JSON_ERRORS, from_json, from_plain, to_json
 from holodeck_action.results.record import Record, TurnRecord
 from holodeck_action.results.summaries import EvaluationSummary, summary_score
 from holodeck_action.results.survey import minimized_in
@@ -69,16 +67,16 @@ def honeyhive_pieces(
     )
     evaluations = (each for answer in _answers(record) for each in answer.evaluations)
     lists = {
-        '  "evaluations": []': (_json(AnyEvaluation, each) for each in evaluations),
-        ' "multi_evaluation_results": []': (_json(MultiEvaluationResult, each) for each in _answers(record)),
+        '  "evaluations": []': (_json(each) for each in evaluations),
+        ' "multi_evaluation_results": []': (_json(each) for each in _answers(record)),
     }
-    for piece in with_items(_json(HoneyHiveExport, head), lists):
+    for piece in with_items(_json(head), lists):
         yield piece.replace("##[", "\\u0023\\u0023[").encode("utf-8", "replace")
     yield b"\n"
 
 
-def _json(kind: Any, value: object) -> str:
-    return adapter(kind).dump_json(value, indent=1).decode()
+def _json(value: object) -> str:
+    return to_json(value, 1).decode()
 
 
 def _answers(record: Record) -> Iterator[MultiEvaluationResult]:
@@ -105,7 +103,7 @@ def _event(turn: TurnRecord, record: Record, case_id: str, trial: int) -> str:
     return derived_id("evt", record.run.run_id, case_id, str(trial), str(turn.index))
 
 
-def with_facts(evaluation: Evaluation) -> AnyEvaluation:
+def with_facts(evaluation: Evaluation) -> Evaluation:
     """Return an evaluation with the fields that HoneyHive has for its kind, taken from its metadata.
 
     One whose metadata does not hold all of them, because it failed or a panel gave it, stays as it is.
@@ -119,14 +117,13 @@ def with_facts(evaluation: Evaluation) -> AnyEvaluation:
     facts = {name: evaluation.metadata[name] for name in own}
     metadata = {name: value for name, value in evaluation.metadata.items() if name not in facts}
     common = {name: getattr(evaluation, name) for name in _COMMON}
-    made = adapter(kind)
     try:
-        found = made.validate_python({**common, "metadata": metadata, **facts})
-    except ValidationError:
+        found = from_plain({**common, "metadata": metadata, **facts}, kind)
+    except JSON_ERRORS:
         return evaluation
-    written = made.dump_python(found, mode="json", include={*own})
+    written = to_json({name: getattr(found, name) for name in own})
     # Whoever wrote the record may have meant something else by these names: nothing of it may change.
-    return found if written == facts else evaluation
+    return found if from_json(written, dict) == from_json(to_json(facts), dict) else evaluation
 
 
 def _summary(evaluations: Sequence[Evaluation], gate: GateSummary | None, minimized: frozenset[str]) -> float | None:

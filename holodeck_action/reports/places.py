@@ -6,8 +6,9 @@ Links lead only to the repository and the run that the caller names; the path in
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from holodeck_action.reports.phrases import repository_path
 from holodeck_action.suite.errors import SourceMark
@@ -28,8 +29,7 @@ def line_address(repository: str, commit: str, path: str, line: int) -> str:
     return f"{repository}/blob/{quote(commit, safe='')}/{quote(path, safe='/')}#L{line}"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a text is published: trusted facts that its links are made of.
 
     Attributes:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.reports.changes import Change, State, compare, keys
 from holodeck_action.reports.comment_view import view_of
@@ -104,8 +106,7 @@ def _whole(head: str, body: Callable[[int], str], rest: str) -> str:
     return text if COMMENT.holds(len(text), len(text.encode())) else cut(text, COMMENT, rest)
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
+class _Text(Struct, frozen=True):
     """What all suites of one comment share."""
 
     at: Place

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Detail = Literal["full", "counts", "reasons", "tables"]
 
@@ -13,8 +14,7 @@ DETAILS: tuple[Detail, ...] = ("full", "counts", "reasons", "tables")
 """From all to least: everything; passing cases only counted; failing cases without the model's output; tables only."""
 
 
-@dataclass(frozen=True, slots=True)
-class SizeLimit:
+class SizeLimit(Struct, frozen=True):
     """The most a text may hold: Unicode characters and UTF-8 bytes, both counted."""
 
     characters: int

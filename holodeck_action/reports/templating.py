@@ -212,7 +212,7 @@ def _numbers(gate: Fields) -> tuple[str, str]:
 
 def agreement(panel: Fields) -> str:
     """Return how the judges of a panel agreed, in one line."""
-    return panel_text(PanelSummary(**{name: panel[name] for name in PanelSummary.__dataclass_fields__}))
+    return panel_text(PanelSummary(**{name: panel[name] for name in PanelSummary.__struct_fields__}))
 
 
 def estimate(found: Fields) -> str:
@@ -235,7 +235,7 @@ def rates(trials: Fields) -> str:
 
 def calls(model_calls: Fields) -> str:
     """Return what a run's own model calls came to, in one line."""
-    return calls_text(ModelCalls(**{name: model_calls[name] for name in ModelCalls.__dataclass_fields__}))
+    return calls_text(ModelCalls(**{name: model_calls[name] for name in ModelCalls.__struct_fields__}))
 
 
 def call(tool_call: Fields, limit: int = 300) -> Untrusted:

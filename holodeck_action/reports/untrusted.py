@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holodeck_action.results.sequences import Made
+from holodeck_action.text.fields import field_names
 
 UNKNOWN = "–"
 
@@ -68,7 +69,7 @@ class Fields:
     def __getitem__(self, name: str) -> Any:
         if isinstance(self._value, dict):
             return wrap(self._value[name])
-        if name not in type(self._value).__dataclass_fields__:
+        if name not in field_names(type(self._value)):
             raise KeyError(name)
         return wrap(getattr(self._value, name))
 
@@ -84,7 +85,7 @@ def value_of(fields: Fields) -> Any:
 def names_of(fields: Fields) -> list[str]:
     """Return the names of the fields."""
     value = fields._value
-    return list(value if isinstance(value, dict) else type(value).__dataclass_fields__)
+    return list(value if isinstance(value, dict) else field_names(type(value)))
 
 
 class Items(Sequence[Any]):
@@ -118,7 +119,7 @@ def wrap(value: Any) -> Any:
         return Untrusted(value)
     if isinstance(value, _LISTS):
         return Items(value)
-    if isinstance(value, dict) or hasattr(type(value), "__dataclass_fields__"):
+    if isinstance(value, dict) or field_names(type(value)):
         return Fields(value)
     return value
 

@@ -13,10 +13,11 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.reports.templating import shipped_template, template_folder
 from holodeck_action.reports.untrusted import wrap
@@ -36,8 +37,7 @@ _PACKED_AHEAD = 3
 """Chunks that are being compressed while the next one is made."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """What a page shows.
 
     Attributes:
@@ -128,8 +128,7 @@ class _Chunks:
             self.places.append(self._texts.add(chunk))
 
 
-@dataclass(frozen=True, slots=True)
-class _Packed:
+class _Packed(Struct, frozen=True):
     """The rows of a page: what lists them, their details, and what is left out."""
 
     columns: ColumnBuilder

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+
+from msgspec.structs import asdict
 
 from holodeck_action.reports.comparison import (
     base_name,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holodeck_action.reports.comparison import step_text
 from holodeck_action.reports.phrases import case_trials_text, repository_path
@@ -23,8 +24,7 @@ _KINDS: Mapping[CaseChangeKind, Change] = {"regressed": "regressed", "fixed": "i
 _WHY: Mapping[str, Change | None] = {"added": "new", "changed": "changed", "not evaluated": None}
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
+class Links(Struct, frozen=True):
     """Where the page's links lead: trusted addresses.
 
     Attributes:
@@ -46,16 +46,14 @@ class Links:
 NO_LINKS = Links()
 
 
-@dataclass(frozen=True, slots=True)
-class ViewedSuite:
+class ViewedSuite(Struct, frozen=True):
     """A suite of the page, and the record of what it is compared with (None: nothing)."""
 
     concluded: Conclusion
     base: Record | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A case of the page; `case` and `verdict` are None for one that only the base has.
 
     `position` is its place in the suite, behind the last one for a case of the base alone. `moved` says how it changed,

@@ -11,9 +11,10 @@ import random
 from array import array
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import mul
 from typing import Any
+
+from msgspec import Struct, field
 
 from holodeck_action.results.judge_card import NOTHING, Confusion, Estimate
 from holodeck_action.results.record import CaseRecord
@@ -65,8 +66,7 @@ def _squares(values: Sequence[float]) -> float:
     return math.fsum((value - mean) ** 2 for value in values)
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(Struct):
     sizes: set[int] = field(default_factory=set)
     evaluations: int = 0
     verdicts: int = 0

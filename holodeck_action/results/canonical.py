@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable
-from dataclasses import fields
-from functools import cache
-from typing import Any, TypeVar, cast, get_type_hints
+from collections.abc import Iterable
+from typing import Any
 
-from pydantic import TypeAdapter
+from msgspec.structs import replace
 
+from holodeck_action.results.json_values import to_plain
 from holodeck_action.results.record import CaseRecord, Chosen, Record
 
 VOLATILE_RECORD = ("run",)
@@ -22,21 +21,6 @@ VOLATILE_TRIAL = ("timing",)
 VOLATILE_TURN = ("timing",)
 VOLATILE_TOOL_INVOCATION = ("duration_ms",)
 VOLATILE_EVALUATION = ("evaluation_id", "target_event_id", "timestamp", "duration_ms", "cached")
-
-_T = TypeVar("_T")
-
-
-def adapter(kind: type[_T]) -> TypeAdapter[_T]:
-    """Return what reads and writes values of a dataclass or model as JSON, made when first used.
-
-    Making it takes longer than most of a start-up.
-    """
-    return _adapter(cast(Hashable, kind))
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
 
 
 def canonical_json(record: Record) -> bytes:
@@ -102,24 +86,13 @@ def head_of(record: Record) -> dict[str, Any]:
 
     Records of runs that are compared with nothing have the same bytes in every version.
     """
-    values = {each.name: getattr(record, each.name) for each in fields(record) if each.name != "cases"}
-    head: dict[str, Any] = {name: [] if value == () else value for name, value in values.items()}
-    # Most of what can be empty is, and what writes it takes as long to make as all else.
-    names = tuple(name for name, value in values.items() if value not in (None, (), {}))
-    dumped = _writer(names).dump_python(tuple(values[name] for name in names), mode="json")
-    head.update(zip(names, dumped, strict=True))
+    head: dict[str, Any] = to_plain(replace(record, cases=()))
+    del head["cases"]
     if record.baseline is None:
         del head["baseline"]
     if record.run.base_digest is None:
         del head["run"]["base_digest"]
     return head
-
-
-@cache
-def _writer(names: tuple[str, ...]) -> TypeAdapter[Any]:
-    """Return what writes the values of fields of a record."""
-    hints = get_type_hints(Record, include_extras=True)
-    return TypeAdapter(tuple[tuple(hints[name] for name in names)])  # type: ignore[misc, arg-type]
 
 
 _BEGINNING = b'{"cases":['
@@ -130,7 +103,7 @@ def _canonical_end(record: Record) -> bytes:
 
 
 def _canonical_case(case: CaseRecord) -> bytes:
-    values = adapter(CaseRecord).dump_python(case, mode="json")
+    values = to_plain(case)
     for trial in values["trials"]:
         _without(trial, VOLATILE_TRIAL)
         for turn in trial["turns"]:
@@ -149,7 +122,7 @@ def _rounded(value: Any) -> Any:
         return float(f"{value:.12g}")
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_rounded(item) for item in value]
     return value
 

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from pydantic import ValidationError
+from msgspec import ValidationError
 
 from holodeck_action.results.agreement import cohen_kappa, corrected_rate, wilson
-from holodeck_action.results.canonical import adapter
 from holodeck_action.results.case_verdicts import judge_evaluation
 from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.json_values import from_json, problem_of, to_json
 from holodeck_action.results.judge_card import CARD_VERSION, NOTHING, CardSummary, Configuration, Estimate, JudgeCard
 from holodeck_action.results.verdict import Outcome
 from holodeck_action.suite.checkout import Checkout, ReachError
@@ -74,7 +74,7 @@ def suite_cards(suite: Suite) -> Mapping[str, JudgeCard]:
 
 def card_json(card: JudgeCard) -> bytes:
     """Return the content of judge-card.json."""
-    return adapter(JudgeCard).dump_json(card, indent=1) + b"\n"
+    return to_json(card, 1) + b"\n"
 
 
 def read_card(path: GivenPath) -> JudgeCard:
@@ -127,12 +127,10 @@ def _parsed(content: bytes) -> JudgeCard:
             f"has schema_version {quoted(json.dumps(version))}, and this version reads {CARD_VERSION}; {_AGAIN}"
         )
     try:
-        card = adapter(JudgeCard).validate_json(content)
+        card = from_json(content, JudgeCard)
         datetime.fromisoformat(card.created_at)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise _CardError(f"is no judge card: {quoted(field)}: {first['msg']}; {_AGAIN}") from error
+    except (ValidationError, RecursionError) as error:
+        raise _CardError(f"is no judge card: {problem_of(error)}; {_AGAIN}") from error
     except ValueError as error:
         raise _CardError(f"is no judge card: created_at is no date; {_AGAIN}") from error
     wrong = next(_contradictions(card), None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holodeck_action.results.evaluation import Criteria, Evaluation, Polarity
 from holodeck_action.results.judge_card import Configuration
@@ -19,8 +20,7 @@ _DIGESTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ComparableMetrics:
+class ComparableMetrics(Struct, frozen=True):
     """What can be compared of the metrics of two runs.
 
     Attributes:

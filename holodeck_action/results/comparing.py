@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.results.case_changes import CaseChanges
 from holodeck_action.results.comparable_metrics import ComparableMetrics, MetricsTally
@@ -132,8 +134,7 @@ def _known(total: Total) -> float | None:
     return None if total.unknown else total.known
 
 
-@dataclass(frozen=True, slots=True)
-class _Matched:
+class _Matched(Struct, frozen=True):
     """The cases of two records by id and content.
 
     Attributes:

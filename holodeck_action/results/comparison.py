@@ -7,10 +7,12 @@ Differences follow the metric's polarity: above 0 is better, below 0 is worse. R
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
-from holodeck_action.results.evaluation import IfGiven, Polarity
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.sequences import Made, OneByOne
 from holodeck_action.suite.errors import SourceMark
 
@@ -18,8 +20,7 @@ ChangeState = Literal["regressed", "non_inferior", "inconclusive"]
 CaseChangeKind = Literal["regressed", "fixed"]
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedRun:
+class ComparedRun(Struct, frozen=True):
     """One of the two runs.
 
     Attributes:
@@ -39,8 +40,7 @@ class ComparedRun:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """A paired difference over cases: head − base.
 
     Attributes:
@@ -81,8 +81,7 @@ SIGNIFICANT = 0.05
 """Level of the tests."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricComparison:
+class MetricComparison(Struct, frozen=True):
     """One metric in both runs.
 
     Attributes:
@@ -100,8 +99,7 @@ class MetricComparison:
     gates: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class MetricStep:
+class MetricStep(Struct, frozen=True):
     """A metric that fails on one side and passes on the other, on one turn.
 
     Attributes:
@@ -121,8 +119,7 @@ class MetricStep:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CaseChange:
+class CaseChange(Struct, frozen=True):
     """A case that passes on one side and fails on the other.
 
     Attributes:
@@ -175,8 +172,7 @@ def changed_ids(cases: Sequence[CaseChange]) -> Iterable[str]:
     return cases.ids if isinstance(cases, ChangedCases) else [case.id for case in cases]
 
 
-@dataclass(frozen=True, slots=True)
-class UnpairedCase:
+class UnpairedCase(Struct, frozen=True):
     """A case that takes no part, by its id and title.
 
     `why` is `added`, `removed`, `changed` (other questions or expectations), or `not evaluated` on one side.
@@ -188,8 +184,7 @@ class UnpairedCase:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Consumed:
+class Consumed(Struct, frozen=True, omit_defaults=True):
     """What one run took: US dollars, tokens, and milliseconds of latency; None where it is not known.
 
     `p95_first_token_ms` is the time within which 95 % of the answers that tell it had begun.
@@ -199,11 +194,10 @@ class Consumed:
     tokens: int | None
     p50_latency_ms: float | None
     p95_latency_ms: float | None
-    p95_first_token_ms: IfGiven[float | None] = None
+    p95_first_token_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """What changed between two runs.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.exit_codes import ExitCode
@@ -14,8 +14,7 @@ from holodeck_action.suite.policy import Baseline
 COMPARISON_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonReport:
+class ComparisonReport(Struct, frozen=True):
     """Two runs compared, and judged by what changed alone.
 
     Attributes:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.results.decision import OWN_TERMS, Terms, decide
 from holodeck_action.results.history import HistoryLine, history_line, in_order, suite_of
@@ -16,8 +18,7 @@ from holodeck_action.results.verdict import Verdict
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 
-@dataclass(frozen=True, slots=True)
-class Conclusion:
+class Conclusion(Struct, frozen=True):
     """A record, its verdict, and what there is to show of both."""
 
     record: Record

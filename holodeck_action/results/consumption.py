@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from holodeck_action.results.evaluation import Evaluation, IfGiven
+from msgspec import Struct
+
+from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import CaseRecord, ModelUsage, TurnRecord, Usage
 
 _JUDGED_KINDS = (
@@ -24,16 +25,14 @@ _OF_AZURE = ("groundedness", "relevance", "coherence", "fluency", "similarity")
 _UNKNOWN = Usage()
 
 
-@dataclass(frozen=True, slots=True)
-class Total:
+class Total(Struct, frozen=True):
     """A sum over what is known, and how many parts (turns, evaluations) are not."""
 
     known: float
     unknown: int
 
 
-@dataclass(frozen=True, slots=True)
-class Latencies:
+class Latencies(Struct, frozen=True):
     """Milliseconds of the answered turns, how many turns have no answer, and how many answers do not tell theirs."""
 
     answered: Sequence[float]
@@ -41,8 +40,7 @@ class Latencies:
     untold: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Spend:
+class Spend(Struct, frozen=True, omit_defaults=True):
     """What the models used, US dollars and tokens, over what is known; None where nothing is, which is not zero.
 
     `models` holds what each model took of which replies give the name, in order of name.
@@ -53,7 +51,7 @@ class Spend:
     agent_cost_usd: float | None
     judge_cost_usd: float | None
     cost_usd: float | None
-    models: IfGiven[tuple[ModelUsage, ...]] = ()
+    models: tuple[ModelUsage, ...] = ()
 
 
 class Amounts:

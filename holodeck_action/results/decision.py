@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.comparison import Comparison
@@ -23,8 +23,7 @@ _OUTCOMES: dict[ExitCode, VerdictOutcome] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """What a record is judged by, where that differs from what was in force when it was made.
 
     Attributes:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.results import paired_statistics
 from holodeck_action.results.comparison import SIGNIFICANT, ChangeState, Difference
@@ -119,8 +121,7 @@ def add_metrics(found: dict[str, MetricValues], pair: CasePair) -> None:
             _add_scores(metric.values, pair, [(base.scores[place], head.scores[place]) for place in sorted(places)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Scores:
+class _Scores(Struct, frozen=True):
     scores: Mapping[Place, list[float]]
     reasons: Mapping[Place, str]
 

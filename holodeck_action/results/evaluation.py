@@ -6,24 +6,19 @@ Source: HoneyHive evaluation data models, `Evaluation`; docs/results.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal
 
-from pydantic import Field
+from msgspec import Struct, field
 
+from holodeck_action.results.json_values import written
 from holodeck_action.suite.errors import SourceMark
-
-_T = TypeVar("_T")
-IfGiven = Annotated[_T, Field(exclude_if=lambda value: value is None or value is False or value == ())]
-"""What is left out of JSON where nothing is told, so that records without it have the same bytes in every version."""
 
 Score = bool | int | float | str | None
 Polarity = Literal["maximize", "minimize", "neutral"]
 Status = Literal["completed", "failed", "skipped", "pending"]
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorInfo:
+class ErrorInfo(Struct, frozen=True):
     """Why something could not be done.
 
     Attributes:
@@ -39,8 +34,7 @@ class ErrorInfo:
     context: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Criteria:
+class Criteria(Struct, frozen=True, omit_defaults=True):
     """What was asked of the metric: everything a verdict needs besides the score.
 
     Attributes:
@@ -61,16 +55,15 @@ class Criteria:
     metric: str
     threshold: float | None
     asserts: bool
-    polarity: Polarity = "maximize"
-    fail_on_error: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    pass_values: tuple[str, ...] | None = None
-    source: SourceMark | None = None
-    title: IfGiven[str | None] = None
+    polarity: Polarity = written("maximize")
+    fail_on_error: bool = written(False)
+    settings: Mapping[str, Any] = written({})
+    pass_values: tuple[str, ...] | None = written(None)
+    source: SourceMark | None = written(None)
+    title: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Struct, frozen=True):
     """One metric's result on one turn.
 
     `status` `failed` means that the evaluation failed, never that the score was low; `skipped` says in `explanation`

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from holodeck_action.results.evaluation import ErrorInfo
 
@@ -25,8 +26,7 @@ _CONFIGURATION = frozenset(
 _JUDGE = frozenset(("judge_failed", "bad_verdict", "too_few_judges", "content_filter", "bad_reply", "malformed"))
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """What could not be done.
 
     Attributes:

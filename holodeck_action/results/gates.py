@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from holodeck_action.results.consumption import Latencies, Total
 from holodeck_action.results.figures import FIRST_TOKEN, LATENCY, counted, decisive, decisive_percent
@@ -45,8 +46,7 @@ Scores = Sequence[tuple[float, float]]
 """The score of each case with its weight."""
 
 
-@dataclass(frozen=True, slots=True)
-class GateInputs:
+class GateInputs(Struct, frozen=True):
     """What gates look at, quarantined and informational cases left out.
 
     `passed`, `failed` and `missing` are the case weights by outcome (missing: in error or not run). `lost` is the
@@ -286,8 +286,7 @@ def gate_sentence(gate: GateVerdict) -> str:
     return f"{gate.reason} (cannot be decided)" if gate.state == "undetermined" else gate.reason
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """What is known of a metric over the cases that gate.
 
     Attributes:
@@ -303,8 +302,7 @@ class Measured:
     missing: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Bound:
+class _Bound(Struct, frozen=True):
     """A bound with its key; `best` is the score, 1 or 0, that is as good as can be."""
 
     key: str

@@ -9,16 +9,16 @@ import hashlib
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from msgspec import DecodeError, Meta, Struct, ValidationError
+from msgspec.structs import replace
 
-from holodeck_action.results.canonical import adapter
 from holodeck_action.results.consumption import Consumption, Timings, Total
-from holodeck_action.results.evaluation import Criteria, Polarity
+from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.history_layout import kept_commits, record_path, suite_key
+from holodeck_action.results.json_values import from_json, problem_of, to_plain
 from holodeck_action.results.judge_card import Configuration
 from holodeck_action.results.record import CaseRecord, Record
 from holodeck_action.results.statistics import (
@@ -42,19 +42,18 @@ _ID_LENGTH = 200
 _TEXT_LENGTH = 1000
 _FIRST_YEAR, _LAST_YEAR = 1970, 9998
 
-_Finite = Annotated[float, Field(allow_inf_nan=False)]
-_Share = Annotated[float, Field(ge=0.0, le=1.0)]
-_Amount = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
-_Count = Annotated[int, Field(ge=0)]
-_Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-_Commit = Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
-_Text = Annotated[str, Field(max_length=_TEXT_LENGTH)]
-_Id = Annotated[str, Field(max_length=_ID_LENGTH)]
-_Ids = Annotated[tuple[_Id, ...], Field(max_length=MOST_IDS)]
+_Finite = float
+_Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+_Amount = Annotated[float, Meta(ge=0.0)]
+_Count = Annotated[int, Meta(ge=0)]
+_Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
+_Commit = Annotated[str, Meta(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$(?!\n)")]
+_Text = Annotated[str, Meta(max_length=_TEXT_LENGTH)]
+_Id = Annotated[str, Meta(max_length=_ID_LENGTH)]
+_Ids = Annotated[tuple[_Id, ...], Meta(max_length=MOST_IDS)]
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryPoint:
+class HistoryPoint(Struct, frozen=True):
     """A rate or a mean of one run, with the ends of its 95 % interval.
 
     Attributes:
@@ -70,8 +69,7 @@ class HistoryPoint:
     cases: _Count
 
 
-@dataclass(frozen=True, slots=True)
-class MetricPoint:
+class MetricPoint(Struct, frozen=True):
     """One metric of one run.
 
     Attributes:
@@ -87,8 +85,7 @@ class MetricPoint:
     configuration: _Digest | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryLine:
+class HistoryLine(Struct, frozen=True):
     """One run of one suite.
 
     Attributes:
@@ -125,10 +122,10 @@ class HistoryLine:
     partial: bool
     target: _Text
     pass_rate: HistoryPoint | None
-    metrics: Annotated[Mapping[_Text, MetricPoint], Field(max_length=MOST_METRICS)]
+    metrics: Annotated[Mapping[_Text, MetricPoint], Meta(max_length=MOST_METRICS)]
     flaky: _Ids
     failing: _Ids
-    quarantined: Annotated[Mapping[_Id, Outcome], Field(max_length=MOST_IDS)]
+    quarantined: Annotated[Mapping[_Id, Outcome], Meta(max_length=MOST_IDS)]
     cost_usd: _Amount | None
     tokens: _Count | None
     p95_latency_ms: _Amount | None
@@ -287,11 +284,7 @@ def _metric(
 
 def configuration_digest(configuration: Configuration) -> str:
     """Return the SHA-256 of what decided the scores of a metric."""
-    return _digest(_values(configuration))
-
-
-def _values(configuration: Configuration) -> Any:
-    return adapter(Configuration).dump_python(configuration, mode="json")
+    return _digest(to_plain(configuration))
 
 
 def _digest(values: Any) -> str:
@@ -317,7 +310,7 @@ class _Measure:
         hashed = hashlib.sha256(b"[[")
         for place, case in enumerate(sorted(self._cases)):
             hashed.update(f"{', ' if place else ''}{json.dumps(case)}".encode())
-        judges = {name: _values(configuration) for name, configuration in record.configurations.items()}
+        judges = to_plain(record.configurations)
         rest = json.dumps([judges, record.stop_when_decided], sort_keys=True)
         hashed.update(f"], {rest[1:]}".encode())
         return hashed.hexdigest()
@@ -325,14 +318,13 @@ class _Measure:
 
 def _asked(case: CaseRecord) -> list[str]:
     """Return what the metrics of a case are, turn by turn; where they stand in the suite does not matter."""
-    criteria = adapter(Criteria)
     return sorted(
         {
             json.dumps(
                 [
                     turn.index,
                     each.evaluator_name,
-                    criteria.dump_python(replace(each.criteria, source=None, title=None), mode="json"),
+                    to_plain(replace(each.criteria, source=None, title=None)),
                 ],
                 sort_keys=True,
             )
@@ -342,8 +334,7 @@ def _asked(case: CaseRecord) -> list[str]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryLines:
+class HistoryLines(Struct, frozen=True):
     """The lines of a history, oldest first and each once, and what is said of those that could not be read."""
 
     lines: tuple[HistoryLine, ...]
@@ -356,7 +347,7 @@ class HistoryLines:
 
 def dump_line(line: HistoryLine) -> bytes:
     """Return a line as JSON with the line feed that ends it."""
-    values = adapter(HistoryLine).dump_python(line, mode="json")
+    values = to_plain(line)
     return json.dumps(values, allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
@@ -407,13 +398,13 @@ def _parse(text: bytes) -> HistoryLine:
     if len(text) > MOST_LINE_BYTES:
         raise ValueError(f"has {len(text):,} bytes, more than {MOST_LINE_BYTES:,}")
     try:
-        line = adapter(HistoryLine).validate_json(text, strict=True)
+        line = from_json(text, HistoryLine)
         if line.moment.tzinfo is None or not _FIRST_YEAR <= line.moment.year <= _LAST_YEAR:
             raise ValueError("no offset")
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        raise ValueError(one_line(f"is not a run: {field}: {first['msg']}" if field else "is not JSON")) from None
+        raise ValueError(one_line(f"is not a run: {problem_of(error)}")) from None
+    except (DecodeError, RecursionError):
+        raise ValueError("is not JSON") from None
     except ValueError:
         raise ValueError("is not a run: time: not a time with an offset") from None
     return line

@@ -11,8 +11,9 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from holodeck_action.results.disk import DISK, Disk, write_atomically
 from holodeck_action.results.history import (
@@ -43,8 +44,7 @@ class HistoryError(ConfigurationError):
         super().__init__([message])
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
+class HistoryEntry(Struct, frozen=True):
     """A run to be added: its line, and the pieces of its results file where the history is to keep that; else None."""
 
     line: HistoryLine

@@ -8,8 +8,9 @@ that HoneyHive does not name are additions of ours, which its models allow; docs
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from holodeck_action.results.evaluation import Evaluation, Polarity
 from holodeck_action.results.record import SuiteIdentity, ToolAssertion
@@ -17,15 +18,13 @@ from holodeck_action.results.record import SuiteIdentity, ToolAssertion
 EXPORT_VERSION: Literal[1] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QualityEvaluation(Evaluation):
+class QualityEvaluation(Evaluation, frozen=True, kw_only=True):
     """Overall quality; `dimensions` are 0..1."""
 
     dimensions: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FactualAccuracyEvaluation(Evaluation):
+class FactualAccuracyEvaluation(Evaluation, frozen=True, kw_only=True):
     """Factual correctness; `citation_accuracy` is 0..1, None without citations."""
 
     factual_claims: tuple[Mapping[str, Any], ...]
@@ -33,8 +32,7 @@ class FactualAccuracyEvaluation(Evaluation):
     hallucination_detected: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToxicityEvaluation(Evaluation):
+class ToxicityEvaluation(Evaluation, frozen=True, kw_only=True):
     """Toxicity, as a whole and by category, 0..1; low is good."""
 
     toxicity_categories: Mapping[str, float]
@@ -42,8 +40,7 @@ class ToxicityEvaluation(Evaluation):
     content_warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelevanceEvaluation(Evaluation):
+class RelevanceEvaluation(Evaluation, frozen=True, kw_only=True):
     """Relevance to what was asked, 0..1 each."""
 
     query_intent_match: float
@@ -51,8 +48,7 @@ class RelevanceEvaluation(Evaluation):
     information_completeness: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LengthEvaluation(Evaluation):
+class LengthEvaluation(Evaluation, frozen=True, kw_only=True):
     """The length of an answer, and what was expected of it."""
 
     character_count: int
@@ -61,15 +57,6 @@ class LengthEvaluation(Evaluation):
     expected_length_range: Mapping[str, int]
     length_appropriateness: Literal["too_short", "appropriate", "too_long"]
 
-
-AnyEvaluation = (
-    QualityEvaluation
-    | FactualAccuracyEvaluation
-    | ToxicityEvaluation
-    | RelevanceEvaluation
-    | LengthEvaluation
-    | Evaluation
-)
 
 KINDS: Mapping[str, type[Evaluation]] = {
     "quality": QualityEvaluation,
@@ -81,8 +68,7 @@ KINDS: Mapping[str, type[Evaluation]] = {
 """By the type of the metric in a suite: what an evaluation with these facts in its metadata becomes."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluatedAnswer:
+class EvaluatedAnswer(Struct, frozen=True):
     """Which answer was evaluated: the case by id and name, trial and turn from 0."""
 
     case_id: str
@@ -91,8 +77,7 @@ class EvaluatedAnswer:
     turn: int
 
 
-@dataclass(frozen=True, slots=True)
-class MultiEvaluationResult:
+class MultiEvaluationResult(Struct, frozen=True):
     """All evaluations of one answer.
 
     Attributes:
@@ -106,7 +91,7 @@ class MultiEvaluationResult:
     """
 
     target_event_id: str
-    evaluations: tuple[AnyEvaluation, ...]
+    evaluations: tuple[Evaluation, ...]
     summary_score: float | None
     summary_method: Literal["weighted_average", "simple_average", "minimum"] | None
     weights: Mapping[str, float] | None
@@ -114,8 +99,7 @@ class MultiEvaluationResult:
     tool_assertions: tuple[ToolAssertion, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BatchMetadata:
+class BatchMetadata(Struct, frozen=True):
     """Facts of the run.
 
     Attributes:
@@ -145,18 +129,16 @@ class BatchMetadata:
     tool_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationBatch:
+class EvaluationBatch(Struct, frozen=True):
     """All evaluations of a run; `failed` when the run stopped early."""
 
     batch_id: str
-    evaluations: tuple[AnyEvaluation, ...]
+    evaluations: tuple[Evaluation, ...]
     batch_metadata: BatchMetadata
     status: Literal["pending", "processing", "completed", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationPerformance:
+class EvaluationPerformance(Struct, frozen=True):
     """How the evaluations went; those that were skipped do not count. Durations in milliseconds, None for none."""
 
     total_evaluations: int
@@ -168,8 +150,7 @@ class EvaluationPerformance:
     total_cost_usd: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class ConfidenceShares:
+class ConfidenceShares(Struct, frozen=True):
     """Shares of the evaluations that state their confidence; None where none does."""
 
     high_confidence: float | None
@@ -177,8 +158,7 @@ class ConfidenceShares:
     low_confidence: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationQuality:
+class EvaluationQuality(Struct, frozen=True):
     """How the metrics go with each other: `inter_evaluator_correlation` by `one_vs_other`."""
 
     evaluator_agreement: float | None
@@ -186,8 +166,7 @@ class EvaluationQuality:
     confidence_distribution: ConfidenceShares
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatternEvaluation:
+class PatternEvaluation(Struct, frozen=True, kw_only=True):
     """What the evaluations that compare have in common; `metric` is `pass_rate` for the pass rate of cases.
 
     `failed`: one of the sides has no number.
@@ -203,8 +182,7 @@ class PatternEvaluation:
     status: Literal["completed", "failed"] = "completed"
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonData:
+class ComparisonData(Struct, frozen=True):
     """Two variants: A is this run, B is the base.
 
     Attributes:
@@ -233,16 +211,14 @@ class ComparisonData:
     state: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ABTestEvaluation(PatternEvaluation):
+class ABTestEvaluation(PatternEvaluation, frozen=True, kw_only=True):
     """This run against the base, on one metric; the score is the preference for this run."""
 
     evaluator_name: Literal["ab_test_comparison"] = "ab_test_comparison"
     comparison_data: ComparisonData
 
 
-@dataclass(frozen=True, slots=True)
-class HumanEvaluation:
+class HumanEvaluation(Struct, frozen=True):
     """What people say; `score` is 0..1."""
 
     annotator_id: str
@@ -250,8 +226,7 @@ class HumanEvaluation:
     explanation: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class AIEvaluation:
+class AIEvaluation(Struct, frozen=True):
     """What the judge says; `model` names all of its models, None where that is not known."""
 
     model: str | None
@@ -259,8 +234,7 @@ class AIEvaluation:
     explanation: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HumanAIEvaluation(PatternEvaluation):
+class HumanAIEvaluation(PatternEvaluation, frozen=True, kw_only=True):
     """People against a judge, on one answer or on all labelled answers; the score is the agreement, 0..1."""
 
     evaluator_name: Literal["human_ai_comparison"] = "human_ai_comparison"
@@ -271,8 +245,7 @@ class HumanAIEvaluation(PatternEvaluation):
     sample_size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemporalEvaluation(PatternEvaluation):
+class TemporalEvaluation(PatternEvaluation, frozen=True, kw_only=True):
     """A metric over runs; the score is the current one.
 
     Attributes:
@@ -295,8 +268,7 @@ class TemporalEvaluation(PatternEvaluation):
     stability_score: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class HoneyHiveExport:
+class HoneyHiveExport(Struct, frozen=True):
     """A run in the shapes of HoneyHive.
 
     Attributes:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 CARD_VERSION = 1
 CARD_FILE = "judge-card.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """A number with its two-sided 95 % interval; None where the labels cannot tell it."""
 
     value: float | None
@@ -20,8 +19,7 @@ class Estimate:
 NOTHING = Estimate(None)
 
 
-@dataclass(frozen=True, slots=True)
-class Confusion:
+class Confusion(Struct, frozen=True):
     """Answers by what the humans and the judge said.
 
     Attributes:
@@ -62,8 +60,7 @@ class Confusion:
         return self.true_pass + self.true_fail
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     """What decides the scores of a metric that models grade; thresholds only decide what becomes of scores.
 
     Settings can hold texts and addresses of the suite: only their digests (SHA-256, hex) are kept, free of secrets.
@@ -85,8 +82,7 @@ class Configuration:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(Struct, frozen=True):
     """How two raters agree on verdicts: share of equal ones, Cohen's κ and Krippendorff's nominal α, over n answers."""
 
     n: int
@@ -95,8 +91,7 @@ class Agreement:
     alpha: Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(Struct, frozen=True):
     """How the judge's scores follow the humans': correlations, Krippendorff's interval α, mean absolute error."""
 
     n: int
@@ -106,8 +101,7 @@ class Scores:
     mean_absolute_error: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Humans:
+class Humans(Struct, frozen=True):
     """How the humans agree with each other, which is the most that can be asked of a judge.
 
     `first_two` compares the first two of them over the answers that both labelled; `alpha` is Krippendorff's of all.
@@ -118,8 +112,7 @@ class Humans:
     alpha: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class PassRates:
+class PassRates(Struct, frozen=True):
     """Shares of answers that pass.
 
     `human` and `judge` are those of the labelled answers; `judged` is how many answers the judge graded in all,
@@ -134,16 +127,14 @@ class PassRates:
     corrected: Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """A labelled answer that the judge could not grade, and why."""
 
     line: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Disagreement:
+class Disagreement(Struct, frozen=True):
     """A labelled answer on which human and judge differ; verdicts are True for a pass."""
 
     line: int
@@ -151,8 +142,7 @@ class Disagreement:
     judge: bool
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeCard:
+class JudgeCard(Struct, frozen=True):
     """What a judge's verdicts are worth. It holds no text of cases or answers.
 
     Attributes:
@@ -200,8 +190,7 @@ class JudgeCard:
     created_at: str
 
 
-@dataclass(frozen=True, slots=True)
-class CardSummary:
+class CardSummary(Struct, frozen=True):
     """What a record keeps of a judge card, and what it makes of the run's verdicts.
 
     Attributes:

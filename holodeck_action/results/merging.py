@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.results.answer_notices import about_answers
 from holodeck_action.results.base_results import results_of
@@ -28,8 +30,7 @@ class MergeError(Exception):
         self.reasons = tuple(reasons)
 
 
-@dataclass(frozen=True, slots=True)
-class ShardResults:
+class ShardResults(Struct, frozen=True):
     """The results of one shard: what to call their file, what it holds and what that was compared with."""
 
     name: str

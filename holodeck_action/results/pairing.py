@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.results.case_verdicts import judge_case
 from holodeck_action.results.evaluation import Criteria, Evaluation
@@ -50,8 +53,7 @@ class SameCase:
                 yield place, before, asked
 
 
-@dataclass(frozen=True, slots=True)
-class CasePair:
+class CasePair(Struct, frozen=True):
     """A case judged alike in both runs: by the head's criteria, on what both were asked, over as many trials.
 
     `quarantined`: the head's run has it in quarantine.

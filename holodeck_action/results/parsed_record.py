@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import replace
 from typing import Any
 
-from pydantic import ValidationError
+from msgspec import ValidationError
+from msgspec.structs import replace
 
-from holodeck_action.results.canonical import adapter
+from holodeck_action.results.json_values import JSON_ERRORS, from_json, problem_of
 from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, Record, TrialRecord, TurnRecord
-from holodeck_action.results.stored_cases import RecordError, first_problem, refuse_constant
+from holodeck_action.results.stored_cases import RecordError, refuse_constant
 
 _START = re.compile(rb'\{\r?\n "schema_version": %d,' % SCHEMA_VERSION)
 
@@ -25,8 +25,8 @@ def parsed_once(content: bytes) -> Record | None:
     if _START.match(content) is None or b"NaN" in content or b"Infinity" in content:
         return None
     try:
-        return adapter(Record).validate_json(content)
-    except ValidationError:
+        return _record(content)
+    except JSON_ERRORS:
         return None
 
 
@@ -48,14 +48,19 @@ def examined(content: bytes, path: os.PathLike[str] | str) -> tuple[Record, bool
                 f"{path}: schema_version is {version!r}, this version reads {FIRST_VERSION} to {SCHEMA_VERSION}; "
                 "use the version of holodeck-action that wrote it"
             )
-        record = adapter(Record).validate_json(content)
+        record = _record(content)
     except ValidationError as error:
-        raise RecordError(f"{path}: not a results file: {first_problem(error)}") from error
-    except ValueError as error:
+        raise RecordError(f"{path}: not a results file: {problem_of(error)}") from error
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{path}: not a results file: {error}") from error
     if version == FIRST_VERSION:
         return _from_version_1(record), not {"digest", "chosen"} & document.keys()
     return record, False
+
+
+def _record(content: bytes) -> Record:
+    record = from_json(content, Record)
+    return replace(record, cases=tuple(record.cases))
 
 
 def _from_version_1(record: Record) -> Record:

@@ -6,10 +6,13 @@ Serialised by `holodeck_action.results.result_files`. Mappings hold JSON values 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holodeck_action.results.evaluation import ErrorInfo, Evaluation, IfGiven
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from holodeck_action.results.evaluation import ErrorInfo, Evaluation
+from holodeck_action.results.json_values import written
 from holodeck_action.results.judge_card import CardSummary, Configuration
 from holodeck_action.results.sequences import OneByOne
 from holodeck_action.suite.errors import SourceMark
@@ -22,8 +25,7 @@ were chosen, and whether it is whole.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ToolInvocation:
+class ToolInvocation(Struct, frozen=True):
     """One tool call of the agent; `bytes` is the size of the result's text, `duration_ms` its working time."""
 
     name: str
@@ -34,8 +36,7 @@ class ToolInvocation:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RetrievedChunk:
+class RetrievedChunk(Struct, frozen=True):
     """One chunk that retrieval returned, in rank order; `score` is the retriever's, on its own scale."""
 
     id: str
@@ -43,8 +44,7 @@ class RetrievedChunk:
     score: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAssertion:
+class ToolAssertion(Struct, frozen=True):
     """Result of one `expected_tools` entry (or of the list as a whole, for `[]` and `order`).
 
     Attributes:
@@ -65,21 +65,19 @@ class ToolAssertion:
         return self.reason or f"expected {self.expected}"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelUsage:
+class ModelUsage(Struct, frozen=True, omit_defaults=True):
     """What one of several models took for a turn; None where unknown, which is not zero; `estimated` as in `Usage`."""
 
-    model: str | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cost_usd: float | None = None
-    estimated: IfGiven[bool] = False
+    model: str | None = written(None)
+    prompt_tokens: int | None = written(None)
+    completion_tokens: int | None = written(None)
+    cached_tokens: int | None = written(None)
+    reasoning_tokens: int | None = written(None)
+    cost_usd: float | None = written(None)
+    estimated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True, omit_defaults=True):
     """Model usage of a turn; None where unknown, which is not zero.
 
     `cached_tokens` are part of `prompt_tokens`, `reasoning_tokens` of `completion_tokens`. `models` holds the parts of
@@ -87,17 +85,16 @@ class Usage:
     what the agent reports.
     """
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cost_usd: float | None = None
-    cached_tokens: IfGiven[int | None] = None
-    reasoning_tokens: IfGiven[int | None] = None
-    models: IfGiven[tuple[ModelUsage, ...]] = ()
-    estimated: IfGiven[bool] = False
+    prompt_tokens: int | None = written(None)
+    completion_tokens: int | None = written(None)
+    cost_usd: float | None = written(None)
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    models: tuple[ModelUsage, ...] = ()
+    estimated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True, omit_defaults=True):
     """When (ISO 8601, UTC) and how long; volatile.
 
     `model_ms` is how long the models of a turn worked, waiting excluded, or what an agent of another target says of its
@@ -107,12 +104,11 @@ class Timing:
 
     started_at: str
     duration_ms: float
-    model_ms: float | None = None
-    first_token_ms: IfGiven[float | None] = None
+    model_ms: float | None = written(None)
+    first_token_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRecord:
+class TurnRecord(Struct, frozen=True, omit_defaults=True):
     """One exchange: what was asked, what came back, how it was graded.
 
     `error` is set when the agent could not answer; `skipped` (a reason) when the turn was not run because an earlier
@@ -127,27 +123,26 @@ class TurnRecord:
     index: int
     input: str
     source: SourceMark
-    ground_truth: str | None = None
-    response: str | None = None
-    tool_invocations: tuple[ToolInvocation, ...] | None = None
-    tool_assertions: tuple[ToolAssertion, ...] = ()
-    retrieval_context: tuple[str, ...] | None = None
-    retrieved_chunks: tuple[RetrievedChunk, ...] | None = None
-    context: tuple[str, ...] | None = None
-    usage: Usage | None = None
-    evaluations: tuple[Evaluation, ...] = ()
-    error: ErrorInfo | None = None
-    skipped: str | None = None
-    timing: Timing | None = None
-    finish_reason: str | None = None
-    fallback_model: str | None = None
-    model: IfGiven[str | None] = None
-    messages: IfGiven[tuple[Mapping[str, Any], ...] | None] = None
-    metadata: IfGiven[Mapping[str, Any] | None] = None
+    ground_truth: str | None = written(None)
+    response: str | None = written(None)
+    tool_invocations: tuple[ToolInvocation, ...] | None = written(None)
+    tool_assertions: tuple[ToolAssertion, ...] = written(())
+    retrieval_context: tuple[str, ...] | None = written(None)
+    retrieved_chunks: tuple[RetrievedChunk, ...] | None = written(None)
+    context: tuple[str, ...] | None = written(None)
+    usage: Usage | None = written(None)
+    evaluations: tuple[Evaluation, ...] = written(())
+    error: ErrorInfo | None = written(None)
+    skipped: str | None = written(None)
+    timing: Timing | None = written(None)
+    finish_reason: str | None = written(None)
+    fallback_model: str | None = written(None)
+    model: str | None = None
+    messages: tuple[Mapping[str, Any], ...] | None = None
+    metadata: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TrialRecord:
+class TrialRecord(Struct, frozen=True):
     """One repetition of a case; `error` is set when the trial as a whole failed (its session, its deadline)."""
 
     index: int
@@ -156,8 +151,7 @@ class TrialRecord:
     timing: Timing | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CaseRecord:
+class CaseRecord(Struct, frozen=True):
     """One case with its finished trials.
 
     `planned_evaluations` is the number of evaluations one trial should yield, a turn's tool assertions counted as
@@ -187,8 +181,7 @@ class CaseRecord:
         return (turn for trial in self.trials for turn in trial.turns)
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteIdentity:
+class SuiteIdentity(Struct, frozen=True):
     """Which suite was asked."""
 
     name: str
@@ -196,16 +189,14 @@ class SuiteIdentity:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """Which cases were to be run: how many, and the SHA-256 of their ids, one a line, in order."""
 
     cases: int
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(Struct, frozen=True):
     """What produced the record.
 
     Attributes:
@@ -226,8 +217,7 @@ class Provenance:
     rejudged: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCalls:
+class ModelCalls(Struct, frozen=True):
     """What a run's model calls came to.
 
     Attributes:
@@ -249,8 +239,7 @@ class ModelCalls:
     reused: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
+class Shard(Struct, frozen=True):
     """Which part of a run a record is: its other cases have no trials here.
 
     Attributes:
@@ -276,8 +265,7 @@ class Shard:
         return f"{self.number}/{self.count}"
 
 
-@dataclass(frozen=True, slots=True)
-class RunInfo:
+class RunInfo(Struct, frozen=True, omit_defaults=True):
     """The volatile facts of a run.
 
     `model_calls` is None where no calls of ours were made. `base_digest` is the digest of the base's
@@ -289,14 +277,13 @@ class RunInfo:
     finished_at: str
     duration_ms: float
     python: str
-    resumed_trials: int = 0
-    model_calls: ModelCalls | None = None
-    base_digest: str | None = None
-    shard: IfGiven[Shard | None] = None
+    resumed_trials: int = written(0)
+    model_calls: ModelCalls | None = written(None)
+    base_digest: str | None = written(None)
+    shard: Shard | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CustomSummary:
+class CustomSummary(Struct, frozen=True):
     """What the suite's own callable made of the means of its metrics (`gates.summary` with method custom).
 
     Attributes:
@@ -310,8 +297,7 @@ class CustomSummary:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BaseRun:
+class BaseRun(Struct, frozen=True):
     """The run that a run is compared with; its results are in the folder `base` beside the run's own.
 
     Attributes:
@@ -331,8 +317,7 @@ class BaseRun:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedBaseline:
+class RecordedBaseline(Struct, frozen=True):
     """How a run is compared with its base.
 
     Attributes:
@@ -346,8 +331,7 @@ class RecordedBaseline:
     missing: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """A whole run.
 
     `stopped` says why the run ended before its plan was done (signal, deadline); None for a run that ended by itself.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holodeck_action.results.comparison import Comparison, Difference, gating
 from holodeck_action.results.figures import counted
@@ -14,8 +15,7 @@ CASES, REGRESSED, INCONCLUSIVE = "max_regressions", "baseline.on_regressed", "ba
 _NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineVerdict:
+class BaselineVerdict(Struct, frozen=True):
     """The gates on a comparison, and what it shows that only warns, each one sentence."""
 
     gates: tuple[GateVerdict, ...]

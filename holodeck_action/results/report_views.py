@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, TypeVar
 
-from holodeck_action.results.canonical import adapter
+from msgspec import Struct
+from msgspec.structs import replace
+
 from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.consumption import Spend
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.faults import Fault
+from holodeck_action.results.json_values import from_plain, to_plain
 from holodeck_action.results.judge_card import CardSummary
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.sequences import Made, OneByOne
@@ -30,8 +32,7 @@ REPORT_VERSION = 1
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallView:
+class ToolCallView(Struct, frozen=True):
     """One tool call.
 
     `arguments` is `name=value, …` with JSON values, `result` text or JSON text (None: none was given).
@@ -44,8 +45,7 @@ class ToolCallView:
     duration_ms: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnView:
+class TurnView(Struct, frozen=True):
     """One turn of a shown case.
 
     `problems` holds one text per failed or unevaluated metric, tool assertion or error, `faults` what could not be done
@@ -63,8 +63,7 @@ class TurnView:
     faults: tuple[Fault, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CaseScore:
+class CaseScore(Struct, frozen=True):
     """One metric's mean over a case's counted trials and turns; None where it is not a number.
 
     `lowest` and `highest` are the scores of single trials, each a mean over turns; None with fewer than two.
@@ -76,8 +75,7 @@ class CaseScore:
     highest: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class CaseSummary:
+class CaseSummary(Struct, frozen=True):
     """The scores of a case as one number, by the method of `gates.summary`.
 
     Attributes:
@@ -91,8 +89,7 @@ class CaseSummary:
     score: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class CaseView:
+class CaseView(Struct, frozen=True):
     """One case.
 
     Attributes:
@@ -134,8 +131,7 @@ class CaseView:
     trials: tuple[TrialVerdict, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MetricView:
+class MetricView(Struct, frozen=True):
     """One metric over the suite, as `MetricSummary`.
 
     `margin` is mean − threshold (None without both), `low` and `high` are the ends of the mean's 95 % interval over
@@ -159,8 +155,7 @@ class MetricView:
     within_noise: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedMetric:
+class SkippedMetric(Struct, frozen=True):
     """A metric that did not apply, why, and to how many turns."""
 
     metric: str
@@ -168,8 +163,7 @@ class SkippedMetric:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReportProvenance:
+class ReportProvenance(Struct, frozen=True):
     """What the report is about.
 
     Attributes:
@@ -187,8 +181,7 @@ class ReportProvenance:
     record_digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunView:
+class RunView(Struct, frozen=True):
     """When the run began (ISO 8601, UTC), how long it took, and its own model calls (None: it made none); volatile."""
 
     started_at: str
@@ -196,8 +189,7 @@ class RunView:
     model_calls: ModelCalls | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """What a run is shown as.
 
     Every case is in exactly one of `attention` (failed, in error, not run or quarantined; worst first, then in suite
@@ -263,8 +255,7 @@ def _canonical_cases(cases: Sequence[CaseView]) -> Sequence[CaseView]:
 
 
 def _rounded(kind: type[_T], value: _T) -> _T:
-    values = adapter(kind)
-    return values.validate_python(_canonical(values.dump_python(value)))
+    return from_plain(_canonical(to_plain(value)), kind)
 
 
 class CaseViews(Made[CaseView]):

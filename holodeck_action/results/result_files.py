@@ -11,13 +11,16 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, overload
 
-from holodeck_action.results.canonical import adapter, chosen_cases, head_of
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holodeck_action.results.canonical import chosen_cases, head_of
 from holodeck_action.results.disk import DISK, Disk, staged, write_atomically
 from holodeck_action.results.history import HistoryLine, dump_line, parse_lines
+from holodeck_action.results.json_values import to_json
 from holodeck_action.results.parquet.needed import is_installed
 from holodeck_action.results.parsed_record import examined, parsed_once
 from holodeck_action.results.record import FIRST_VERSION, Record
@@ -30,7 +33,7 @@ from holodeck_action.results.stored_cases import (
     indexed,
 )
 from holodeck_action.results.verdict import CombinedVerdict, Verdict
-from holodeck_action.results.verdict_file import WrittenCase, verdict_head, written_cases
+from holodeck_action.results.verdict_file import verdict_head, written_cases
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.text.given_paths import GivenPath
 
@@ -52,8 +55,7 @@ RecordFormat = Literal["auto", "json", "parquet"]
 _AGAIN = "use the file as the run wrote it"
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
+class Results(Struct, frozen=True):
     """What a results file holds.
 
     Attributes:
@@ -67,16 +69,14 @@ class Results:
     record_digest: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BaseResults:
+class BaseResults(Struct, frozen=True):
     """The results of a base: the pieces of its file, each time they are asked for, and what it holds."""
 
     content: Iterable[bytes]
     results: Results
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """What stands beside a run's results: those of its base (None: none), and the runs that its report shows."""
 
     base: BaseResults | None = None
@@ -183,7 +183,7 @@ def write_combined(path: Path, verdict: CombinedVerdict, disk: Disk = DISK) -> N
     Raises:
         OSError: the file cannot be written; what stood there before is untouched.
     """
-    write_atomically(path, [adapter(CombinedVerdict).dump_json(verdict, indent=1), b"\n"], disk=disk)
+    write_atomically(path, [to_json(verdict, 1), b"\n"], disk=disk)
 
 
 @overload
@@ -338,5 +338,5 @@ def sealed_record(record: Record, record_digest: str) -> Sealed:
 
 
 def _verdict_lines(verdict: Verdict) -> Iterator[bytes]:
-    yield from lines_of(verdict_head(verdict), map(adapter(WrittenCase).dump_json, written_cases(verdict.cases)))
+    yield from lines_of(verdict_head(verdict), map(to_json, written_cases(verdict.cases)))
     yield END

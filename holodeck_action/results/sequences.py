@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Generic, TypeVar, overload
-
-from pydantic import AfterValidator, WrapSerializer
+from typing import Generic, TypeAlias, TypeVar, overload
 
 T = TypeVar("T")
 
 
-def _held(values: Sequence[T]) -> tuple[T, ...]:
-    """Do what `tuple` does, whose parameters pydantic would parse from its documentation."""
-    return tuple(values)
-
-
-OneByOne = Annotated[Sequence[T], AfterValidator(_held), WrapSerializer(lambda values, written: written(tuple(values)))]
+OneByOne: TypeAlias = Sequence[T]
 """A field that holds a tuple, or for a large run a sequence of this module."""
 
 

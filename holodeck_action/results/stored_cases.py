@@ -10,14 +10,13 @@ import weakref
 from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import cache
 from typing import BinaryIO, NoReturn
 
-from pydantic import ValidationError
-from pydantic_core import CoreConfig, SchemaValidator
+from msgspec import ValidationError
+from msgspec.structs import replace
 
-from holodeck_action.results.canonical import IdsHash, adapter
+from holodeck_action.results.canonical import IdsHash
+from holodeck_action.results.json_values import JSON_ERRORS, from_json, problem_of, to_json
 from holodeck_action.results.record import SCHEMA_VERSION, CaseRecord, Record
 from holodeck_action.results.sequences import Made
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -52,7 +51,7 @@ class LazyCases(Made[CaseRecord]):
 
     def line(self, place: int) -> bytes:
         """Return the case as the JSON of a results file."""
-        return adapter(CaseRecord).dump_json(self[place])
+        return to_json(self[place])
 
     def id(self, place: int) -> str:
         """Return the id of the case at a place."""
@@ -71,7 +70,7 @@ def case_id(cases: Sequence[CaseRecord], place: int) -> str:
 
 def case_line(cases: Sequence[CaseRecord], place: int) -> bytes:
     """Return the case at a place as the JSON of a results file."""
-    return cases.line(place) if isinstance(cases, LazyCases) else adapter(CaseRecord).dump_json(cases[place])
+    return cases.line(place) if isinstance(cases, LazyCases) else to_json(cases[place])
 
 
 class MappedCases(LazyCases):
@@ -163,19 +162,13 @@ def parsed_case(line: bytes, name: str, *, constants: bool = True) -> CaseRecord
         if constants and _names_constants(line):
             # They may be words of a text.
             json.loads(line, parse_constant=refuse_constant)
-        case: CaseRecord = _reader().validate_json(line)
+        case = from_json(line, CaseRecord)
     except ValidationError as error:
-        raise RecordError(f"{name}: not a results file: cases: {first_problem(error)}") from error
-    except ValueError as error:
+        raise RecordError(f"{name}: not a results file: cases: {problem_of(error)}") from error
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{name}: not a results file: {error}") from error
     check_weight(case, name)
     return case
-
-
-@cache
-def _reader() -> SchemaValidator:
-    """Return what reads a case; it remembers no texts, as cases are dropped at once."""
-    return SchemaValidator(adapter(CaseRecord).core_schema, CoreConfig(cache_strings="keys"))
 
 
 def _names_constants(line: bytes) -> bool:
@@ -191,13 +184,6 @@ def check_weight(case: CaseRecord, name: str) -> None:
     """
     if not LIGHTEST <= case.weight <= HEAVIEST:
         raise RecordError(f"{name}: not a results file: the weight of a case is {case.weight:g}")
-
-
-def first_problem(error: ValidationError) -> str:
-    """Say what does not fit, and where."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    field = ".".join(str(part) for part in first["loc"]) or "the file"
-    return f"{field}: {first['msg']}"
 
 
 def refuse_constant(name: str) -> NoReturn:
@@ -249,8 +235,8 @@ def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
         return None
     ending = _ending([line, *_few(lines)], hashed)
     try:
-        record = adapter(Record).validate_json(head + b"]}")
-    except ValidationError:
+        record = from_json(head + b"]}", Record)
+    except JSON_ERRORS:
         return None
     if ending is None or len(seen) < len(starts) or record.chosen != ids.chosen:
         return None

@@ -10,8 +10,9 @@ import math
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import combinations
+
+from msgspec import Struct
 
 from holodeck_action.results.agreement import Centred, correlation
 from holodeck_action.results.consumption import Total
@@ -23,8 +24,7 @@ from holodeck_action.results.verdict import CaseVerdict, MetricSummary, MetricVe
 _HIGH, _MEDIUM = 0.8, 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationPerformance:
+class EvaluationPerformance(Struct, frozen=True):
     """How the evaluations of a run went; those that were skipped do not count.
 
     Attributes:
@@ -46,8 +46,7 @@ class EvaluationPerformance:
     total_cost_usd: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Correlation:
+class Correlation(Struct, frozen=True):
     """Pearson's correlation of the scores of two metrics over the cases that have both.
 
     Attributes:
@@ -61,8 +60,7 @@ class Correlation:
     r: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class ConfidenceDistribution:
+class ConfidenceDistribution(Struct, frozen=True):
     """How sure evaluators said they are: `stated` evaluations say it; the shares of these, None without any.
 
     High is a confidence from 0.8 on, medium from 0.5 on, low any other.
@@ -74,8 +72,7 @@ class ConfidenceDistribution:
     low: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationQuality:
+class EvaluationQuality(Struct, frozen=True):
     """How the metrics go with each other.
 
     Attributes:
@@ -92,8 +89,7 @@ class EvaluationQuality:
     confidence: ConfidenceDistribution
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationSummary:
+class EvaluationSummary(Struct, frozen=True):
     """All evaluations of a run."""
 
     performance: EvaluationPerformance

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from holodeck_action.results.evaluation import IfGiven, Polarity
+from msgspec import Struct
+
+from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.history import MOST_IDS, HistoryLine, HistoryPoint
 
 SHOWN_RUNS = 20
@@ -25,18 +26,16 @@ _LEAST_SPAN = 0.1
 """Smallest difference that fills a sparkline's height: the default margin of a comparison."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrendRun:
+class TrendRun(Struct, frozen=True, omit_defaults=True):
     """A run of a trend: when it started, its commit, US dollars, and 95 % latency of answers (None: not known)."""
 
     time: str
     commit: str | None
-    cost_usd: IfGiven[float | None] = None
-    p95_latency_ms: IfGiven[float | None] = None
+    cost_usd: float | None = None
+    p95_latency_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
+class Trend(Struct, frozen=True):
     """The pass rate or a metric's mean over runs.
 
     Attributes:
@@ -58,8 +57,7 @@ class Trend:
     latest: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class FlakyCase:
+class FlakyCase(Struct, frozen=True):
     """A case that was flaky lately.
 
     Attributes:
@@ -76,8 +74,7 @@ class FlakyCase:
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(Struct, frozen=True):
     """What the runs of a suite tell together; runs that were incomplete or filtered take no part.
 
     Attributes:

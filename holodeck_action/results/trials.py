@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from holodeck_action.results.record import CaseRecord
 from holodeck_action.results.statistics import weighted_mean
@@ -41,16 +42,14 @@ def pass_hat_k(n: int, c: int, k: int) -> float:
     return math.comb(c, k) / math.comb(n, k)
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(Struct, frozen=True):
     """The least and the most that a number can be; equal where it is known."""
 
     low: float
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class PassRates:
+class PassRates(Struct, frozen=True):
     """For k trials: `pass_at_k`, at least one of them passes; `pass_hat_k` (pass^k), all of them do."""
 
     k: int
@@ -58,8 +57,7 @@ class PassRates:
     pass_hat_k: Ends
 
 
-@dataclass(frozen=True, slots=True)
-class CaseTrials:
+class CaseTrials(Struct, frozen=True):
     """How a case with several trials did.
 
     Attributes:
@@ -81,8 +79,7 @@ class CaseTrials:
     rates: tuple[PassRates, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteTrials:
+class SuiteTrials(Struct, frozen=True):
     """How the cases with several trials did together; quarantined cases, and those without a result, do not count.
 
     Attributes:

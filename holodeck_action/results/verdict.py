@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
+
 from holodeck_action.results.comparison import Comparison
-from holodeck_action.results.evaluation import IfGiven, Polarity
+from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.json_values import written
 from holodeck_action.results.sequences import OneByOne
 from holodeck_action.suite.errors import SourceMark
 
@@ -16,8 +18,7 @@ VerdictOutcome = Literal["passed", "failed", "incomplete", "stopped"]
 GateState = Literal["passed", "failed", "undetermined", "skipped"]
 
 
-@dataclass(frozen=True, slots=True)
-class MetricVerdict:
+class MetricVerdict(Struct, frozen=True, omit_defaults=True):
     """One metric on one turn; `score` is None where it is not a number, `category` the score where it is a word.
 
     `reason` of what failed or could not be evaluated is a whole sentence that names the metric. `title` is what it
@@ -30,13 +31,12 @@ class MetricVerdict:
     score: float | None
     threshold: float | None
     source: SourceMark | None
-    polarity: Polarity = "maximize"
-    category: str | None = None
-    title: IfGiven[str | None] = None
+    polarity: Polarity = written("maximize")
+    category: str | None = written(None)
+    title: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnVerdict:
+class TurnVerdict(Struct, frozen=True):
     """One turn: its metrics and its tool assertions (None: none were made)."""
 
     index: int
@@ -46,8 +46,7 @@ class TurnVerdict:
     tools: Outcome | None
 
 
-@dataclass(frozen=True, slots=True)
-class TrialVerdict:
+class TrialVerdict(Struct, frozen=True):
     """One repetition of a case."""
 
     index: int
@@ -56,8 +55,7 @@ class TrialVerdict:
     turns: tuple[TurnVerdict, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CaseVerdict:
+class CaseVerdict(Struct, frozen=True):
     """One case over its trials.
 
     `outcome` is `quarantined` for a case that runs without gating; `judged` is then what it would have been.
@@ -94,8 +92,7 @@ def explaining_trial(trials: Sequence[TrialVerdict]) -> TrialVerdict | None:
     return next(iter(trials), None)
 
 
-@dataclass(frozen=True, slots=True)
-class GateVerdict:
+class GateVerdict(Struct, frozen=True):
     """One gate.
 
     `undetermined` when what is missing could still turn it either way; `skipped` when it does not apply for a
@@ -109,8 +106,7 @@ class GateVerdict:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class MetricSummary:
+class MetricSummary(Struct, frozen=True):
     """One metric over the suite.
 
     `mean` is the weighted mean over cases of the case's mean over turns and trials, zeros included; None without a
@@ -129,8 +125,7 @@ class MetricSummary:
     polarity: Polarity = "maximize"
 
 
-@dataclass(frozen=True, slots=True)
-class PanelSummary:
+class PanelSummary(Struct, frozen=True):
     """How the judges of a panel agreed on one metric over the suite.
 
     Attributes:
@@ -157,8 +152,7 @@ class PanelSummary:
     agreement: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """Cases by outcome, and evaluations planned and done (quarantined cases left out of the latter two)."""
 
     passed: int
@@ -171,8 +165,7 @@ class Counts:
     completed_evaluations: int
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The whole judgement.
 
     `record_digest` is the sha256 of the canonical record it was computed from, `results_digest` the digest of the file
@@ -196,8 +189,7 @@ class Verdict:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteVerdict:
+class SuiteVerdict(Struct, frozen=True):
     """One suite's line in the combined verdict of several; `folder` is where its own files are."""
 
     suite: str
@@ -207,8 +199,7 @@ class SuiteVerdict:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CombinedVerdict:
+class CombinedVerdict(Struct, frozen=True):
     """Several suites in one run; `not_run` names those an interruption left out."""
 
     exit_code: int

@@ -7,11 +7,12 @@ something with the same reason does not repeat it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from holodeck_action.results.canonical import adapter
-from holodeck_action.results.evaluation import IfGiven
+from msgspec import Struct
+from msgspec.structs import fields
+
+from holodeck_action.results.json_values import to_plain
 from holodeck_action.results.verdict import (
     CaseVerdict,
     Counts,
@@ -33,17 +34,15 @@ _TOLD: frozenset[Outcome] = frozenset({"failed", "error", "skipped", "quarantine
 """Outcomes with a reason that a person can act on."""
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenMetric:
+class WrittenMetric(Struct, frozen=True, omit_defaults=True):
     """A metric on a turn that did not pass, by the name that the record gives it."""
 
     name: str
     outcome: Outcome
-    reason: IfGiven[str | None] = None
+    reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenTurn:
+class WrittenTurn(Struct, frozen=True, omit_defaults=True):
     """One turn.
 
     Attributes:
@@ -58,23 +57,21 @@ class WrittenTurn:
     index: int
     outcome: Outcome
     passed: tuple[str, ...]
-    reason: IfGiven[str | None] = None
-    others: IfGiven[tuple[WrittenMetric, ...]] = ()
-    tools: IfGiven[Outcome | None] = None
+    reason: str | None = None
+    others: tuple[WrittenMetric, ...] = ()
+    tools: Outcome | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenTrial:
+class WrittenTrial(Struct, frozen=True, omit_defaults=True):
     """One repetition of a case; `reason` of what did not pass, where it is not that of the case."""
 
     index: int
     outcome: Outcome
     turns: tuple[WrittenTurn, ...]
-    reason: IfGiven[str | None] = None
+    reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenCase:
+class WrittenCase(Struct, frozen=True, omit_defaults=True):
     """One case over its trials, see `CaseVerdict`; `reason` is absent for what passed or asserts nothing."""
 
     id: str
@@ -85,11 +82,10 @@ class WrittenCase:
     failures: int
     errors: int
     trials: tuple[WrittenTrial, ...]
-    reason: IfGiven[str | None] = None
+    reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictHead:
+class VerdictHead(Struct, frozen=True):
     """The judgement as far as nothing is compared, see `Verdict`."""
 
     schema_version: Literal[2]
@@ -110,11 +106,9 @@ def verdict_head(verdict: Verdict) -> dict[str, Any]:
     """Return the file of a verdict as JSON values, its cases left out."""
     told = {each.name: getattr(verdict, each.name) for each in fields(VerdictHead) if each.name != "schema_version"}
     head = VerdictHead(schema_version=VERDICT_VERSION, **told)
-    compared = verdict.comparison
     return {
-        **adapter(VerdictHead).dump_python(head, mode="json"),
-        # What writes a comparison takes as long to make as all else.
-        "comparison": None if compared is None else adapter(type(compared)).dump_python(compared, mode="json"),
+        **to_plain(head),
+        "comparison": to_plain(verdict.comparison),
         "warnings": [*verdict.warnings],
     }
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from holodeck_action.results.comparison import SIGNIFICANT, Comparison, Difference
 
 
-@dataclass(frozen=True, slots=True)
-class Winner:
+class Winner(Struct, frozen=True):
     """The better run, None for neither, and why, as the end of a sentence."""
 
     side: Literal["head", "base"] | None

@@ -13,14 +13,13 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pydantic import ValidationError
+from msgspec import Struct, field
 
-from holodeck_action.results.canonical import adapter
 from holodeck_action.results.disk import DISK, Disk
+from holodeck_action.results.json_values import from_plain
 from holodeck_action.results.record import TrialRecord
 from holodeck_action.text.given_paths import GivenPath
 
@@ -34,8 +33,7 @@ class JournalError(Exception):
     """A journal cannot be resumed; the message says why and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Journaled:
+class Journaled(Struct, frozen=True):
     """What a journal holds: finished trials by (case id, trial index), and the length of its sound part in bytes.
 
     `imported` are the files of the suite's own code with their digests, see `ImportedFiles`.
@@ -161,8 +159,7 @@ def is_sound(line: bytes, head: bytes) -> bool:
     return line == sealed_line(text, head)
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(Struct, frozen=True):
     """What a run starts from: finished trials, how much of the journal to keep, and what the user should know."""
 
     trials: Mapping[tuple[str, int], TrialRecord]
@@ -212,8 +209,7 @@ def set_aside(path: Path) -> tuple[str, ...]:
     return (f"the journal of an interrupted run was kept as {PREVIOUS_FILE}; --resume would have continued it",)
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Struct, frozen=True):
     """How far a run is: what is run, how many cases it has (None: not known), and finished trials by case id."""
 
     identity: Mapping[str, Any]
@@ -241,9 +237,9 @@ def follow(path: Path) -> Running | None:
                 continue
             try:
                 entry = json.loads(line)
-                trial = adapter(TrialRecord).validate_python(entry["trial"], strict=False)
+                trial = from_plain(entry["trial"], TrialRecord)
                 trials.setdefault(str(entry["case"]), []).append(trial)
-            except (ValueError, KeyError, TypeError, ValidationError):
+            except (ValueError, KeyError, TypeError):
                 continue
     return Running(identity, planned if isinstance(planned, int) else None, trials)
 
@@ -277,9 +273,9 @@ def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> Journaled:
                     # What was imported first is what the trials before it ran by.
                     imported = {**_digests(entry["imported"]), **imported}
                     continue
-                trial = adapter(TrialRecord).validate_python(entry["trial"], strict=False)
+                trial = from_plain(entry["trial"], TrialRecord)
                 places[entry["case"], trial.index] = (sound - len(line), len(line))
-            except (ValueError, KeyError, TypeError, ValidationError):
+            except (ValueError, KeyError, TypeError):
                 if line.startswith(b'{"imported"'):
                     # Nobody knows any more by which code the trials ran.
                     raise JournalError(f"{path}: the journal was edited; run without --resume to start anew") from None
@@ -298,7 +294,7 @@ class _JournaledTrials(Mapping[tuple[str, int], TrialRecord]):
     def __getitem__(self, key: tuple[str, int]) -> TrialRecord:
         start, length = self._places[key]
         entry = json.loads(os.pread(self._handle, length, start))
-        return adapter(TrialRecord).validate_python(entry["trial"], strict=False)
+        return from_plain(entry["trial"], TrialRecord)
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         return iter(self._places)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import accumulate
 
-from holodeck_action.results.canonical import adapter
+from msgspec.structs import replace
+
+from holodeck_action.results.json_values import to_json
 from holodeck_action.results.record import CaseRecord, TrialRecord
 from holodeck_action.results.stored_cases import LazyCases, parsed_case
 from holodeck_action.text.kept_texts import KeptTexts
@@ -50,7 +51,7 @@ class KeptTrials:
         heads, places = array("Q"), array("Q")
         ends = array("Q")
         for bare, trials in found:
-            heads.append(self._texts.add(adapter(CaseRecord).dump_json(bare)))
+            heads.append(self._texts.add(to_json(bare)))
             places.extend(map(self._places.__getitem__, trials))
             ends.append(len(places))
         return _RunCases(self._texts, heads, places, ends)

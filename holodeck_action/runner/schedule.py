@@ -6,8 +6,9 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from holodeck_action.llm.pauses import working_at
 from holodeck_action.results.case_verdicts import deciding_prefix, judge_trial, trials_surely_needed
@@ -68,8 +69,7 @@ class Stop:
         await self._event.wait()
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """Indexes of the trials of each case that count, in order, and why the run ended early (None: it did not)."""
 
     counted: Sequence[tuple[int, ...]]
@@ -158,8 +158,7 @@ class Slots:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """The places of one of the runs that share them."""
 
     slots: Slots
@@ -202,8 +201,7 @@ class Slot:
         self._slots.give_back()
 
 
-@dataclass(slots=True)
-class _Work:
+class _Work(Struct):
     trials: Trials
     pending: Iterator[tuple[int, Case]]
     lane: Lane

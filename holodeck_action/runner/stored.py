@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.evaluation import ErrorInfo
@@ -30,8 +32,7 @@ class StoredError(Exception):
         self.problems = tuple(problems)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRun:
+class StoredRun(Struct, frozen=True):
     """A record whose answers are graded again.
 
     Attributes:
@@ -136,8 +137,7 @@ def _mismatch(stored: CaseRecord, case: Case | None) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTrials:
+class StoredTrials(Struct, frozen=True):
     """Grades the trials of an earlier run in the place of running them."""
 
     stored: StoredRun

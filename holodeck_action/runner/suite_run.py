@@ -5,11 +5,14 @@ from __future__ import annotations
 import platform
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action import __version__
 from holodeck_action.results.answer_notices import about_answers, is_about
-from holodeck_action.results.canonical import adapter, chosen_cases
+from holodeck_action.results.canonical import chosen_cases
+from holodeck_action.results.json_values import to_json
 from holodeck_action.results.record import (
     SCHEMA_VERSION,
     CaseRecord,
@@ -30,8 +33,7 @@ from holodeck_action.suite.values import Case, Suite
 from holodeck_action.text.redaction import Redactor
 
 
-@dataclass(frozen=True, slots=True)
-class RunPlan:
+class RunPlan(Struct, frozen=True):
     """What a run does besides the suite itself.
 
     Attributes:
@@ -102,7 +104,7 @@ async def run_suite(
     def record_trial(place: int, case: Case, trial: TrialRecord, finished: bool) -> None:
         nonlocal remarkable
         remarkable = remarkable or is_about(trial)
-        text = adapter(TrialRecord).dump_json(trial)
+        text = to_json(trial)
         kept.add(place, trial, text)
         if journal is not None and finished:
             journal.append(redactor.case_id(case.id, case.content_hash), text)

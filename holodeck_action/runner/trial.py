@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, ExitStack
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 from holodeck_action.llm.pauses import TimeLimit, apart, uncharged
 from holodeck_action.results.agent_errors import AgentError
@@ -54,24 +55,21 @@ class Scorer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """The time: `now` is aware and in UTC, `monotonic` in seconds."""
 
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
 
 
-@dataclass(frozen=True, slots=True)
-class Deadlines:
+class Deadlines(Struct, frozen=True):
     """Seconds an agent may take for one turn and for one case (all its turns, scoring excluded)."""
 
     turn_s: float
     case_s: float
 
 
-@dataclass(slots=True)
-class _Conversation:
+class _Conversation(Struct):
     """What has accumulated over the turns of a session; `trial` is the trial's index.
 
     `invocations` is None as soon as one turn said nothing of tool calls.
@@ -90,8 +88,7 @@ class _Conversation:
             self.chunks = (self.chunks or ()) + reply.retrieved_chunks
 
 
-@dataclass(frozen=True, slots=True)
-class _Exchange:
+class _Exchange(Struct, frozen=True):
     """One turn as it happened; `graded` is the scoring under way, None without an answer.
 
     `attempt` is what was done for an answer that did not come.
@@ -109,8 +106,7 @@ class _Exchange:
     attempt: Attempt | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TrialRunner:
+class TrialRunner(Struct, frozen=True):
     """Runs trials; shared by all cases of a run.
 
     `agent_name` is what traces call the agent. `files` reads the files of turns (None: no turn has any), whose texts

@@ -9,8 +9,9 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from holodeck_action.metrics.base import EvaluationResult
 from holodeck_action.results.case_verdicts import judge_evaluation
@@ -24,8 +25,7 @@ _NOTICED_S = 0.1
 """No quick computation takes so many seconds; shorter limits are watched."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job(Generic[T]):
+class Job(Struct, Generic[T], frozen=True):
     """A computation and the seconds it may take; one that is quick takes milliseconds."""
 
     compute: Callable[[], T]
@@ -33,8 +33,7 @@ class Job(Generic[T]):
     quick: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Done(Generic[T]):
+class Done(Struct, Generic[T], frozen=True):
     """What came of a job: its result, or the error it raised.
 
     `duration_ms` is its wall time; None when it never ran. `usage` is what its model calls took; None without any.

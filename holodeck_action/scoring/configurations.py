@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from holodeck_action.llm.providers import ModelConfigError
 from holodeck_action.results.cards import Applied, summarise_card

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, describe
 from holodeck_action.metrics.errors import EvaluationError

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from holodeck_action.metrics.base import BaseEvaluator, Building, OfJudge, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedMetric:
+class PlannedMetric(Struct, frozen=True):
     """A metric entry with its evaluator, or with the reason why it has none.
 
     `timeout_s`: seconds one evaluation may take. `response_path`: the part of the answer that is evaluated.

@@ -6,12 +6,14 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import cache, cached_property
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct, structs
 
 from holodeck_action import __version__
 from holodeck_action.llm.calls import CALL, CallContext, Meter
@@ -27,6 +29,7 @@ from holodeck_action.scoring.verdict_cache import FORMAT, KeptVerdict, VerdictCa
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.metric_base import Metric, Role
 from holodeck_action.suite.panels import panel_of
+from holodeck_action.text.fields import field_names
 from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -37,8 +40,7 @@ _OUTSIDE = (Role.HANDLING, Role.EFFORT, Role.JUDGES)
 """Settings of a metric that change no verdict, or that the plans of its judges stand for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reusable:
+class Reusable(Struct, frozen=True):
     """A metric whose verdicts can be kept.
 
     Attributes:
@@ -123,7 +125,7 @@ class Reuse:
             key = self._key(reusable, inputs, trial)
             found = None if key is None else self._cache.read(key)
             if found is not None and reusable.plain:
-                found = replace(found, result=replace(found.result, threshold=reusable.threshold, passed=None))
+                found = structs.replace(found, result=replace(found.result, threshold=reusable.threshold, passed=None))
         if found is None and config.needs_judge and self._on_miss is not None:
             on_miss, self._on_miss = self._on_miss, None
             on_miss()
@@ -267,7 +269,7 @@ class ReusingEvaluator(DelegatingEvaluator):
             context.meter.add_part(kept.usage, kept.duration_ms)
             return kept.result
         started, meter = time.perf_counter(), Meter()
-        token = CALL.set(replace(context, meter=meter))
+        token = CALL.set(structs.replace(context, meter=meter))
         try:
             result = await self._evaluator.evaluate(**kwargs)
         finally:
@@ -288,7 +290,7 @@ def judge_identity(plan: ModelPlan) -> dict[str, Any]:
         "model": plan.name,
         "api_version": plan.api_version,
         "settings": dict(plan.settings),
-        "reasoning": asdict(plan.reasoning),
+        "reasoning": structs.asdict(plan.reasoning),
     }
 
 
@@ -310,8 +312,8 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON holds it; how long a tool took is no input."""
     if isinstance(value, ToolInvocation):
         return {"name": value.name, "args": _plain(value.args), "result": _plain(value.result), "error": value.error}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    if names := field_names(type(value)):
+        return {name: _plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):

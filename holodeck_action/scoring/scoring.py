@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.pauses import Deadline, stopped_by_calls
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     from holodeck_action.workers.pool import WorkerPool
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """An agent's answer to one turn, with what the metrics may look at.
 
     Attributes:

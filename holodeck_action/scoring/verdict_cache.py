@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.llm.tapes import DamagedError, Documents
 from holodeck_action.metrics.errors import EvaluationError
@@ -19,8 +20,7 @@ FORMAT = 2
 """Of the documents, and part of every key: another one finds nothing that was kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptVerdict:
+class KeptVerdict(Struct, frozen=True):
     """A completed evaluation as it was: its result, its wall time in milliseconds, and what its calls took."""
 
     result: EvaluationResult

@@ -7,10 +7,11 @@ import os
 import re
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 MOST_YAML = 256_000_000
 """Bytes of the largest YAML file of a suite."""
@@ -39,8 +40,7 @@ class ReachError(OSError):
         self.clause = clause
 
 
-@dataclass(frozen=True, slots=True)
-class Checkout:
+class Checkout(Struct, frozen=True):
     """Where the paths of a suite start, and what they may reach.
 
     Attributes:

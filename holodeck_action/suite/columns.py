@@ -6,8 +6,9 @@ import json
 import re
 from array import array
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from holodeck_action.suite.cases import CaseEntry
 from holodeck_action.suite.document import PACKED, MarkedMap

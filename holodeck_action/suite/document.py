@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.suite.errors import Problem, SourceMark, field_path
 
@@ -118,8 +119,7 @@ def position_of(root: Any, path: Path, *, key: bool = False) -> tuple[int, int]:
     return place
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A file as data.
 
     Attributes:

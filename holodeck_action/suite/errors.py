@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.text.redaction import Redactor
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SourceMark:
+class SourceMark(Struct, frozen=True, order=True):
     """Where something stands in a file.
 
     Attributes:
@@ -33,8 +34,7 @@ _SHORTEST_SECRET = 4
 _QUOTATION = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One defect of a suite's files.
 
     Attributes:

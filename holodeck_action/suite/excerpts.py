@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import Excerpt, Located
@@ -30,8 +32,7 @@ _QUOTED = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'""")
 _FIRST_KEY = re.compile(r"""[\s-]*(?P<quote>["']?)(?P<key>[\w.-]+)(?P=quote)\s*:(?=\s|$)\s*(?P<value>.*)""")
 
 
-@dataclass(frozen=True, slots=True)
-class Quotable:
+class Quotable(Struct, frozen=True):
     """What may be shown of the files of a suite.
 
     Attributes:

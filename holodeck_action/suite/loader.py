@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.case_files import RowSource, find_cases
@@ -218,8 +219,7 @@ def graders(suite: Suite) -> Mapping[str, SourceMark]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Outline:
+class _Outline(Struct, frozen=True):
     """Who and what the cases are, in the file's order."""
 
     names: list[str | None] = field(default_factory=list)

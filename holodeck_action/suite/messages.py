@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.suite.base_sources import SOURCES
 from holodeck_action.suite.errors import quoted
@@ -14,8 +15,7 @@ from holodeck_action.suite.patterns import RESPONSE_PATH
 from holodeck_action.text.plain import cut
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One refusal.
 
     Attributes:

@@ -7,11 +7,11 @@ scores: `evaluator` imports what does.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
+from msgspec import Struct
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -55,8 +55,7 @@ class Role(Enum):
     """Who grades."""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One evaluation of a metric that is made of several; `k` is the cut-off rank of a retrieval metric."""
 
     name: str
@@ -64,8 +63,7 @@ class Member:
     k: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeCalls:
+class JudgeCalls(Struct, frozen=True):
     """What is asked of every judge of a metric, or of a part of one.
 
     Attributes:

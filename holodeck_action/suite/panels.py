@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holodeck_action.suite.judging import Aggregation, Judges
 from holodeck_action.suite.metric_base import Metric
@@ -11,8 +12,7 @@ from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import MetricSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(Struct, frozen=True):
     """The panel of one metric.
 
     Attributes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any, Literal
 
+from msgspec import Struct
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -319,8 +319,7 @@ _LEAST = 1e-9
 """Bounds nearer to the end of the scale are lost in the rounding of means."""
 
 
-@dataclass(frozen=True, slots=True)
-class GatedCases:
+class GatedCases(Struct, frozen=True):
     """What gates can fail on.
 
     How many cases there are, in how many something asserts, how many are repeated, and whether a loss against a base

@@ -12,9 +12,9 @@ import re
 import sys
 from array import array
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from yaml import CSafeLoader
 from yaml.error import MarkedYAMLError
 from yaml.events import (
@@ -133,8 +133,7 @@ class _SurrogateError(_NotReadableError):
     """A surrogate is escaped, as JSON may, and YAML may not."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Anchored:
+class _Anchored(Struct, frozen=True):
     value: Any
     flags: int
     size: int

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.suite.applicability import missing_static_inputs
 from holodeck_action.suite.cases import CaseEntry, FileInput, TurnEntry
@@ -26,8 +28,7 @@ Entry = TypeVar("Entry")
 _MANY = 10
 
 
-@dataclass(frozen=True, slots=True)
-class CaseIndex:
+class CaseIndex(Struct, frozen=True):
     """The cases of a suite by id and by name; positions in the file's order."""
 
     ids: Sequence[str]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from yaml.resolver import Resolver
 
 _TABLE: dict[str, list[tuple[str, Any]]] = Resolver.yaml_implicit_resolvers
@@ -133,8 +133,7 @@ _JOINED = re.compile(rf"\\U[0-9a-f]{{8}}({_MARK})({_MARK})")
 _LONE = re.compile(r"[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Struct, frozen=True):
     """A text whose escaped pairs are written as YAML reads them, each as wide as before.
 
     Attributes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from holodeck_action.suite.checkout import MOST_YAML, Checkout, ReachError
 from holodeck_action.suite.columns import ColumnMap
@@ -20,8 +21,7 @@ POLICY_NAMES = ("holodeck-action.yaml", "holodeck-action.yml")
 CONFIG_NAMES = ("config.yml", "config.yaml")
 
 
-@dataclass(slots=True)
-class CaseFile:
+class CaseFile(Struct):
     """A file that holds cases.
 
     Attributes:
@@ -42,8 +42,7 @@ class CaseFile:
         )
 
 
-@dataclass(slots=True)
-class Sources:
+class Sources(Struct):
     """What was read, in the making.
 
     Attributes:

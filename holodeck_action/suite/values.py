@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.checkout import Checkout
@@ -16,8 +18,7 @@ from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.turn_texts import TurnTexts
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentMatcher:
+class ArgumentMatcher(Struct, frozen=True):
     """How one argument of an expected tool call is compared.
 
     `value` is the literal for `literal` and the text or pattern for `fuzzy` and `regex`.
@@ -27,8 +28,7 @@ class ArgumentMatcher:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedTool:
+class ExpectedTool(Struct, frozen=True):
     """One entry of `expected_tools` or `expected_trajectory`.
 
     Attributes:
@@ -46,8 +46,7 @@ class ExpectedTool:
     match: Literal["substring", "exact"] = "substring"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolExpectation:
+class ToolExpectation(Struct, frozen=True):
     """`expected_tools` of a turn; an empty `tools` asserts that no tool is called.
 
     `order`: `any` (the format's rule), `subset` (the expected calls occur in this order, others may stand between),
@@ -58,8 +57,7 @@ class ToolExpectation:
     order: Literal["any", "subset", "strict"] = "any"
 
 
-@dataclass(frozen=True, slots=True)
-class MetricSpec:
+class MetricSpec(Struct, frozen=True):
     """One metric to evaluate on one turn.
 
     Attributes:
@@ -78,8 +76,7 @@ class MetricSpec:
     k: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """One exchange of a case.
 
     `texts` holds what `input` and `ground_truth` return.
@@ -93,7 +90,7 @@ class Turn:
     expected_tools: ToolExpectation | None = None
     files: tuple[FileInput, ...] = ()
     retrieval_context: tuple[str, ...] | None = None
-    turn_config: Mapping[str, Any] = field(default_factory=dict)
+    turn_config: Mapping[str, Any] = {}
     metrics: tuple[MetricSpec, ...] = ()
     expected_trajectory: tuple[ExpectedTool, ...] | None = None
     ground_truth_chunk_ids: Mapping[str, float] | None = None
@@ -109,8 +106,7 @@ class Turn:
         return self.texts.ground_truth
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """One test case: who is asked (`id`) and what is asked (`content_hash`, sha256 hex of the asked content).
 
     `mark` is where it begins, `last` where the last of its values does; None where it is not known. `min_pass` is how

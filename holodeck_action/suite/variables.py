@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import Problem, SourceMark, SuiteError
@@ -16,8 +17,7 @@ _QUOTED = re.compile(r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')\s*(?:\#.*)?""")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-@dataclass(frozen=True, slots=True)
-class Substitution:
+class Substitution(Struct, frozen=True):
     """A text after substitution.
 
     Attributes:
@@ -53,8 +53,7 @@ def substitute(text: str, environ: Mapping[str, str]) -> Substitution:
     return Substitution(_REFERENCE.sub(replace, text), tuple(values), tuple(dict.fromkeys(unset)))
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """Variables a suite may use.
 
     Attributes:

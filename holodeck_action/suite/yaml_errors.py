@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from yaml.error import Mark, MarkedYAMLError
 
 _LONGEST_KEY = 1024
@@ -15,8 +15,7 @@ _DASHED_WORD = re.compile(r"\s*-[^\s-]")
 _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
 
 
-@dataclass(frozen=True, slots=True)
-class YamlDefect:
+class YamlDefect(Struct, frozen=True):
     """What is wrong with a text, as a clause that goes on from the name of its file; line and column count from 1."""
 
     line: int
@@ -24,8 +23,7 @@ class YamlDefect:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """What the parser says, and the lines of the text; positions count from 0."""
 
     lines: Sequence[str]

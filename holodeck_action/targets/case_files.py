@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct
 
 from holodeck_action.llm.messages import Image, Question
 from holodeck_action.results.agent_errors import AgentError, TargetError
@@ -21,8 +22,7 @@ from holodeck_action.tools.documents.reader import DocumentError, DocumentReader
 _HTML = (b"<!doctype html", b"<html")
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(Struct, frozen=True):
     """A file that was read: `name` is its path or URL, `content` its text or the image that it is."""
 
     name: str

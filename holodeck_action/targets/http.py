@@ -8,10 +8,11 @@ import json
 import zlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from msgspec.structs import replace
 
 from holodeck_action import __version__
 from holodeck_action.llm.headers import check_header

@@ -7,9 +7,11 @@ import json
 import math
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter, Tokens
 from holodeck_action.llm.chat import ChatAnswer, ChatModel
@@ -122,8 +124,7 @@ _STAND_IN = frozenset(("overloaded", "server_error", "rate_limited", "model_not_
 """Codes of calls that another model may be able to answer."""
 
 
-@dataclass(slots=True)
-class Spending:
+class Spending(Struct):
     """What a conversation has cost: `before` in the turns that are over, `meter` counts the present one's calls."""
 
     before: float = 0.0

@@ -8,11 +8,12 @@ import importlib.util
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.pauses import apart, uncharged

@@ -5,23 +5,22 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct
 
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation, Usage
 from holodeck_action.suite.values import Case, Turn
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyError:
+class ReplyError(Struct, frozen=True):
     """Why an agent says that it has no answer: in one sentence, and whether the agent or what it needs failed."""
 
     message: str
     kind: Literal["agent", "infrastructure"] = "agent"
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """What the agent answered to one turn.
 
     `tool_invocations`, `retrieval_context` and `retrieved_chunks` are None when the agent says nothing about them,
@@ -47,8 +46,7 @@ class Reply:
     error: ReplyError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """What a turn that got no answer did until then; None where it is not known, which is neither none nor zero."""
 
     tool_invocations: tuple[ToolInvocation, ...] | None = None

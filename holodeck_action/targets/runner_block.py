@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+
+from msgspec import Struct, field
 
 from holodeck_action.llm.providers import Reasoning
 from holodeck_action.suite.agent import AgentConfig
@@ -17,8 +18,7 @@ MOST_CALLS = 20
 """Calls of the model in one turn unless `max_turns` says otherwise: a model that goes round in circles is ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerSettings:
+class RunnerSettings(Struct, frozen=True):
     """How the suite's model is used.
 
     Attributes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from msgspec import Struct
 
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.text.json_values import kind_of, unknown_key
@@ -106,8 +107,7 @@ class Shape:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Text(Shape):
+class Text(Shape, Struct, frozen=True):
     """A text; one that names something must not be empty, and may be written as a whole number."""
 
     name: bool = False
@@ -128,8 +128,7 @@ class Text(Shape):
         return {**found, "minLength": 1} if self.name else found
 
 
-@dataclass(frozen=True, slots=True)
-class Choice(Shape):
+class Choice(Shape, Struct, frozen=True):
     """One of some words."""
 
     words: tuple[str, ...]
@@ -146,8 +145,7 @@ class Choice(Shape):
         return {"enum": list(self.words)}
 
 
-@dataclass(frozen=True, slots=True)
-class Number(Shape):
+class Number(Shape, Struct, frozen=True):
     """A finite number."""
 
     least: float = -math.inf
@@ -223,8 +221,7 @@ class TextOrJson(Shape):
         return {"type": ["string", "object", "array"]}
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf(Shape):
+class ListOf(Shape, Struct, frozen=True):
     """A list of values of one shape; `alone` allows one value in its place."""
 
     item: Shape
@@ -248,8 +245,7 @@ class ListOf(Shape):
         return [self.item.known(item) for item in value] if isinstance(value, list) else self.item.known(value)
 
 
-@dataclass(frozen=True, slots=True)
-class OrText(Shape):
+class OrText(Shape, Struct, frozen=True):
     """An object, or a text, which stands for the object that has it as entry `key`."""
 
     item: Object
@@ -268,8 +264,7 @@ class OrText(Shape):
         return self.item.known(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """An entry of an object: its shape, and what it says. One that is not `required` may be null or left out."""
 
     shape: Shape
@@ -284,8 +279,7 @@ class Field:
         return {"description": self.says, **found}
 
 
-@dataclass(frozen=True, slots=True)
-class Object(Shape):
+class Object(Shape, Struct, frozen=True):
     """An object with these entries; `more` allows any others."""
 
     fields: Mapping[str, Field]

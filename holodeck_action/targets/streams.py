@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.targets.protocol import Reply

@@ -6,11 +6,11 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import yaml
+from msgspec import Struct, field
 
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.suite.checkout import MOST_TRANSCRIPT, MOST_YAML, Checkout, ReachError
@@ -29,8 +29,7 @@ _MAX_DEPTH = 200
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One row as the first pass over the file sees it.
 
     Attributes:

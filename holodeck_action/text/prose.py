@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby
+
+from msgspec import Struct
 
 from holodeck_action.text.code_spans import EMPTY, inline_code
 from holodeck_action.text.plain import one_line, short_line
@@ -54,8 +55,7 @@ def short_prose(text: str, limit: int = 100) -> str:
     return _line(_words(short_line(text, limit)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
+class _Word(Struct, frozen=True):
     text: str
     differs: bool = False
 

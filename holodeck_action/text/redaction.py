@@ -15,13 +15,15 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
 from operator import is_
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
+from msgspec import Struct
+
+from holodeck_action.text.fields import field_names, with_fields
 from holodeck_action.text.secrets import SHORTEST, SHORTEST_PART, parts
 from holodeck_action.text.views import Places, compact, plain, unescaped
 
@@ -60,8 +62,7 @@ _BEFORE_PIECE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(Struct, frozen=True):
     """One way in which a secret may be written, as a view shows it.
 
     `least` is how many of its characters a piece has at least that must not be shown: as many as `PIECE` characters of
@@ -172,7 +173,7 @@ class Redactor:
         return "".join(_masked(text, spans))
 
     def value(self, value: T) -> T:
-        """Return a value without secrets: texts in it, in mappings (keys too), sequences and dataclasses.
+        """Return a value without secrets: texts in it, in mappings (keys too), sequences and fields of values.
 
         What holds no secret is returned itself, not a copy.
         """
@@ -244,7 +245,7 @@ class Redactor:
             new = self._clean_items(old) if keeps_keys and isinstance(old, Mapping) else self._clean(old)
             if new is not old:
                 changes[name] = new
-        return replace(value, **changes) if changes else value
+        return with_fields(value, changes) if changes else value
 
     def _clean_items(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
         items = {key: self._clean_item(item) for key, item in value.items()}
@@ -259,10 +260,8 @@ class Redactor:
 
 @cache
 def _fields_with_text(kind: type) -> tuple[tuple[str, bool], ...]:
-    """Return the fields of a dataclass that may hold secrets, and whether the keys of a mapping in them are ours."""
-    if not is_dataclass(kind):
-        return ()
-    return tuple((each.name, each.name in _OWN_KEYS) for each in fields(kind) if each.name not in _KEPT_FIELDS)
+    """Return the fields of a value that may hold secrets, and whether the keys of a mapping in them are ours."""
+    return tuple((name, name in _OWN_KEYS) for name in field_names(kind) if name not in _KEPT_FIELDS)
 
 
 def _masked(text: str, spans: list[tuple[int, int]]) -> Iterator[str]:

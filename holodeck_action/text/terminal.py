@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TextIO
+
+from msgspec import Struct
 
 _DUMB = ("dumb", "unknown")
 _NOT_FORCED = ("", "0", "false")
@@ -13,8 +14,7 @@ _USUAL_WIDTH = 80
 _NARROWEST = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Terminal:
+class Terminal(Struct, frozen=True):
     """What a stream can show.
 
     Attributes:

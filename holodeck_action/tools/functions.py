@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.suite.errors import Problem, SourceMark, SuiteError, quoted
@@ -104,8 +105,7 @@ class FunctionTools(Toolkit):
         await asyncio.gather(*(self.end(session) for session in list(self._workers)))
 
 
-@dataclass(frozen=True)
-class FunctionTool:
+class FunctionTool(Struct, frozen=True):
     """One function as a tool."""
 
     entry: FunctionEntry

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.llm.budget import BYTES_PER_TOKEN, text_tokens
 from holodeck_action.llm.calls import CALL, CallContext, Meter
@@ -48,8 +50,7 @@ _OF_FUSION = ("semantic_weight", "keyword_weight", "exact_weight", "rrf_k")
 _NOT_RERANKED = "[The reranker gave no usable scores: the results stand in the order of the search.]"
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(Struct, frozen=True):
     """One tool with all that is decided before anything is read.
 
     Attributes:
@@ -271,8 +272,7 @@ class HierarchicalDocuments(DocumentTools):
         return HierarchicalSearch(entry, chunks, added, search, self._embedder if made.by_meaning else None, judge)
 
 
-@dataclass(frozen=True)
-class HierarchicalSearch:
+class HierarchicalSearch(Struct, frozen=True):
     """The search over one source; `added` are the notes of the chunks."""
 
     entry: HierarchicalDocumentTool

@@ -8,8 +8,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.results.agent_errors import AgentError
@@ -112,8 +113,7 @@ class McpServers(Toolkit):
         return tools
 
 
-@dataclass(frozen=True)
-class McpTool:
+class McpTool(Struct, frozen=True):
     """One tool of a server; `name` is what the server calls it."""
 
     server: McpServer

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from holodeck_action.llm.chat import ChatAnswer, ChatModel
 from holodeck_action.llm.clients import Clients
@@ -98,8 +99,7 @@ class PromptTools(Toolkit):
         await self._computing.close()
 
 
-@dataclass(frozen=True)
-class PromptTool:
+class PromptTool(Struct, frozen=True):
     """One prompt as a tool."""
 
     definition: ToolDefinition

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from holodeck_action.suite.errors import field_path
 from holodeck_action.suite.patterns import pattern_problem
@@ -20,8 +21,7 @@ _PATTERN_S = 0.5
 """Seconds one pattern of the schema may look at one text, which nobody has vetted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
+class Misfit(Struct, frozen=True):
     """One way in which a value does not fit: a clause that names the place, and the keyword of the schema it breaks."""
 
     problem: str

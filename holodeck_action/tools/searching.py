@@ -8,9 +8,10 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
 
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.embeddings import Embedder, resolve_embedding
@@ -40,8 +41,7 @@ QUERIES = "embedding of the query"
 RERANKING = "reranking"
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCalls:
+class PlannedCalls(Struct, frozen=True):
     """Calls of one model for one purpose, before the first case.
 
     Attributes:

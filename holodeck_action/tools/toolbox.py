@@ -6,8 +6,9 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
@@ -20,8 +21,7 @@ from holodeck_action.workers.code_errors import CallError
 from holodeck_action.workers.json_values import Plain
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """What a tool gave.
 
     Attributes:
@@ -244,8 +244,7 @@ def read_arguments(given: str | Mapping[str, Any], max_bytes: int) -> dict[str, 
 _BROKEN_OFF = "it was broken off, because the turn had ended"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCalls:
+class ToolCalls(Struct, frozen=True):
     """The calls of a turn, as `Reply` wants them.
 
     Attributes:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.llm.budget import text_tokens
 from holodeck_action.llm.calls import CALL, CallContext, Meter
@@ -53,8 +55,7 @@ _RECORDS_ONLY = (
 _TEXTS_ONLY = ("chunk_size", "chunk_overlap")
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """One piece of what a tool searches.
 
     Attributes:
@@ -182,8 +183,7 @@ class VectorStores(DocumentTools):
         return passages
 
 
-@dataclass(frozen=True)
-class VectorSearch:
+class VectorSearch(Struct, frozen=True):
     """The search over one source."""
 
     entry: VectorstoreTool

@@ -10,10 +10,10 @@ import os
 import random
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TextIO
 
+from msgspec import Struct
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
@@ -142,8 +142,7 @@ SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.0"
 _KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """What all spans of a run share: who makes them, what is taken out of them, and which share of trials is kept.
 
     `content` makes inputs and outputs, `graded` those of evaluations and of what is below them; None where they are not

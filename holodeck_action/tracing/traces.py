@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TextIO
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from msgspec import Struct
+
 from holodeck_action.suite.agent import ConsoleExporter, Observability, OTLPExporter, Traces
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.values import Suite
@@ -69,8 +71,7 @@ class Otlp:
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class TracePlan:
+class TracePlan(Struct, frozen=True):
     """Which spans are kept, what they hold and where they go.
 
     Attributes:
@@ -90,8 +91,7 @@ class TracePlan:
     console: ConsoleExporter | None
 
 
-@dataclass(frozen=True, slots=True)
-class AskedTraces:
+class AskedTraces(Struct, frozen=True):
     """What was asked for: a plan, None for no traces, and what the reader should know, one sentence each."""
 
     plan: TracePlan | None

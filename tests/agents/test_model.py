@@ -7,11 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
 import pytest
+from msgspec.structs import replace
 
 from holodeck_action.llm.calls import CALL, Account, CallContext, Post, WireError
 from holodeck_action.llm.calls import Answer as ModelAnswer

@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.record import Record, ToolInvocation, Usage

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.llm.providers import Effort, Reasoning, resolve_model
@@ -210,7 +211,7 @@ def sent(models: FakeModels, provider: str, effort: Effort | None, budget: int |
 
     async def work() -> tuple[Reply | AgentError, tuple[str, ...]]:
         reference = {**config(provider, models), "api_key": KEY, **fields}
-        plan = replace(
+        plan = structs.replace(
             resolve_model(LLMProvider.model_validate(reference), {}),
             reasoning=Reasoning(effort, budget, "claude" if provider in ("anthropic", "ollama") else "openai"),
         )

@@ -8,10 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.record import Record, ToolInvocation, Usage

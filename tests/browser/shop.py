@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import ErrorInfo

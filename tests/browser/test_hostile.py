@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holodeck_action.results.record import CaseRecord, Provenance, RetrievedChunk, SuiteIdentity, ToolInvocation
 from tests.browser.conftest import Reader

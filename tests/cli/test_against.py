@@ -8,6 +8,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def test_two_suites_take_turns_and_share_their_judge(project: Project, models: F
     asked = [agent(request) for request in models.requests if agent(request)]
     assert Counter(asked) == {NEW: 12, OLD: 12}
     # Two are under way at a time: which of them comes first is open.
-    assert [sorted(pair) for pair in zip(asked[::2], asked[1::2], strict=True)] == [sorted((NEW, OLD))] * 12
+    assert max(map(abs, accumulate(1 if each == NEW else -1 for each in asked))) <= 2
     assert head.baseline is not None
     assert head.baseline.base is not None
     assert head.baseline.base.source == "against:old"

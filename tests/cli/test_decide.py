@@ -110,7 +110,7 @@ def changed(results: dict[str, Any], change: str) -> dict[str, Any]:
             "version",
             "schema_version is 99, this version reads 1 to 2; use the version of holodeck-action that wrote it",
         ),
-        ("missing", "not a results file: cases.0.trials.0.turns: Field required"),
+        ("missing", "not a results file: cases.0.trials.0: missing required field turns"),
         ("type", "not a results file: cases.0.repeat: "),
         ("twice", "not a results file: two of its cases have the same id"),
         ("NaN", "not a results file: it holds NaN"),

@@ -277,7 +277,7 @@ def test_cards_that_cannot_be_used_are_refused_at_their_line(bench: Bench, tmp_p
         "newer.json": 'has schema_version "2", and this version reads 1; make it anew',
         "absent.json": 'is about "absent", which is no metric of this suite (allowed: "quality", "tone")',
         "bleu.json": 'is about "bleu", which no model grades; remove it',
-        "short.json": 'is no judge card: "n": ',
+        "short.json": "is no judge card: n: expected int, got str; make it anew",
         "better.json": "contradicts itself: specificity is not what its verdicts give",
         "undated.json": "is no judge card: created_at is no date",
     }

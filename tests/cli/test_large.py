@@ -6,11 +6,11 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.decision import decide

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holodeck_action.results.canonical import canonical_json, record_digest
 from holodeck_action.results.decision import decide

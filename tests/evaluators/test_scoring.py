@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holodeck_action.results.case_verdicts import judge_evaluation
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import Evaluation

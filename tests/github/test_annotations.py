@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holodeck_action.github.annotations import DETAILS_LIMIT, MESSAGE_LIMIT, MOST, TITLE_LIMIT, Annotation, as_check
 from holodeck_action.github.api import connect

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holodeck_action.github.event import ByCommit, ByHead, ByNumber, NoPull, Target, is_fork, resolve
 from holodeck_action.github.lookup import refusal
@@ -35,45 +35,45 @@ PLAIN = Target(
 
 OWN = Pull(7, "open", HEAD, "octo/shop", "octo/shop", None)
 TESTED = frozenset({MERGE})
-FORKED = dataclasses.replace(OWN, head_repository="mallory/shop")
+FORKED = replace(OWN, head_repository="mallory/shop")
 ANOTHERS: dict[str, Any] = {"checks_out_head": False, "privileged": True}
 CHOSEN: dict[str, Any] = {**ANOTHERS, "sha": None, "fork": None}
 
 TABLE: dict[str, dict[str, Any]] = {
-    "pull_request": {"standing_for": TESTED, "pull": dataclasses.replace(OWN, merge_sha=MERGE)},
+    "pull_request": {"standing_for": TESTED, "pull": replace(OWN, merge_sha=MERGE)},
     # What the payload calls its merge commit is that of the push before.
-    "pull_request.synchronize": {"standing_for": TESTED, "pull": dataclasses.replace(OWN, merge_sha=MERGE)},
+    "pull_request.synchronize": {"standing_for": TESTED, "pull": replace(OWN, merge_sha=MERGE)},
     "pull_request.fork": {
         "standing_for": TESTED,
-        "pull": dataclasses.replace(FORKED, merge_sha=MERGE),
+        "pull": replace(FORKED, merge_sha=MERGE),
         "fork": True,
     },
     "pull_request.deleted-fork": {
         "standing_for": TESTED,
-        "pull": dataclasses.replace(OWN, head_repository=None, merge_sha=MERGE),
+        "pull": replace(OWN, head_repository=None, merge_sha=MERGE),
         "fork": True,
     },
     "pull_request.enterprise": {
         "standing_for": TESTED,
-        "pull": dataclasses.replace(FORKED, merge_sha=MERGE),
+        "pull": replace(FORKED, merge_sha=MERGE),
         "fork": True,
     },
     "pull_request.dependabot": {
         "standing_for": TESTED,
-        "pull": dataclasses.replace(OWN, merge_sha=MERGE),
+        "pull": replace(OWN, merge_sha=MERGE),
     },
     "pull_request.closed": {
         "standing_for": TESTED,
-        "pull": dataclasses.replace(OWN, state="closed", merge_sha=MERGE),
+        "pull": replace(OWN, state="closed", merge_sha=MERGE),
     },
     "pull_request.merged": {
         "standing_for": frozenset({AFTER}),
         "checks_out_head": False,
-        "pull": dataclasses.replace(OWN, state="closed", merge_sha=AFTER),
+        "pull": replace(OWN, state="closed", merge_sha=AFTER),
     },
     "pull_request_review.fork": {
         "standing_for": TESTED,
-        "pull": dataclasses.replace(FORKED, merge_sha=MERGE),
+        "pull": replace(FORKED, merge_sha=MERGE),
         "fork": True,
     },
     "pull_request_target": {**ANOTHERS, "pull": OWN},
@@ -119,7 +119,7 @@ def test_the_table_has_every_payload() -> None:
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_each_event_leads_to_its_target(name: str) -> None:
     target = resolved(name)
-    expected = dataclasses.replace(PLAIN, **{"event": events.event_of(name), "why": target.why, **TABLE[name]})
+    expected = replace(PLAIN, **{"event": events.event_of(name), "why": target.why, **TABLE[name]})
     assert target == expected
 
 
@@ -321,9 +321,7 @@ def test_an_unusable_payload_is_named(name: str, path: str, value: object, found
 
 def test_outside_of_a_workflow_nothing_is_known() -> None:
     target = resolve("", {}, {})
-    assert target == dataclasses.replace(
-        PLAIN, repository="", sha=None, lookup=NoPull("this is no workflow run"), event=""
-    )
+    assert target == replace(PLAIN, repository="", sha=None, lookup=NoPull("this is no workflow run"), event="")
 
 
 def test_a_reusable_workflow_has_its_callers_event() -> None:

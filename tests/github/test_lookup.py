@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from holodeck_action.github.api import Api, connect
 from holodeck_action.github.event import Target, resolve
@@ -126,9 +126,9 @@ def test_a_push_that_no_pull_request_is_at(world: World) -> None:
 
 def test_the_repositorys_name_is_compared_without_case(world: World) -> None:
     world.repository.add_pull(7, head_sha=HEAD, merge_sha=MERGE)
-    elsewhere = dataclasses.replace(target("push"), repository="Octo/SHOP")
+    elsewhere = replace(target("push"), repository="Octo/SHOP")
     assert find(elsewhere, world.api).pulls == (pull(),)
-    assert find(dataclasses.replace(elsewhere, repository=""), world.api).pulls == ()
+    assert find(replace(elsewhere, repository=""), world.api).pulls == ()
 
 
 def test_a_workflow_run_is_for_the_pull_request_that_is_listed(world: World) -> None:

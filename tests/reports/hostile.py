@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holodeck_action.results.record import CaseRecord, Record, ToolAssertion, ToolInvocation
 from tests.results.records import case_of, evaluation, record, turn
@@ -60,7 +59,7 @@ def hostile_case(text: str, **changes: object) -> CaseRecord:
         ),
         tool_assertions=(ToolAssertion(text, False, -1, text),),
     )
-    return replace(case_of(shown, name=text), **changes)  # type: ignore[arg-type]
+    return replace(case_of(shown, name=text), **changes)
 
 
 def hostile_record(cases: int, length: int) -> Record:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date
 from typing import Any
+
+from msgspec.structs import replace
 
 from holodeck_action.reports.viewer import View, page_of
 from holodeck_action.reports.viewer_index import ViewedSuite

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from holodeck_action.reports.console import console_report
 from holodeck_action.reports.custom import CustomTemplate, custom_markdown
@@ -98,7 +97,10 @@ def test_a_template_of_the_user_can_show_them() -> None:
 @given(storable_texts)
 def test_the_text_of_a_card_stays_text(text: str) -> None:
     text = f"{SENTINEL}{text}"
-    cards = (replace(HELD, metric=text, made_on=text), replace(STALE, metric=text, made_on=text, stale=(text, text)))
+    cards = (
+        replace(HELD, metric=text, made_on=text),
+        replace(STALE, metric=text, made_on=text, stale=(text, text)),
+    )
     report = report_of(of(*cards))
     shown = markdown(report)
     check_inert(shown, SENTINEL)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holodeck_action.reports.causes import Cause, causes_of
 from holodeck_action.results.decision import Terms, decide

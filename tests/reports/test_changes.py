@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holodeck_action.reports.changes import (
     MOST_FAILING,

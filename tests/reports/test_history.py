@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from holodeck_action.reports.console import console_report
 from holodeck_action.reports.custom import CustomTemplate, custom_markdown

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from lxml import etree
+from msgspec.structs import replace
 
 from holodeck_action.reports.formats import junit
 from holodeck_action.results.record import Provenance, SuiteIdentity, Timing

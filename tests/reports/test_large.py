@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import date
 from itertools import cycle, islice
 
 import pytest
+from msgspec.structs import replace
 
 from holodeck_action.results.decision import decide
 from holodeck_action.results.record import Record, SuiteIdentity

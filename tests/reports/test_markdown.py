@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holodeck_action.reports.formats import markdown
 from holodeck_action.reports.size_limit import CHECK, COMMENT, JOB_SUMMARY, SizeLimit, cut

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from dataclasses import replace
 from datetime import date
 
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from holodeck_action.reports.viewer import View, page_of
 from holodeck_action.reports.viewer_cases import LONGEST_TEXT

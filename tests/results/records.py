@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from holodeck_action.results.canonical import chosen_cases
 from holodeck_action.results.evaluation import Criteria, ErrorInfo, Evaluation

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holodeck_action.results.agreement import krippendorff_alpha
 from holodeck_action.results.decision import decide

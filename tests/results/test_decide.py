@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holodeck_action.results.case_verdicts import deciding_prefix, judge_evaluation, judge_turn, trials_surely_needed
 from holodeck_action.results.decision import Terms, decide

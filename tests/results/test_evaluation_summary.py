@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import ErrorInfo

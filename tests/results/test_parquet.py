@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holodeck_action.results.canonical import canonical_json, chosen_cases, record_digest
 from holodeck_action.results.decision import decide
@@ -313,7 +313,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "negative rows": (
         lambda f: resealed(f, lambda d: d["parts"][0]["turns"].update(rows=-1)),
         "manifest.json",
-        "0.turns.rows: Input should be greater than or equal to 0",
+        "0.turns.rows: expected int >= 0",
     ),
     "no Parquet": (
         in_turn(lambda f: (f / "turns-00000.parquet").write_bytes(b"PAR1 nothing PAR1"), resealed),

@@ -180,8 +180,8 @@ def broken(**changes: Any) -> bytes:
     ("text", "why"),
     [
         (b"{", "is not JSON"),
-        (b"[" * 100_000, "is not JSON"),
-        (b"null", "is not JSON"),
+        (b"[" * 100_000, "is not a run: expected object, got array"),
+        (b"null", "is not a run: expected object, got null"),
         (b"\xff\xfe", "is not JSON"),
         (dump_line(line(3))[:-20], "is not JSON"),
         (b"x" * 1_100_000, "has 1,100,000 bytes, more than 1,048,576"),
@@ -190,12 +190,12 @@ def broken(**changes: Any) -> bytes:
         (broken(time="yesterday"), "is not a run: time: not a time with an offset"),
         (broken(time="2026-01-01T00:00:00"), "is not a run: time: not a time with an offset"),
         (broken(time="0001-01-01T00:00:00+00:00"), "is not a run: time: not a time with an offset"),
-        (broken(pass_rate={"value": float("nan"), "low": None, "high": None, "cases": 1}), "pass_rate"),
+        (broken(pass_rate={"value": float("nan"), "low": None, "high": None, "cases": 1}), "is not JSON"),
         (broken(cost_usd=-1), "is not a run: cost_usd: "),
         (broken(tokens="12"), "is not a run: tokens: "),
         (broken(failing=["x"] * 201), "is not a run: failing: "),
         (broken(failing=["x" * 201]), "is not a run: failing.0: "),
-        (broken(metrics={"a": {}}), "is not a run: metrics.a.mean: "),
+        (broken(metrics={"a": {}}), "is not a run: metrics[...]: missing required field mean"),
     ],
 )
 def test_a_broken_line_is_skipped_with_a_notice(text: bytes, why: str) -> None:
@@ -211,5 +211,5 @@ def test_many_broken_lines_are_one_notice_without_hidden_characters() -> None:
     hostile = broken(metrics={"\u202e::error::x": {}})
     read = parse_lines(b"\n".join([hostile] * 3), "history.jsonl")
     [notice] = read.notices
-    assert notice.startswith("history.jsonl: 3 lines are skipped; the first: line 1 is not a run: metrics.")
+    assert notice.startswith("history.jsonl: 3 lines are skipped; the first: line 1 is not a run: metrics[...]: ")
     assert notice.isprintable()

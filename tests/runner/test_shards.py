@@ -8,11 +8,11 @@ import re
 import shutil
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.conclusion import conclude

@@ -8,9 +8,10 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from holodeck_action.importers.accounting import Outcome, Row
 from holodeck_action.importers.deepeval.metrics import BecameMetric, become
@@ -43,8 +44,7 @@ _MODEL = {"provider": "openai", "name": "gpt-4o-mini"}
 _SEPARATORS = {"retrieval_context": "|", "context": "|"}
 
 
-@dataclass(slots=True)
-class _Case:
+class _Case(Struct):
     """A case in the making."""
 
     name: str

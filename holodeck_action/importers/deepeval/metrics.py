@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from holodeck_action.importers.accounting import Outcome
@@ -52,8 +51,7 @@ HINTS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BecameMetric(Became):
+class BecameMetric(Became, frozen=True):
     """What a metric is here, and the fields of the case that it reads."""
 
     needs: frozenset[str] = frozenset()

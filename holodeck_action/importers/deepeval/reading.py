@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holodeck_action.importers.source import UnfitError
 
@@ -19,8 +21,7 @@ _DEPTH = 20
 """So many names may stand for each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """An expression and where its names are looked up.
 
     Attributes:
@@ -38,8 +39,7 @@ class Bound:
         return Bound(node, self.scope, self.names)
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """A call that evaluates cases by metrics; either can be None, where the call does not say.
 
     Attributes:

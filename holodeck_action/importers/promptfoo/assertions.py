@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from holodeck_action.importers.accounting import Outcome
 from holodeck_action.importers.grader_file import Became, Check
@@ -22,8 +23,7 @@ _FORMATS = frozenset(("date", "email", "ipv4", "ipv6"))
 """Formats of a JSON schema that both sides check."""
 
 
-@dataclass(frozen=True, slots=True)
-class BecameAssertion(Became):
+class BecameAssertion(Became, frozen=True):
     """What an assertion is here.
 
     Attributes:
@@ -35,8 +35,7 @@ class BecameAssertion(Became):
     latency_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Assertion:
+class Assertion(Struct, frozen=True):
     """One assertion of one case, read."""
 
     source: Source

@@ -6,9 +6,11 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holodeck_action.importers.accounting import Outcome, Row
 from holodeck_action.importers.grader_file import Check, GraderFile
@@ -35,8 +37,7 @@ _NAME = 80
 """Characters of a case's name."""
 
 
-@dataclass(slots=True)
-class _Case:
+class _Case(Struct):
     """A case in the making."""
 
     name: str

@@ -6,8 +6,9 @@ import ast
 import re
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.importers.promptfoo.templates import render
 from holodeck_action.importers.source import Source, UnfitError
@@ -18,8 +19,7 @@ _FOREIGN = re.compile(r"""context\s*(?:\??\.\s*|\[\s*["']|\.get\(\s*["'])(?!vars
 _NODE = "runs in Node.js"
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(Struct, frozen=True):
     """A check of code: its function and value, or the body of a Python function."""
 
     function: str

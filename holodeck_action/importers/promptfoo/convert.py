@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from holodeck_action.importers.accounting import Outcome, Row
 from holodeck_action.importers.promptfoo.assertions import TYPES

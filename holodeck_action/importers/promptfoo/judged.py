@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.importers.promptfoo.providers import model_of
 from holodeck_action.importers.promptfoo.templates import script_text
@@ -35,8 +36,7 @@ _CRITERIA = {
 TYPES = (*_RAG, *_TEXT, *_CRITERIA, "is-refusal")
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A graded assertion; `value` is rendered."""
 
     kind: str

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holodeck_action.importers.promptfoo.templates import render, rendered
 from holodeck_action.importers.source import Place, Source, UnfitError, place_of, plain
@@ -15,8 +17,7 @@ from holodeck_action.suite.document import MarkedList
 _SYSTEM = ("system", "developer")
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True):
     """A prompt.
 
     Attributes:
@@ -34,8 +35,7 @@ class Prompt:
     config: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What a case asks: the system message, if there is one, and the user's; `whole` is what a program gets."""
 
     instructions: str | None

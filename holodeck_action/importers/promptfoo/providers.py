@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holodeck_action.importers.accounting import Outcome, Row
 from holodeck_action.importers.grader_file import library
@@ -49,8 +51,7 @@ _UNUSED_SETTINGS = frozenset(("apiKey", "apiKeyEnvar", "apiBaseUrl", "apiHost", 
 _FORM = {"role": "user", "content": "{{ turn.input }}"}
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
+class Provider(Struct, frozen=True):
     """A provider.
 
     Attributes:

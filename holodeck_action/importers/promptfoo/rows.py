@@ -6,8 +6,9 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.importers.source import UnfitError
 
@@ -17,8 +18,7 @@ _SCORED = frozenset(
 ) | frozenset(("levenshtein", "perplexity-score", "perplexity", "rouge-n", "similar", "starts-with"))
 
 
-@dataclass(frozen=True, slots=True)
-class CaseRow:
+class CaseRow(Struct, frozen=True):
     """A row: its line, values of variables, assertions, and what else it sets of a case."""
 
     line: int

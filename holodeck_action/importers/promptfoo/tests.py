@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.importers.accounting import Outcome, Row
 from holodeck_action.importers.promptfoo.rows import case_rows
@@ -22,16 +24,14 @@ _REFERENCES = 20
 """So many references may lead to each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """One assertion as it is written."""
 
     place: Place
     data: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Test:
+class Test(Struct, frozen=True):
     """One test case with the defaults.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from holodeck_action.llm.codecs.anthropic_schemas import answer_schema, tool_schema
 from holodeck_action.llm.codecs.codec import BrokenAnswerError, Outgoing, arguments, mapping, text_at

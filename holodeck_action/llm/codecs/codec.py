@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pydantic_core
+from msgspec import Struct, field
 
 from holodeck_action.llm.known_models import KnownModel
 from holodeck_action.llm.messages import AnswerSchema, Message, Reply, ToolCall, ToolDefinition
@@ -19,8 +19,7 @@ class BrokenAnswerError(ValueError):
     """An answer is not of its interface's shape; one clause says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(Struct, frozen=True):
     """One request: its body as JSON values, and headers that only it has."""
 
     body: dict[str, Any]

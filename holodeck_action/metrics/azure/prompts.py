@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.metrics.errors import EvaluationError
 
@@ -33,8 +34,7 @@ _FORMAT = """Give your verdict as one JSON object with exactly these keys:
 - "status": "completed\""""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgePrompt:
+class JudgePrompt(Struct, frozen=True):
     """A prompt with marks in the places of the inputs; `tagged` says whether each stands between tags."""
 
     system: str

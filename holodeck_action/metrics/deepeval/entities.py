@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
@@ -35,8 +35,7 @@ class EvaluationInput(BaseModel):
         return self.model_dump(exclude={"metadata"}, exclude_none=True)
 
 
-@dataclass(frozen=True, slots=True)
-class GEvalConfig:
+class GEvalConfig(Struct, frozen=True):
     """Settings of a G-Eval; `GEvalEvaluator.from_config` takes them.
 
     Attributes:
@@ -65,8 +64,7 @@ class GEvalConfig:
         check_threshold(self.threshold)
 
 
-@dataclass(frozen=True, slots=True)
-class RAGMetricConfig:
+class RAGMetricConfig(Struct, frozen=True):
     """Settings of a metric of retrieved texts; `from_config` of those evaluators takes them.
 
     Attributes:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import structs
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.judge import JudgeModel
@@ -137,7 +139,7 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
             "evaluation_params": self._evaluation_params,
             "evaluation_steps": self._evaluation_steps,
             "strict_mode": self._strict_mode,
-            "rubric": self._rubric and [asdict(level) for level in self._rubric],
+            "rubric": self._rubric and [structs.asdict(level) for level in self._rubric],
             "polarity": self._polarity,
         }
 
@@ -180,7 +182,9 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
         async with self._writing:
             if self._steps is None:
                 # Nobody's evaluation in particular pays for it.
-                context = replace(CALL.get(CallContext("judge", 0, None, Meter())), repeat=0, sample=0, meter=Meter())
+                context = structs.replace(
+                    CALL.get(CallContext("judge", 0, None, Meter())), repeat=0, sample=0, meter=Meter()
+                )
                 token = CALL.set(context)
                 try:
                     if self._is_ours:

@@ -6,11 +6,11 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from holodeck_action.llm.judge import JudgeAnswer

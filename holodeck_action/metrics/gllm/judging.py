@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast, get_args
+
+from msgspec import Struct
 
 from holodeck_action.metrics.base import BaseEvaluator, OfJudge, RetryConfig
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
@@ -41,8 +42,7 @@ class DefaultValues:
     BATCH_MAX_ITERATIONS = 120
 
 
-@dataclass(frozen=True, slots=True)
-class _Judge:
+class _Judge(Struct, frozen=True):
     label: str
     config: DeepEvalModelConfig
 

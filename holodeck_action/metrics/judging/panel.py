@@ -6,8 +6,10 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar, final
+
+from msgspec import Struct, structs
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.errors import ModelCallError
@@ -28,8 +30,7 @@ _OF_THE_INPUT = frozenset(
 _SHOWN = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Juror:
+class Juror(Struct, frozen=True):
     """A model with the evaluator that asks it; `sample` tells its answers to one question apart."""
 
     label: str
@@ -173,8 +174,7 @@ class PanelEvaluator(BaseEvaluator):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     verdict: JudgeVerdict
     result: EvaluationResult | None
 
@@ -223,7 +223,7 @@ def seats_of(
 async def _asked(juror: Juror, limit: float | None, given: dict[str, Any]) -> EvaluationResult:
     context = CALL.get(CallContext("judge", 0, None, Meter()))
     until = context.deadline if limit is None else Deadline(limit)
-    token = CALL.set(replace(context, sample=juror.sample, deadline=until))
+    token = CALL.set(structs.replace(context, sample=juror.sample, deadline=until))
     try:
         with stopped_by_calls(until):
             async with TimeLimit(limit):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from holodeck_action.suite.judging import Aggregation
 from holodeck_action.text.plain import cut
@@ -14,8 +15,7 @@ from holodeck_action.text.plain import cut
 _SHOWN = 400
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeVerdict:
+class JudgeVerdict(Struct, frozen=True):
     """What one judge of a panel found.
 
     Attributes:

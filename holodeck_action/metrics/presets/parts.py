@@ -7,9 +7,9 @@ replaced, disabled, or given its own threshold and model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
+from msgspec import Struct
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -37,8 +37,7 @@ COMPARED = ("input", "actual_output", "expected_output")
 ANSWERED = ("input", "actual_output")
 
 
-@dataclass(frozen=True, slots=True)
-class Criterion:
+class Criterion(Struct, frozen=True):
     """What a built-in part asks, in our own words.
 
     Attributes:

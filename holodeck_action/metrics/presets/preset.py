@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
+
+from msgspec import Struct
 
 from holodeck_action.metrics.aggregation import (
     Part,
@@ -32,8 +33,7 @@ _INHERENT = frozenset(("criteria", "auto_generated_steps", "strict_mode", "error
 """Metadata of a part that says nothing about the answer, or what its explanation says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One metric of a set.
 
     Attributes:
@@ -53,8 +53,7 @@ class Member:
     of_conversation: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What came of a member: a result, or the error that kept it from one."""
 
     member: Member

@@ -9,8 +9,10 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
 from typing import BinaryIO
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holodeck_action.results.canonical import IdsHash
 from holodeck_action.results.parquet.columns import TABLES
@@ -50,8 +52,7 @@ def read_parquet(path: os.PathLike[str]) -> tuple[Record, str, str | None]:
     return replace(record, cases=cases), digest, record_digest
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A part that is being read: its name to the process, the first case of each row group, and how large these are."""
 
     key: int

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Struct, to_builtins
 
 from holodeck_action.results.evaluation import Evaluation, Score
+from holodeck_action.results.json_values import omitted
 from holodeck_action.results.record import CaseRecord, TrialRecord, TurnRecord
 
 Kind = Literal["text", "integer", "number", "boolean", "texts", "struct", "score", "json", "rows"]
 _SCALARS: Mapping[object, Kind] = {str: "text", int: "integer", float: "number", bool: "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column, or a field of a struct.
 
     Attributes:
@@ -36,8 +37,7 @@ class Column:
     fields: tuple[Column, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table: `keys` are columns of the tables above it, by which it is joined with them."""
 
     name: str
@@ -46,7 +46,7 @@ class Table:
 
 
 TABLES = ("cases", "trials", "turns", "evaluations")
-_OF: tuple[tuple[type, dict[str, str], str | None], ...] = (
+_OF: tuple[tuple[type[Struct], dict[str, str], str | None], ...] = (
     (CaseRecord, {"id": "case"}, "trials"),
     (TrialRecord, {"index": "trial"}, "turns"),
     (TurnRecord, {"index": "turn"}, "evaluations"),
@@ -68,28 +68,24 @@ def tables() -> tuple[Table, ...]:
 
 def specification() -> list[dict[str, Any]]:
     """Return the tables as JSON values."""
-    return [asdict(table) for table in tables()]
+    return [to_builtins(table) for table in tables()]
 
 
-def _columns(kind: type, renamed: Mapping[str, str], rows: str | None) -> tuple[Column, ...]:
-    hints = get_type_hints(kind, include_extras=True)
+def _columns(kind: type[Struct], renamed: Mapping[str, str], rows: str | None) -> tuple[Column, ...]:
+    hints, left_out = get_type_hints(kind), omitted(kind)
     return tuple(
-        Column(each.name, each.name, "rows")
-        if each.name == rows
-        else _column(renamed.get(each.name, each.name), each.name, hints[each.name])
-        for each in fields(kind)
+        Column(name, name, "rows")
+        if name == rows
+        else _column(renamed.get(name, name), name, hints[name], name in left_out)
+        for name in kind.__struct_fields__
     )
 
 
-def _column(name: str, key: str, hint: Any) -> Column:
-    # Only `IfGiven` annotates fields of a record's cases.
-    left_out = get_origin(hint) is Annotated
-    hint = get_args(hint)[0] if left_out else hint
+def _column(name: str, key: str, hint: Any, left_out: bool) -> Column:
     if hint == Score:
         return Column(name, key, "score", left_out)
     hint = _present(hint)
-    if is_dataclass(hint):
-        assert isinstance(hint, type)
+    if isinstance(hint, type) and issubclass(hint, Struct):
         return Column(name, key, "struct", left_out, _columns(hint, {}, None))
     if hint == tuple[str, ...]:
         return Column(name, key, "texts", left_out)

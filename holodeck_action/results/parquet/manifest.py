@@ -11,16 +11,15 @@ import json
 import os
 import stat
 import weakref
-from dataclasses import dataclass
 from typing import Annotated, BinaryIO
 
-from pydantic import Field, ValidationError
+from msgspec import Meta, Struct, ValidationError
 
-from holodeck_action.results.canonical import adapter
+from holodeck_action.results.json_values import from_plain, problem_of
 from holodeck_action.results.parquet.columns import TABLES
 from holodeck_action.results.record import SCHEMA_VERSION, Record
 from holodeck_action.results.sealing import DIGEST, RECORD_DIGEST
-from holodeck_action.results.stored_cases import RecordError, first_problem
+from holodeck_action.results.stored_cases import RecordError
 
 MANIFEST_FILE = "manifest.json"
 LAYOUT = 1
@@ -30,20 +29,18 @@ _MOST_MANIFEST = 64 * 1024 * 1024
 _LINE_BYTES = 128
 AGAIN = "use the folder as the run wrote it"
 
-Count = Annotated[int, Field(ge=0, strict=True)]
+Count = Annotated[int, Meta(ge=0)]
 
 
-@dataclass(frozen=True, slots=True)
-class TableFile:
+class TableFile(Struct, frozen=True):
     """A file of a part."""
 
     rows: Count
     bytes: Count
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$(?!\n)")]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A range of cases: how many bytes they have in a results file, and their tables."""
 
     json_bytes: Count
@@ -90,10 +87,10 @@ def read_manifest(folder: RecordFolder) -> tuple[Record, tuple[Part, ...], str, 
                 f"{name}: schema_version and layout are {version}, this version reads {SCHEMA_VERSION, LAYOUT}; "
                 "use the version of holodeck-action that wrote it"
             )
-        parts = adapter(tuple[Part, ...]).validate_python(document.pop("parts", None))
-        record = adapter(Record).validate_json(json.dumps({**document, "cases": []}))
+        parts = from_plain(document.pop("parts", None), tuple[Part, ...])
+        record = from_plain({**document, "cases": ()}, Record)
     except ValidationError as error:
-        raise RecordError(f"{name}: no manifest of a record: {first_problem(error)}; {AGAIN}") from error
+        raise RecordError(f"{name}: no manifest of a record: {problem_of(error)}; {AGAIN}") from error
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{name}: no manifest of a record: not valid JSON ({error}); {AGAIN}") from error
     found = DIGEST.search(content)

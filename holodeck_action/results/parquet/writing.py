@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from holodeck_action.results.canonical import adapter, head_of
+from holodeck_action.results.canonical import head_of
 from holodeck_action.results.disk import DISK, Disk, share
+from holodeck_action.results.json_values import to_json
 from holodeck_action.results.parquet.manifest import LAYOUT, MANIFEST_FILE, Part, TableFile, file_names
 from holodeck_action.results.parquet.process import MOST_BYTES, ProcessError, TableProcess
 from holodeck_action.results.record import Record
@@ -60,7 +61,7 @@ def write_parquet(path: Path, record: Record, record_digest: str, disk: Disk = D
 
 def _manifest(record: Record, folder: Path, disk: Disk) -> Iterator[bytes]:
     parts = _written_parts(record, folder, disk)
-    return lines_of({**head_of(record), "layout": LAYOUT}, map(adapter(Part).dump_json, parts), "parts")
+    return lines_of({**head_of(record), "layout": LAYOUT}, map(to_json, parts), "parts")
 
 
 def _written_parts(record: Record, folder: Path, disk: Disk) -> Iterator[Part]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holodeck_action.targets.spans.span import Span, TurnSpans, new_traceparent
 from holodeck_action.workers.frames import MOST_SPAN_BYTES
@@ -19,8 +20,7 @@ LONGEST_S = 6.0
 """Seconds that a turn waits at most: SDKs send their spans every five unless they are told otherwise."""
 
 
-@dataclass(slots=True)
-class Patience:
+class Patience(Struct):
     """Whether it is worth to wait for spans of which nothing is to be seen.
 
     `heard` tells whether any have ever come. Until then only the first turns wait for them, before one has in vain.

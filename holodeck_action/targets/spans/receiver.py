@@ -7,9 +7,9 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 import h11
+from msgspec import Struct
 
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.targets.spans.inbox import EXPORT_MS, Inbox, Patience
@@ -27,8 +27,7 @@ _MOST_STRAYS = 2_000
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(Struct, frozen=True):
     status: int
     kind: str = "text/plain"
     body: bytes = b""

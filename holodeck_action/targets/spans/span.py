@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 _LONGEST_ID = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A piece of the target's work.
 
     `id` and `parent` (None: the work has none) are hexadecimal. `scope` is the library that made the span. `start_ns`
@@ -37,8 +37,7 @@ class Span:
         return max(0, self.end_ns - self.start_ns) / 1e6
 
 
-@dataclass(frozen=True, slots=True)
-class TurnSpans:
+class TurnSpans(Struct, frozen=True):
     """The spans of one turn.
 
     `unread` is how many more there were that could not be read, or were too many; `failed` names instrumentations that

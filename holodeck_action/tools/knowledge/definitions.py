@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holodeck_action.tools.knowledge.structure import Document, Section
 
@@ -46,8 +47,7 @@ _REFERENCE = re.compile(
 _MORE = re.compile(rf"{_DIGITS}{_ITEMS}*", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(Struct, frozen=True):
     """A word with its definition: the term, the whole sentence, and the index of its section."""
 
     term: str

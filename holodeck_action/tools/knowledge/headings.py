@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Domain = Literal["none", "us_legislative", "au_legislative", "academic", "technical", "legal_contract"]
 
@@ -42,8 +43,7 @@ _PAPER = frozenset(
 _CONTRACT = frozenset(("recitals", "definitions", "signatures", "background", "preamble"))
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """A heading that a line has.
 
     Attributes:
@@ -63,8 +63,7 @@ class Heading:
     body: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a line stands.
 
     Attributes:

@@ -6,8 +6,9 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from holodeck_action.suite.tools import HierarchicalDocumentTool
 from holodeck_action.tools.knowledge.structure import Chunk
@@ -20,8 +21,7 @@ DIGITS = 6
 """Decimal places of scores: what processors compute differently lies far behind them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(Struct, frozen=True):
     """What one kind of search found: scores by position, and how much they weigh (0 to 1)."""
 
     scores: Mapping[int, float]
@@ -121,8 +121,7 @@ class Bm25:
         return math.log(1.0 + (self._size - having + 0.5) / (having + 0.5))
 
 
-@dataclass(frozen=True, slots=True)
-class Numbered:
+class Numbered(Struct, frozen=True):
     """A text for exact search, with the numbers of the sections in it, such as `4.2(a)`."""
 
     text: str

@@ -6,8 +6,9 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import VectorstoreTool
@@ -24,8 +25,7 @@ class RecordError(ValueError):
     """A file of records that cannot be used; the message names the record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """One record.
 
     Attributes:

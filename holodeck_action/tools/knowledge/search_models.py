@@ -6,8 +6,9 @@ import asyncio
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from holodeck_action.llm.budget import text_tokens
 from holodeck_action.llm.chat import ChatModel

@@ -6,11 +6,12 @@ import asyncio
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout, ReachError
@@ -111,8 +112,7 @@ class Documents(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True):
     """One file of a source.
 
     Attributes:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holodeck_action.tools.knowledge.chunking import chunk_spans, count_tokens, token_spans
 from holodeck_action.tools.knowledge.headings import Domain, Heading, Place, headings, numbered
@@ -19,8 +21,7 @@ _TITLE_TOKENS = 20
 """Most tokens of a heading in a path; what is longer is cut there, and kept whole in the section's text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A section of a document.
 
     Attributes:
@@ -47,8 +48,7 @@ class Section:
         return " > ".join((*self.path, self.label)) if self.label else ""
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A section that is being read."""
 
     heading: Heading
@@ -190,8 +190,7 @@ _CITED = frozenset(("section", "item", "article"))
 """Kinds of sections that a bare number names: `4.2` is a section, not Part 4.2."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkRules:
+class ChunkRules(Struct, frozen=True):
     """How documents become chunks.
 
     Attributes:
@@ -210,8 +209,7 @@ class ChunkRules:
     depth: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """A piece of a document.
 
     Attributes:
@@ -232,8 +230,7 @@ class Chunk:
     numbers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A file with its sections and its chunks, all in its order."""
 
     source: str
