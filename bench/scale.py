@@ -60,7 +60,7 @@ def main() -> None:
 
 @main.command("measure")
 def measure_command() -> None:
-    """Measure what a case costs here; takes five minutes."""
+    """Measure what a case costs here; takes ten minutes."""
     from bench.scale_costs import measured_costs
 
     found = figures() if FIGURES.is_file() else {}
