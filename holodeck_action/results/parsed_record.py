@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec import ValidationError
 from msgspec.structs import replace
 
 from holodeck_action.results.json_values import JSON_ERRORS, from_json, problem_of
 from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, Record, TrialRecord, TurnRecord
-from holodeck_action.results.stored_cases import RecordError, refuse_constant
+from holodeck_action.results.stored_cases import RecordError
 
 _START = re.compile(rb'\{\r?\n "schema_version": %d,' % SCHEMA_VERSION)
 
 
 def parsed_once(content: bytes) -> Record | None:
-    """Return the record of a file that looks as this version writes it; None for any other, which takes a closer look.
-
-    JSON has no NaN and no Infinity, which only the closer look tells from these words in a text.
-    """
-    if _START.match(content) is None or b"NaN" in content or b"Infinity" in content:
+    """Return the record of a file that looks as this version writes it; None for others, which take a closer look."""
+    if _START.match(content) is None:
         return None
     try:
         return _record(content)
@@ -58,6 +55,10 @@ def examined(content: bytes, path: os.PathLike[str] | str) -> tuple[Record, bool
     return record, False
 
 
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"it holds {name}")
+
+
 def _record(content: bytes) -> Record:
     record = from_json(content, Record)
     return replace(record, cases=tuple(record.cases))
@@ -81,7 +82,7 @@ def _from_version_1(record: Record) -> Record:
 
 def _document(content: bytes) -> dict[str, Any]:
     try:
-        document = json.loads(content, parse_constant=refuse_constant)
+        document = json.loads(content, parse_constant=_refuse_constant)
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"not valid JSON ({error})") from error
     if not isinstance(document, dict) or "suite" not in document or "schema_version" not in document:

@@ -10,7 +10,7 @@ import weakref
 from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO
 
 from msgspec import ValidationError
 from msgspec.structs import replace
@@ -113,9 +113,7 @@ class StoredFile:
 class StoredCases(LazyCases):
     """The cases of a results file."""
 
-    def __init__(
-        self, file: StoredFile, starts: array[int], lengths: array[int], name: str, *, constants: bool
-    ) -> None:
+    def __init__(self, file: StoredFile, starts: array[int], lengths: array[int], name: str) -> None:
         """Take the file.
 
         Args:
@@ -123,11 +121,10 @@ class StoredCases(LazyCases):
             starts: where each case begins, in bytes.
             lengths: how many bytes each has.
             name: what to call the file.
-            constants: whether words that JSON does not have may stand in it.
         """
         super().__init__(len(starts))
         self.file = file
-        self._starts, self._lengths, self._name, self._constants = starts, lengths, name, constants
+        self._starts, self._lengths, self._name = starts, lengths, name
 
     def line(self, place: int) -> bytes:
         """Return the case as the file has it."""
@@ -144,24 +141,20 @@ class StoredCases(LazyCases):
         Raises:
             RecordError: it is no case.
         """
-        return parsed_case(self.line(place), self._name, constants=self._constants)
+        return parsed_case(self.line(place), self._name)
 
 
-def parsed_case(line: bytes, name: str, *, constants: bool = True) -> CaseRecord:
+def parsed_case(line: bytes, name: str) -> CaseRecord:
     """Read a case of a results file.
 
     Args:
         line: the case as JSON.
         name: what to call the file.
-        constants: whether words that JSON does not have may stand in it.
 
     Raises:
         RecordError: it is no case.
     """
     try:
-        if constants and _names_constants(line):
-            # They may be words of a text.
-            json.loads(line, parse_constant=refuse_constant)
         case = from_json(line, CaseRecord)
     except ValidationError as error:
         raise RecordError(f"{name}: not a results file: cases: {problem_of(error)}") from error
@@ -169,11 +162,6 @@ def parsed_case(line: bytes, name: str, *, constants: bool = True) -> CaseRecord
         raise RecordError(f"{name}: not a results file: {error}") from error
     check_weight(case, name)
     return case
-
-
-def _names_constants(line: bytes) -> bool:
-    # A letter is found several times as fast as a word, and most lines lack it.
-    return (b"N" in line and b"NaN" in line) or (b"I" in line and b"Infinity" in line)
 
 
 def check_weight(case: CaseRecord, name: str) -> None:
@@ -184,15 +172,6 @@ def check_weight(case: CaseRecord, name: str) -> None:
     """
     if not LIGHTEST <= case.weight <= HEAVIEST:
         raise RecordError(f"{name}: not a results file: the weight of a case is {case.weight:g}")
-
-
-def refuse_constant(name: str) -> NoReturn:
-    """Refuse a word that JSON does not have.
-
-    Raises:
-        ValueError: always.
-    """
-    raise ValueError(f"it holds {name}")
 
 
 def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
@@ -213,7 +192,6 @@ def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
     hashed.update(head)
     starts, lengths, place = array("Q"), array("L"), len(head)
     ids, seen = IdsHash(), set()
-    constants = False
     for line in lines:
         if line.startswith(_LAST_CASE):
             break
@@ -224,7 +202,6 @@ def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
             case_id = json.loads(found[1]) if b"\\" in found[1] else found[1][1:-1].decode()
         except ValueError:
             return None
-        constants = constants or _names_constants(line)
         ids.add(case_id)
         seen.add(case_id)
         starts.append(place)
@@ -240,7 +217,7 @@ def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
         return None
     if ending is None or len(seen) < len(starts) or record.chosen != ids.chosen:
         return None
-    cases = StoredCases(StoredFile(file), starts, lengths, name, constants=constants)
+    cases = StoredCases(StoredFile(file), starts, lengths, name)
     return replace(record, cases=cases), *ending
 
 

@@ -71,4 +71,4 @@ class _RunCases(LazyCases):
         return self._texts.read(self._heads[place]).replace(_NO_TRIALS, b'"trials":[' + trials + b"]", 1)
 
     def made(self, place: int) -> CaseRecord:
-        return parsed_case(self.line(place), "the run", constants=False)
+        return parsed_case(self.line(place), "the run")
