@@ -7,8 +7,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pydantic_core import to_json
-
 from holodeck_action.reports.viewer_data import (
     CaseOutcome,
     Chunk,
@@ -23,6 +21,7 @@ from holodeck_action.reports.viewer_data import (
 )
 from holodeck_action.results.case_verdicts import judge_trial
 from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.json_values import to_json
 from holodeck_action.results.record import CaseRecord, ToolInvocation, TrialRecord, TurnRecord
 from holodeck_action.results.report_building import problems_of
 from holodeck_action.results.verdict import CaseVerdict, MetricVerdict, TrialVerdict, TurnVerdict
@@ -251,4 +250,4 @@ def _text(value: Any) -> str:
 def _json(value: Any) -> str:
     """Return JSON in one line where that is a short one."""
     line = _LINE.encode(value)
-    return line if len(line) <= _SHORT_LINE else cut(to_json(value, indent=1).decode())
+    return line if len(line) <= _SHORT_LINE else cut(to_json(value, 1).decode())

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pydantic_core import to_json
-
 from holodeck_action.reports.phrases import place, run_alone
 from holodeck_action.reports.viewer_cases import cost_of, latency_of, rounded, tokens_of
 from holodeck_action.reports.viewer_data import Index
 from holodeck_action.reports.viewer_index import Links, Row
+from holodeck_action.results.json_values import to_json
 from holodeck_action.results.summaries import case_means
 from holodeck_action.results.verdict import Outcome
 from holodeck_action.text.kept_texts import KeptTexts
@@ -35,7 +34,7 @@ _WORST_FIRST = "fepis-"
 
 def page_json(value: Any, canonical: bool) -> bytes:
     """Return data as JSON in one line, of a canonical page without what differs between runs and machines."""
-    return to_json(bare(value) if canonical else value, inf_nan_mode="null")
+    return to_json(bare(value) if canonical else value)
 
 
 def bare(value: Any) -> Any:

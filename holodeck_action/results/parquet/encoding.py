@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow
 import pyarrow.parquet
-from pydantic_core import from_json, to_json
+from msgspec.json import decode, encode
 
 from holodeck_action.results.parquet.tables import SCORE, Spec, TableError, said, schema_of, type_of
 
@@ -32,7 +32,7 @@ class Writing:
         Raises:
             TableError: a value does not fit into its column.
         """
-        rows = [from_json(line, allow_inf_nan=False) for line in lines.split(b"\n")]
+        rows = [decode(line) for line in lines.split(b"\n")]
         keys: list[tuple[Any, ...]] = [()] * len(rows)
         for at, table in enumerate(self._tables):
             below = next((column["key"] for column in table["columns"] if column["kind"] == "rows"), None)
@@ -70,7 +70,7 @@ def _encoded(table: Spec, keys: Sequence[tuple[Any, ...]], rows: Sequence[Spec])
 def _cells(column: Spec, values: Sequence[Any]) -> list[Any]:
     match column["kind"]:
         case "json":
-            return [None if value is None else to_json(value).decode() for value in values]
+            return [None if value is None else encode(value).decode() for value in values]
         case "rows":
             return [len(value) for value in values]
         case "number":
@@ -95,7 +95,7 @@ def _scores(values: Sequence[Any]) -> list[pyarrow.Array]:
             with suppress(OverflowError):
                 number = float(value)
         numbers.append(number)
-        exact.append(to_json(value).decode() if isinstance(value, int) else None)
+        exact.append(encode(value).decode() if isinstance(value, int) else None)
     categories = [value if isinstance(value, str) else None for value in values]
     return [
         pyarrow.array(cells, kind) for cells, kind in zip((numbers, categories, exact), SCORE.values(), strict=True)
