@@ -10,20 +10,17 @@ Where a text was cut before it came here, a piece of a secret may stand at the c
 
 from __future__ import annotations
 
-import base64
-import html
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import pairwise
 from operator import is_
 from typing import Any, TypeVar
-from urllib.parse import quote, quote_plus
 
 from msgspec import Struct
 
 from holodeck_action.text.fields import field_names, with_fields
+from holodeck_action.text.secret_forms import encoded, escaped, forms, slug_of
 from holodeck_action.text.secrets import SHORTEST, SHORTEST_PART, parts
 from holodeck_action.text.views import Places, compact, plain, unescaped
 
@@ -49,7 +46,6 @@ _LONGEST_ID = 60
 _FEW = 4
 _RARITY = {sign: rank for rank, sign in enumerate("zqxj0123456789kvbypgfwm_-:/cu=ldrhsnioate.,'\"")}
 """Signs of English, the rarest first; those that are not listed are rarer."""
-_URL_SAFE = str.maketrans("+/", "-_")
 _CUT, _CUT_OR_HIDDEN = re.compile(r"\.\.\.+"), re.compile(r"\.\.\.+|\*\*\*\*+")
 """Marks of a cut in a view, where `…` is three dots, and the stars with which services hide the middle of a key."""
 # Between a piece and a mark: quotes and brackets around the piece, and what a cut through an escape leaves.
@@ -141,22 +137,22 @@ class Redactor:
         lines = {line.strip() for part in whole for line in part.splitlines() if len(line.strip()) >= SHORTEST_PART}
         broken: dict[str, int] = {}
         unbroken: dict[str, int] = {}
-        for form in (form for part in (*whole, *sorted(lines.difference(whole))) for form in _forms(part)):
+        for form in (form for part in (*whole, *sorted(lines.difference(whole))) for form in forms(part)):
             text = compact(form)
             if len(text) >= _BROKEN:
                 broken[text] = min(_least(form), broken.get(text, PIECE))
             elif len(text) >= SHORTEST:
                 unbroken[plain(form)] = PIECE
-        broken |= {compact(form): PIECE for part in whole for form in _encoded(part)}
+        broken |= {compact(form): PIECE for part in whole for form in encoded(part)}
         # Of a secret that shows nothing in a view there is only the text itself.
-        self._exact = tuple(form for part in whole if len(compact(part)) < SHORTEST for form in _escaped(part))
+        self._exact = tuple(form for part in whole if len(compact(part)) < SHORTEST for form in escaped(part))
         self._ways = tuple(
             _Way(view, tuple(_Form(text, least) for text, least in forms.items()), spaces)
             for view, forms, spaces in ((compact, broken, False), (plain, unbroken, True))
             if forms
         )
         self._slugs = tuple(
-            dict.fromkeys(slug for part in whole if len(slug := _slug(part).replace("-", "")) >= SHORTEST_PART)
+            dict.fromkeys(slug for part in whole if len(slug := slug_of(part).replace("-", "")) >= SHORTEST_PART)
         )
         self._finds_any = bool(self._ways or self._exact)
         self._known: set[str] = set()
@@ -221,6 +217,8 @@ class Redactor:
             return self.text(value)
         if kind in _WITHOUT_TEXT:
             return value
+        if isinstance(value, Struct):
+            return self._clean_fields(value)
         if kind is dict or isinstance(value, Mapping):
             made = {}
             unchanged = True
@@ -237,6 +235,10 @@ class Redactor:
         if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
             # What makes its items anew would give them with their secrets again.
             return tuple(map(self._clean_item, value))
+        return self._clean_fields(value)
+
+    def _clean_fields(self, value: Any) -> Any:
+        kind: Any = type(value)
         changes = {}
         for name, keeps_keys in _fields_with_text(kind):
             old = getattr(value, name)
@@ -365,49 +367,3 @@ def _least(form: str) -> int:
         return PIECE
     pieces = (form[start : start + PIECE] for start in range(max(1, len(form) - PIECE + 1)))
     return max(SHORTEST, min(len(compact(piece)) for piece in pieces))
-
-
-def _forms(secret: str) -> Iterator[str]:
-    """Yield how a secret may be written: as it is, as a slug, and escaped, where it holds escapes itself."""
-    yield from _escaped(secret)
-    if any(map(str.isspace, secret)):
-        # As the fields of a form that a browser sends.
-        yield from (secret.replace(" ", "+"), re.sub(r"\s", "+", secret))
-    if any(sign in secret for sign in "\\%&+"):
-        yield from (html.escape(secret), quote(secret, safe="", errors="surrogatepass"))
-        yield from (quote(secret, errors="surrogatepass"), quote_plus(secret, errors="surrogatepass"))
-    slug = _slug(secret)
-    if len(slug) >= SHORTEST_PART:
-        yield slug
-
-
-def _encoded(secret: str) -> Iterator[str]:
-    """Yield a secret in base64 and in hex."""
-    data = secret.encode("utf-8", "surrogatepass")
-    if len(data) >= SHORTEST_PART:
-        yield from _base64_forms(data)
-        yield data.hex()
-
-
-def _escaped(secret: str) -> Iterator[str]:
-    """Yield a secret as it is, and as it stands in JSON and in Python."""
-    yield secret
-    yield json.dumps(secret)[1:-1]
-    yield json.dumps(secret, ensure_ascii=False)[1:-1]
-    yield repr(secret)[1:-1]
-
-
-def _slug(secret: str) -> str:
-    return re.sub(r"[^0-9a-z]+", "-", plain(secret)).strip("-")
-
-
-def _base64_forms(secret: bytes) -> Iterator[str]:
-    """Yield how a secret stands in base64, alone or inside of something longer.
-
-    Three bytes become four characters, so there are three ways, by where the secret begins. Of each, those characters
-    are taken that depend on nothing else.
-    """
-    for before, start in ((0, 0), (1, 2), (2, 3)):
-        text = base64.b64encode(bytes(before) + secret).decode()[start : (before + len(secret)) * 8 // 6]
-        yield text
-        yield text.translate(_URL_SAFE)
