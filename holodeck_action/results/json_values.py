@@ -85,11 +85,12 @@ def _plain(value: Any) -> Any:
     """Return what msgspec knows in the place of what it does not."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    if isinstance(value, str):
-        return str(value)
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, tuple):
         return tuple(value)
     raise TypeError(f"no JSON for {type(value).__name__}")
 
