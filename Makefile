@@ -83,7 +83,7 @@ fields: setup
 statistics: setup
 	$(BIN)/python -m bench.simulation --write
 
-# Renews the figures and tables of docs/scale.md: measures, runs, simulates; takes twenty minutes.
+# Renews the figures and tables of docs/scale.md: measures, runs, simulates; takes five minutes.
 scale: setup
 	$(BIN)/python -m bench.scale measure
 	$(BIN)/python -m bench.scale check

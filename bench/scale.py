@@ -60,7 +60,7 @@ def main() -> None:
 
 @main.command("measure")
 def measure_command() -> None:
-    """Measure what a case costs here; takes ten minutes."""
+    """Measure what a case costs here; takes three minutes."""
     from bench.scale_costs import measured_costs
 
     found = figures() if FIGURES.is_file() else {}
@@ -69,7 +69,7 @@ def measure_command() -> None:
 
 @main.command("check")
 def check_command() -> None:
-    """Run suites and simulations of them side by side; takes five minutes."""
+    """Run suites and simulations of them side by side; takes two minutes."""
     from bench.scale_costs import checks
 
     found = figures()

@@ -154,7 +154,7 @@ def _sync_s(folder: Path) -> float:
 
 
 def measured_costs() -> Costs:
-    """Measure what a case costs; about ten minutes."""
+    """Measure what a case costs; about three minutes."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         start = _best(write_suite(root / "one", 1), "run", "-o", "out")

@@ -30,6 +30,7 @@ from holodeck_action.cluster.on_worker import (
 from holodeck_action.cluster.values import REPORTS, RemoteRun, RemoteTrial
 from holodeck_action.llm.shared_limits import SharedLimits
 from holodeck_action.results.evaluation import ErrorInfo
+from holodeck_action.results.json_values import from_json
 from holodeck_action.results.record import TrialRecord
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
@@ -155,7 +156,7 @@ class Cluster:
                     self._lost(f"the scheduler {self._address} was lost; --resume goes on when it is there again")
                     await asyncio.Event().wait()
                 if isinstance(data, bytes):
-                    return RemoteTrial.read(data)
+                    return from_json(data, RemoteTrial)
                 # A worker without a session of the run: all that have one are gone, or it has given its own up.
                 self._forget(data)
                 await asyncio.sleep(AGAIN_S)

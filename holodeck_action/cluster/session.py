@@ -28,6 +28,7 @@ from holodeck_action.llm.budget import Amount
 from holodeck_action.llm.leases import LEASE_S, Leases
 from holodeck_action.llm.wire import Counts
 from holodeck_action.prepare.trials import grading_pool, trials_of
+from holodeck_action.results.json_values import to_json
 from holodeck_action.runner.schedule import Trials
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.values import Case
@@ -189,7 +190,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         trial = await self._trials.run(self._cases[case_id], index, self._slot(token))
         imported = dict(self._imported)
         self._imported.clear()
-        return RemoteTrial(trial, self._calls(), self._spent(), imported).dumped()
+        return to_json(RemoteTrial(trial, self._calls(), self._spent(), imported))
 
     @asynccontextmanager
     async def _slot(self, token: str) -> AsyncIterator[None]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from holodeck_action.llm.budget import Amount
 from holodeck_action.llm.wire import Counts
 from holodeck_action.prepare.settings import Flags, Settings
-from holodeck_action.results.json_values import from_plain, to_json
 from holodeck_action.results.record import TrialRecord
 
 REPORTS = "holodeck-action"
@@ -56,7 +53,7 @@ class RemoteRun:
 
 
 class RemoteTrial(Struct, frozen=True):
-    """A trial that has ended on a worker, and what came with it since the last one.
+    """A trial that has ended on a worker, and what came with it since the last one; it is sent as JSON.
 
     Attributes:
         trial: free of secrets.
@@ -69,23 +66,3 @@ class RemoteTrial(Struct, frozen=True):
     calls: Counts = msgspec.field(default_factory=Counts)
     spent: Amount = msgspec.field(default_factory=lambda: Amount(0))
     imported: Mapping[str, str | None] = {}
-
-    def dumped(self) -> bytes:
-        """Return it as JSON, the trial as the journal has it."""
-        head = {
-            "calls": asdict(self.calls),
-            "spent": asdict(self.spent),
-            "imported": dict(self.imported),
-        }
-        return json.dumps(head)[:-1].encode() + b', "trial": ' + to_json(self.trial) + b"}"
-
-    @classmethod
-    def read(cls, data: bytes) -> RemoteTrial:
-        """Return what was dumped.
-
-        Raises:
-            ValueError, KeyError, TypeError: it is something else.
-        """
-        found = json.loads(data)
-        trial = from_plain(found["trial"], TrialRecord)
-        return cls(trial, Counts(**found["calls"]), Amount(**found["spent"]), found["imported"])

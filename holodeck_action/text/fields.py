@@ -1,4 +1,4 @@
-"""The fields of frozen values: of Structs, and of the dataclasses that files hold."""
+"""The fields of values, which are Structs or, where one needs what only they have, dataclasses."""
 
 from __future__ import annotations
 
