@@ -67,7 +67,8 @@ class EvaluationWriter:
             timestamp=self._timestamp,
             duration_ms=None if done is None else done.duration_ms,
             status=status,
-            confidence=None if result is None else result.confidence,
+            # A whole number would have other canonical bytes than what is read from the file.
+            confidence=None if result is None or result.confidence is None else float(result.confidence),
             cost_usd=None if usage is None else usage.cost_usd,
             error=error,
             cached=done is not None and done.cached,

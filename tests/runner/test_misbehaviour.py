@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.record import CaseRecord, Record
 from tests.cli.project import Project
 
@@ -116,6 +118,7 @@ def test_a_grader(project: Project, grader: str, reason: str) -> None:
         "reason='\\ud800'",
         "details={'n': 10 ** 2900}",
         "details={'a': {'b': [1, None]}}",
+        "confidence=1",
     ],
 )
 def test_whatever_a_grader_says_can_be_stored(project: Project, result: str) -> None:
@@ -125,11 +128,14 @@ def test_whatever_a_grader_says_can_be_stored(project: Project, result: str) -> 
         f"def grade(context):\n    return GraderResult(score=1.0, **dict({result}))\n",
     )
     project.suite([{**GOOD, "evaluations": [{"type": "code", "grader": "checks:grade"}]}])
-    project.answers([{"case": "good", "response": "1"}])
+    chunk = {"id": "a", "text": "b", "score": 1}
+    project.answers([{"case": "good", "response": "1", "cost_usd": 0, "retrieved_chunks": [chunk]}])
     project.policy(target="recorded:answers.jsonl")
     finished, record = project.evaluate()
     assert finished.code == 0, finished.stderr
     assert record.cases[0].trials[0].turns[0].evaluations[0].score == 1.0
+    # Whole numbers, too, have the same canonical form before and after the file.
+    assert json.loads((project.out / "verdict.json").read_bytes())["record_digest"] == record_digest(record)
 
 
 def test_a_pattern_that_backtracks_for_ever(project: Project) -> None:
