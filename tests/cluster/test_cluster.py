@@ -112,7 +112,8 @@ def test_a_run_with_a_lost_worker_equals_one_on_this_machine(
     assert finished.code == alone.code
     assert canonical_json(record) == canonical_json(wanted)
     asked_again = len(models.requests) - before
-    assert asked < asked_again <= asked + AT_ONCE
+    # A trial of the lost worker that was in its second turn makes both calls again.
+    assert asked < asked_again <= asked + 2 * AT_ONCE
     # Only answers that came count; those of the lost worker since its last trial do not.
     assert record.run.model_calls is not None
     assert 90 * 100 <= (record.run.model_calls.tokens or 0) <= 90 * asked_again
