@@ -14,11 +14,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -26,7 +24,7 @@ from bench.judges import JUDGED, judge_server, judged_suite, plain_truths
 from bench.live import Bench, served
 from bench.pages import table
 from bench.pairs import paraphrase_pairs
-from bench.processes import PROGRAM, Cost, measure
+from bench.processes import PROGRAM, Cost, in_another, measure
 from bench.recorded import CASES as DIALOGS
 from bench.recorded import TEXT_METRICS, TURNS
 from bench.suites import write_conversations, write_pairs, write_suite
@@ -40,7 +38,6 @@ SHORT_S = 0.05
 AT_ONCE = 20
 _CALLS = 2
 _GRADED = JUDGED[:1]
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -98,12 +95,6 @@ def _runs(folder: Path, times: int, *arguments: str) -> list[Cost]:
 def _medians(costs: Sequence[Cost]) -> tuple[float, float]:
     """Median wall and CPU seconds."""
     return statistics.median(cost.wall_s for cost in costs), statistics.median(cost.cpu_s for cost in costs)
-
-
-def _in_another(function: Callable[..., _T], *arguments: Any) -> _T:
-    """Call a function in a process of its own: one that is started here begins with the memory of this one."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(function, *arguments).result()
 
 
 def _texts(count: int) -> Iterator[tuple[str, str]]:
@@ -165,7 +156,7 @@ def start(root: Path) -> Iterator[Goal]:
 def texts(root: Path) -> Iterator[Goal]:
     """1,000 recorded cases with four text metrics."""
     folder = write_pairs(root / "texts", list(_texts(1_000)), TEXT_METRICS)
-    libraries, own = _in_another(bare_seconds, 1_000)
+    libraries, own = in_another(bare_seconds, 1_000)
     cpu = min(cost.cpu_s for cost in _runs(folder, 3, "run", "-o", "out"))
     floor = f"sacrebleu and rouge-score alone {libraries:.2f} s of CPU; our four metrics alone {own:.2f} s"
     yield Goal("1,000 recorded cases, BLEU, ROUGE, METEOR, F1: CPU / the libraries'", cpu / libraries, 0.8, "×", floor)
@@ -272,9 +263,9 @@ def replay(root: Path) -> Iterator[Goal]:
 def many(root: Path) -> Iterator[Goal]:
     """100,000 recorded cases with five text metrics, then `decide` and reports of their record."""
     folder = root / "many"
-    _in_another(write_many, folder, MANY, (*TEXT_METRICS, "equality"))
+    in_another(write_many, folder, MANY, (*TEXT_METRICS, "equality"))
     sample = 2_000
-    libraries, own = (MANY / sample * seconds for seconds in _in_another(bare_seconds, sample))
+    libraries, own = (MANY / sample * seconds for seconds in in_another(bare_seconds, sample))
     (cost,) = _runs(folder, 1, "run", "-o", "out")
     run_s = cost.wall_s
     record = next(path for path in (folder / "out").iterdir() if path.stem == "results")

@@ -7,9 +7,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 PROGRAM = (sys.executable, "-m", "holodeck_action.cli")
 
@@ -40,6 +45,12 @@ def measure(arguments: tuple[str, ...], folder: Path, environ: Mapping[str, str]
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, process.returncode, own)
+
+
+def in_another(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function in a process of its own: one that is measured here begins with the memory of this one."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
 
 
 def _own_cpu_s(pid: int) -> float:

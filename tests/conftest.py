@@ -42,6 +42,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 first.setdefault(item.path, item)
         config.hook.pytest_deselected(items=[item for item in items if first.get(item.path) is not item])
         items[:] = first.values()
+    # Runs of many seconds come first: at the end they would leave other processors without work.
+    items.sort(key=lambda item: item.path.parent.name != "cluster")
 
 
 @pytest.hookimpl(trylast=True)
