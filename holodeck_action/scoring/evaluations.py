@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,7 @@ from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.result import check_score
 from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation, Status
+from holodeck_action.results.json_values import to_plain
 from holodeck_action.results.record import CustomSummary, Record, Usage
 from holodeck_action.scoring.computing import Done
 from holodeck_action.scoring.planning import PlannedMetric
@@ -42,6 +44,12 @@ class EvaluationWriter:
         """Return the evaluation of a metric that was tried."""
         if done.result is None:
             error = error_info(done.error or EvaluationError("nothing came of the evaluation"))
+            return self._write(metric, "failed", error.message, None, done, error)
+        unfit = _unfit(done.result)
+        if unfit is not None:
+            error = error_info(
+                EvaluationError(f"{metric.spec.label} gave no JSON values: {unfit}", code="invalid_result")
+            )
             return self._write(metric, "failed", error.message, None, done, error)
         return self._write(metric, "completed", done.result.reasoning, done.result, done)
 
@@ -73,6 +81,16 @@ class EvaluationWriter:
             error=error,
             cached=done is not None and done.cached,
         )
+
+
+def _unfit(result: EvaluationResult) -> str | None:
+    """Say why a record cannot hold what a metric gave; None where it can."""
+    try:
+        held = to_plain((result.score, result.reasoning, result.metadata))
+        json.dumps(held, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        return describe(error)
+    return None
 
 
 def error_info(error: Exception) -> ErrorInfo:

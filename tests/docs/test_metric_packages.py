@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from holodeck_action.results.result_files import read_record
 from tests.cli.project import Project, evaluations
 from tests.llm.models import Answer, FakeModels
 
@@ -47,13 +48,35 @@ SOMETHING = 5
 '''
 
 
-def site(folder: Path, value: str) -> str:
+ODD = """
+from typing import Literal
+
+from holodeck_action.metrics.base import DeterministicEvaluator, EvaluationResult
+from holodeck_action.suite.metric_base import Metric
+
+
+class OddMetric(Metric):
+    type: Literal["odd"] = "odd"
+
+    def evaluator(self, building):
+        return OddEvaluator(**building.options)
+
+
+class OddEvaluator(DeterministicEvaluator):
+    def compute(self, **kwargs):
+        return EvaluationResult(score=1.0, passed=True, metric_name="odd", metadata=VALUE)
+
+
+"""
+
+
+def site(folder: Path, value: str, text: str = POLITE) -> str:
     """Put a package where an installer would, with one entry point."""
     about = folder / "polite-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: polite\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text(f"[holodeck_action.metrics]\npolite = {value}\n")
-    (folder / "polite.py").write_text(POLITE)
+    (folder / "polite.py").write_text(text)
     return str(folder)
 
 
@@ -85,6 +108,32 @@ def test_every_command_that_knows_metrics_refuses_a_broken_one(
     finished = project.run(*command, PYTHONPATH=site(tmp_path / "site", "absent:PoliteMetric"))
     assert finished.code == 2, finished.stdout + finished.stderr
     assert "entry point absent:PoliteMetric of the group" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ('{"a": float("nan")}', "Out of range float values"),
+        ('{"a": [object()]}', "no JSON for object"),
+        ("{(1, 2): 3}", "Only dicts with str-like or number-like keys are supported"),
+        ('{"a": "\\ud800"}', "surrogates not allowed"),
+    ],
+)
+def test_what_no_record_can_hold_is_an_error_of_its_case(
+    project: Project, tmp_path: Path, value: str, problem: str
+) -> None:
+    project.suite([{"name": "one", "input": "Is it open?"}], [{"type": "odd"}, {"type": "length", "min_words": 1}])
+    project.answers([{"case": "one", "response": "Yes."}])
+    project.policy(target="recorded:answers.jsonl")
+    path = site(tmp_path / "site", "polite:OddMetric", ODD.replace("VALUE", value))
+    finished = project.run("run", "-o", "out", PYTHONPATH=path)
+    assert finished.code == 3, finished.stdout + finished.stderr
+    record = read_record(project.out / "results.json")
+    odd, length = record.cases[0].trials[0].turns[0].evaluations
+    assert (odd.status, length.status) == ("failed", "completed")
+    assert odd.error is not None
+    assert odd.error.code == "invalid_result"
+    assert problem in odd.error.message
 
 
 def test_a_judged_metric_of_a_package_is_planned_composed_and_kept_like_ours(project: Project, tmp_path: Path) -> None:
