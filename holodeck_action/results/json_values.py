@@ -84,7 +84,8 @@ def problem_of(error: Exception) -> str:
 def _plain(value: Any) -> Any:
     """Return what msgspec knows in the place of what it does not."""
     if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
+        # Its own `model_dump` would first build a schema, of which a run has no other use.
+        return dict(value)
     for kind in (str, int, float):
         if isinstance(value, kind):
             return kind(value)
