@@ -30,8 +30,8 @@ from holodeck_action.cluster.on_worker import (
 from holodeck_action.cluster.values import REPORTS, RemoteRun, RemoteTrial
 from holodeck_action.llm.shared_limits import SharedLimits
 from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.json_values import from_json
 from holodeck_action.results.record import TrialRecord
+from holodeck_action.results.serialization import from_json
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
 

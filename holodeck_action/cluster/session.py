@@ -28,7 +28,7 @@ from holodeck_action.llm.budget import Amount
 from holodeck_action.llm.leases import LEASE_S, Leases
 from holodeck_action.llm.wire import Counts
 from holodeck_action.prepare.trials import grading_pool, trials_of
-from holodeck_action.results.json_values import to_json
+from holodeck_action.results.serialization import to_json
 from holodeck_action.runner.schedule import Trials
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.values import Case

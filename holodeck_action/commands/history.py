@@ -16,8 +16,8 @@ from holodeck_action.results.found_results import results_below
 from holodeck_action.results.history import HistoryLines, history_line
 from holodeck_action.results.history_layout import HISTORY_FILE
 from holodeck_action.results.history_store import HistoryEntry, HistoryFolder
-from holodeck_action.results.json_values import to_plain
 from holodeck_action.results.result_files import BASE_FOLDER
+from holodeck_action.results.serialization import to_plain
 from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.results.trends import history_of
 from holodeck_action.suite.configuration_errors import ConfigurationError

@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.exit_codes import severity
-from holodeck_action.results.json_values import from_json, to_json
 from holodeck_action.results.report_views import MetricView, Report
+from holodeck_action.results.serialization import from_json, to_json
 from holodeck_action.results.verdict import VerdictOutcome
 
 STATE_LIMIT = 6000
@@ -41,6 +41,7 @@ _SAME_DIGITS = 4
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _RUN = re.compile(r"[0-9]{1,20}/[0-9]{1,10}")
 
+# Python's `$` alone would allow a line feed at the end.
 _Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{8}$(?!\n)")]
 _Count = Annotated[int, Meta(ge=0, le=10**9)]
 _Sha = Annotated[str, Meta(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$(?!\n)")]

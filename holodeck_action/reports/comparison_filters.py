@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from holodeck_action.reports import comparison as texts
 from holodeck_action.reports.untrusted import Fields, Untrusted, value_of
 from holodeck_action.results.comparison import ComparedRun, Comparison, Difference, MetricStep
-from holodeck_action.results.json_values import from_plain
+from holodeck_action.results.serialization import from_plain
 
 T = TypeVar("T")
 

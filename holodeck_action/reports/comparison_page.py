@@ -12,7 +12,7 @@ from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.results.comparison_report import ComparisonReport
 from holodeck_action.results.json_lists import with_items
-from holodeck_action.results.json_values import to_json
+from holodeck_action.results.serialization import to_json
 from holodeck_action.text.plain import one_line
 
 COMPARISON_FORMATS = ("console", "markdown", "json")

@@ -24,8 +24,8 @@ from holodeck_action.reports.size_limit import IN_THE_RECORD, JOB_SUMMARY, Detai
 from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.results.disk import DISK, Disk, write_atomically
-from holodeck_action.results.json_values import to_json
 from holodeck_action.results.report_views import CaseView, Report, TurnView, in_suite_order
+from holodeck_action.results.serialization import to_json
 from holodeck_action.results.verdict import TurnVerdict
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import lines_of, one_line

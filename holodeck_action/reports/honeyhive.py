@@ -26,8 +26,8 @@ from holodeck_action.results.honeyhive import (
     MultiEvaluationResult,
 )
 from holodeck_action.results.json_lists import with_items
-from holodeck_action.results.json_values import JSON_ERRORS, from_json, from_plain, to_json
 from holodeck_action.results.record import Record, TurnRecord
+from holodeck_action.results.serialization import JSON_ERRORS, from_json, from_plain, to_json
 from holodeck_action.results.summaries import EvaluationSummary, summary_score
 from holodeck_action.results.survey import minimized_in
 from holodeck_action.suite.policy import GateSummary

@@ -21,9 +21,9 @@ from holodeck_action.reports.viewer_data import (
 )
 from holodeck_action.results.case_verdicts import judge_trial
 from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.json_values import to_json
 from holodeck_action.results.record import CaseRecord, ToolInvocation, TrialRecord, TurnRecord
 from holodeck_action.results.report_building import problems_of
+from holodeck_action.results.serialization import to_json
 from holodeck_action.results.verdict import CaseVerdict, MetricVerdict, TrialVerdict, TurnVerdict
 
 LONGEST_TEXT = 200_000

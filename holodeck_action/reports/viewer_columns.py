@@ -9,7 +9,7 @@ from holodeck_action.reports.phrases import place, run_alone
 from holodeck_action.reports.viewer_cases import cost_of, latency_of, rounded, tokens_of
 from holodeck_action.reports.viewer_data import Index
 from holodeck_action.reports.viewer_index import Links, Row
-from holodeck_action.results.json_values import to_json
+from holodeck_action.results.serialization import to_json
 from holodeck_action.results.summaries import case_means
 from holodeck_action.results.verdict import Outcome
 from holodeck_action.text.kept_texts import KeptTexts

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holodeck_action.results.json_values import to_plain
 from holodeck_action.results.record import CaseRecord, Chosen, Record
+from holodeck_action.results.serialization import to_plain
 
 VOLATILE_RECORD = ("run",)
 VOLATILE_TRIAL = ("timing",)

@@ -13,8 +13,8 @@ from msgspec import ValidationError
 from holodeck_action.results.agreement import cohen_kappa, corrected_rate, wilson
 from holodeck_action.results.case_verdicts import judge_evaluation
 from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.json_values import from_json, problem_of, to_json
 from holodeck_action.results.judge_card import CARD_VERSION, NOTHING, CardSummary, Configuration, Estimate, JudgeCard
+from holodeck_action.results.serialization import from_json, problem_of, to_json
 from holodeck_action.results.verdict import Outcome
 from holodeck_action.suite.checkout import Checkout, ReachError
 from holodeck_action.suite.configuration_errors import ConfigurationError

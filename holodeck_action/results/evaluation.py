@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from holodeck_action.results.json_values import written
+from holodeck_action.results.serialization import written
 from holodeck_action.suite.errors import SourceMark
 
 Score = bool | int | float | str | None

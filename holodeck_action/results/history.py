@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from holodeck_action.results.consumption import Consumption, Timings, Total
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.history_layout import kept_commits, record_path, suite_key
-from holodeck_action.results.json_values import from_json, problem_of, to_plain
 from holodeck_action.results.judge_card import Configuration
 from holodeck_action.results.record import CaseRecord, Record
+from holodeck_action.results.serialization import from_json, problem_of, to_plain
 from holodeck_action.results.statistics import (
     MANY_ENOUGH,
     effective_sample_size,
@@ -42,10 +42,9 @@ _ID_LENGTH = 200
 _TEXT_LENGTH = 1000
 _FIRST_YEAR, _LAST_YEAR = 1970, 9998
 
-_Finite = float
-_Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 _Amount = Annotated[float, Meta(ge=0.0)]
 _Count = Annotated[int, Meta(ge=0)]
+# Python's `$` alone would allow a line feed at the end.
 _Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
 _Commit = Annotated[str, Meta(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$(?!\n)")]
 _Text = Annotated[str, Meta(max_length=_TEXT_LENGTH)]
@@ -63,9 +62,9 @@ class HistoryPoint(Struct, frozen=True):
         cases: number of cases behind it.
     """
 
-    value: _Finite
-    low: _Finite | None
-    high: _Finite | None
+    value: float
+    low: float | None
+    high: float | None
     cases: _Count
 
 

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 from msgspec import ValidationError
 from msgspec.structs import replace
 
-from holodeck_action.results.json_values import JSON_ERRORS, from_json, problem_of
 from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, Record, TrialRecord, TurnRecord
+from holodeck_action.results.serialization import JSON_ERRORS, from_json, problem_of
 from holodeck_action.results.stored_cases import RecordError
 
 _START = re.compile(rb'\{\r?\n "schema_version": %d,' % SCHEMA_VERSION)

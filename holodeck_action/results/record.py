@@ -12,9 +12,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
-from holodeck_action.results.json_values import written
 from holodeck_action.results.judge_card import CardSummary, Configuration
 from holodeck_action.results.sequences import OneByOne
+from holodeck_action.results.serialization import written
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.policy import Baseline, Gates, QuarantineEntry
 

@@ -17,10 +17,10 @@ from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.consumption import Spend
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.faults import Fault
-from holodeck_action.results.json_values import from_plain, to_plain
 from holodeck_action.results.judge_card import CardSummary
 from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.sequences import Made, OneByOne
+from holodeck_action.results.serialization import from_plain, to_plain
 from holodeck_action.results.summaries import EvaluationSummary
 from holodeck_action.results.trends import History
 from holodeck_action.results.trials import CaseTrials, SuiteTrials

@@ -20,11 +20,11 @@ from msgspec.structs import replace
 from holodeck_action.results.canonical import chosen_cases, head_of
 from holodeck_action.results.disk import DISK, Disk, staged, write_atomically
 from holodeck_action.results.history import HistoryLine, dump_line, parse_lines
-from holodeck_action.results.json_values import to_json
 from holodeck_action.results.parquet.needed import is_installed
 from holodeck_action.results.parsed_record import examined, parsed_once
 from holodeck_action.results.record import FIRST_VERSION, Record
 from holodeck_action.results.sealing import DIGEST, END, RECORD_DIGEST, Sealed, lines_of
+from holodeck_action.results.serialization import to_json
 from holodeck_action.results.stored_cases import (
     INDEXED_FROM,
     RecordError,

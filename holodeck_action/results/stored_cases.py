@@ -16,9 +16,9 @@ from msgspec import ValidationError
 from msgspec.structs import replace
 
 from holodeck_action.results.canonical import IdsHash
-from holodeck_action.results.json_values import JSON_ERRORS, from_json, problem_of, to_json
 from holodeck_action.results.record import SCHEMA_VERSION, CaseRecord, Record
 from holodeck_action.results.sequences import Made
+from holodeck_action.results.serialization import JSON_ERRORS, from_json, problem_of, to_json
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 INDEXED_FROM = 16 * 1024 * 1024

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.evaluation import Polarity
-from holodeck_action.results.json_values import written
 from holodeck_action.results.sequences import OneByOne
+from holodeck_action.results.serialization import written
 from holodeck_action.suite.errors import SourceMark
 
 Outcome = Literal["passed", "failed", "error", "skipped", "informational", "quarantined"]

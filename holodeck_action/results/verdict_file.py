@@ -12,7 +12,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import fields
 
-from holodeck_action.results.json_values import to_plain
+from holodeck_action.results.serialization import to_plain
 from holodeck_action.results.verdict import (
     CaseVerdict,
     Counts,

@@ -19,8 +19,8 @@ from typing import Any, BinaryIO
 from msgspec import Struct, field
 
 from holodeck_action.results.disk import DISK, Disk
-from holodeck_action.results.json_values import from_plain
 from holodeck_action.results.record import TrialRecord
+from holodeck_action.results.serialization import from_plain
 from holodeck_action.text.given_paths import GivenPath
 
 JOURNAL_FILE = "journal.jsonl"

@@ -8,8 +8,8 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from holodeck_action.results.json_values import to_json
 from holodeck_action.results.record import CaseRecord, TrialRecord
+from holodeck_action.results.serialization import to_json
 from holodeck_action.results.stored_cases import LazyCases, parsed_case
 from holodeck_action.text.kept_texts import KeptTexts
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from holodeck_action import __version__
 from holodeck_action.results.answer_notices import about_answers, is_about
 from holodeck_action.results.canonical import chosen_cases
-from holodeck_action.results.json_values import to_json
 from holodeck_action.results.record import (
     SCHEMA_VERSION,
     CaseRecord,
@@ -23,6 +22,7 @@ from holodeck_action.results.record import (
     SuiteIdentity,
     TrialRecord,
 )
+from holodeck_action.results.serialization import to_json
 from holodeck_action.runner.conditions import conditions
 from holodeck_action.runner.journal import Journal
 from holodeck_action.runner.kept_trials import KeptTrials

@@ -20,9 +20,9 @@ from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.history import history_line
 from holodeck_action.results.honeyhive import KINDS, HoneyHiveExport, LengthEvaluation
-from holodeck_action.results.json_values import from_plain, to_json
 from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import read_record, write_results
+from holodeck_action.results.serialization import from_plain, to_json
 from tests.cli.labelling import GEVAL, KEY, Bench
 from tests.cli.project import Finished, Project, evaluations
 from tests.llm.models import FakeModels

@@ -10,8 +10,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from msgspec import Struct, to_builtins
 
 from holodeck_action.results.evaluation import Evaluation, Score
-from holodeck_action.results.json_values import omitted
 from holodeck_action.results.record import CaseRecord, TrialRecord, TurnRecord
+from holodeck_action.results.serialization import omitted
 
 Kind = Literal["text", "integer", "number", "boolean", "texts", "struct", "score", "json", "rows"]
 _SCALARS: Mapping[object, Kind] = {str: "text", int: "integer", float: "number", bool: "boolean"}

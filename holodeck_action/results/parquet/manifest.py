@@ -15,10 +15,10 @@ from typing import Annotated, BinaryIO
 
 from msgspec import Meta, Struct, ValidationError
 
-from holodeck_action.results.json_values import from_plain, problem_of
 from holodeck_action.results.parquet.columns import TABLES
 from holodeck_action.results.record import SCHEMA_VERSION, Record
 from holodeck_action.results.sealing import DIGEST, RECORD_DIGEST
+from holodeck_action.results.serialization import from_plain, problem_of
 from holodeck_action.results.stored_cases import RecordError
 
 MANIFEST_FILE = "manifest.json"
@@ -37,7 +37,7 @@ class TableFile(Struct, frozen=True):
 
     rows: Count
     bytes: Count
-    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$(?!\n)")]
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
 
 
 class Part(Struct, frozen=True):

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from holodeck_action.results.canonical import head_of
 from holodeck_action.results.disk import DISK, Disk, share
-from holodeck_action.results.json_values import to_json
 from holodeck_action.results.parquet.manifest import LAYOUT, MANIFEST_FILE, Part, TableFile, file_names
 from holodeck_action.results.parquet.process import MOST_BYTES, ProcessError, TableProcess
 from holodeck_action.results.record import Record
 from holodeck_action.results.sealing import Sealed, lines_of
+from holodeck_action.results.serialization import to_json
 from holodeck_action.results.stored_cases import case_lines
 
 _GROUP_CASES, _GROUP_BYTES = 1000, 2 * 1024 * 1024

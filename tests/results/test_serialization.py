@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holodeck_action.results.json_values import JSON_ERRORS, from_json, problem_of, to_json, to_plain
 from holodeck_action.results.record import ToolInvocation, Usage
 from holodeck_action.results.sequences import Made
+from holodeck_action.results.serialization import JSON_ERRORS, from_json, problem_of, to_json, to_plain
 from holodeck_action.suite.policy import Baseline
 
 

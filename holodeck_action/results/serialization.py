@@ -36,14 +36,14 @@ def omitted(kind: type[Struct]) -> frozenset[str]:
 
 
 def to_json(value: object, indent: int = 0) -> bytes:
-    """Return a value as JSON; None stands for a number that is not finite.
+    """Return a value as JSON, with null for a number that is not finite.
 
     Args:
         value: a value, or lists and mappings of values.
         indent: spaces of each level; 0 for one line.
     """
-    written_value = _ENCODER.encode(value)
-    return msgspec.json.format(written_value, indent=indent) if indent else written_value
+    text = _ENCODER.encode(value)
+    return msgspec.json.format(text, indent=indent) if indent else text
 
 
 def to_plain(value: object) -> Any:
@@ -82,7 +82,7 @@ def problem_of(error: Exception) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return what msgspec knows in the place of what it does not."""
+    """Return a value that msgspec does not know as one that it knows."""
     if isinstance(value, BaseModel):
         # Its own `model_dump` would first build a schema, of which a run has no other use.
         return dict(value)
