@@ -84,7 +84,7 @@ class ClusterTrials(Struct, frozen=True):
 
 
 class Shipment(Struct, frozen=True):
-    """What is sent to workers: the run, the files of its checkout, and so many trials at a time."""
+    """What is sent to workers: the run, the files of its checkout, and how many trials at a time."""
 
     run: RemoteRun
     packed: bytes
@@ -138,8 +138,8 @@ def shipment_of(ready: Opened, request: Request, leave_out: list[Path]) -> Shipm
 def _at_a_time(item: Prepared) -> int:
     """Return how many trials workers have at a time.
 
-    Those that do nothing but call models are half as many more than may call: the others wait on their worker, so that
-    it need not wait for the coordinator when an answer comes.
+    If a trial does nothing but call models, they have half as many more than may run. The others wait on their worker,
+    which then need not wait for the coordinator when an answer comes.
     """
     at_once = item.settings.concurrency
     only_calls = isinstance(item.target, ModelTarget) and not item.suite.agent.tools

@@ -151,7 +151,7 @@ class SharedLimit:
         for _ in range(0 if shut else sum(holder.wanted for holder in wanting) - coming):
             spare = max(living, key=lambda holder: (max(0, holder.sparing), holder.staying))
             if spare.sparing <= 0 and spare.staying <= min(holder.held for holder in wanting) + coming + 1:
-                # Nobody has an idle one, or clearly more than who waits and has fewest.
+                # No worker has an idle place, or clearly more places than the waiting worker with the fewest.
                 return
             spare.recalled = max(spare.recalled, spare.returned) + 1
             coming += 1

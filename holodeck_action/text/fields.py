@@ -1,4 +1,4 @@
-"""The fields of values, which are Structs or, where one needs what only they have, dataclasses."""
+"""The fields of values: of Structs, and of the dataclasses where a Struct will not do."""
 
 from __future__ import annotations
 
