@@ -13,6 +13,7 @@ from msgspec import Struct
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.document import Document, MarkedList, MarkedMap
 from holodeck_action.suite.reading import read_foreign_yaml
+from holodeck_action.text.foreign import Foreign, ForeignError, read_file
 
 MOST_BYTES = 20_000_000
 """Size of a file that is read."""
@@ -54,7 +55,7 @@ class Source(Struct, frozen=True):
         """Its name without the folder."""
         return self.path.name
 
-    def own_bytes(self) -> bytes:
+    def content(self) -> Foreign:
         """Return its content.
 
         Raises:
@@ -71,7 +72,7 @@ class Source(Struct, frozen=True):
         Raises:
             ConfigurationError: it cannot be read, or is no YAML.
         """
-        document = read_foreign_yaml(self.own_bytes(), file=self.shown)
+        document = read_foreign_yaml(self.content(), file=self.shown)
         if document.problems:
             raise ConfigurationError([str(problem) for problem in document.problems])
         return document
@@ -106,9 +107,9 @@ class Source(Struct, frozen=True):
             UnfitError: it cannot be read.
         """
         try:
-            return _content(path).decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise UnfitError(f"the file {self.relative(path)} is not UTF-8 text") from None
+            return _content(path).text()
+        except ForeignError as error:
+            raise UnfitError(f"the file {self.relative(path)} {error}") from None
         except OSError as error:
             raise UnfitError(f"the file {self.relative(path)} cannot be read: {error.strerror or error}") from None
         except ValueError:
@@ -120,16 +121,14 @@ class Source(Struct, frozen=True):
         Raises:
             UnfitError: it cannot be read.
         """
-        document = read_foreign_yaml(self.text(path).encode(), file=self.relative(path))
+        document = read_foreign_yaml(Foreign(self.text(path).encode()), file=self.relative(path))
         if document.problems:
             raise UnfitError(str(document.problems[0]))
         return document.root
 
 
-def _content(path: Path) -> bytes:
-    if path.stat().st_size > MOST_BYTES:
-        raise OSError(f"has more than {MOST_BYTES:,} bytes")
-    return path.read_bytes()
+def _content(path: Path) -> Foreign:
+    return read_file(path, MOST_BYTES)
 
 
 def place_of(file: str, value: Any, index: int | str | None = None) -> Place:

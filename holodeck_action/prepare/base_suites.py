@@ -25,6 +25,7 @@ from holodeck_action.suite.configuration_errors import ConfigurationError, targe
 from holodeck_action.suite.targets import OWN_MODEL, AnyTarget, ModelTarget
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.targets.factory import describe
+from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 
@@ -159,9 +160,9 @@ def _text(prompt: GivenPath, around: Surroundings) -> str:
         ConfigurationError: it cannot be read, or says nothing.
     """
     try:
-        text = Checkout.anywhere(around.cwd).read(prompt.path).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        text = Checkout.anywhere(around.cwd).read(prompt.path).text()
+    except (OSError, ForeignError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"it {error}"
         raise ConfigurationError([f"--against-prompt {prompt}: cannot be read: {reason}"]) from error
     if not text.strip():
         raise ConfigurationError([f"--against-prompt {prompt}: holds no instructions"])

@@ -27,7 +27,7 @@ from holodeck_action.prepare.metrics import installed_metrics
 from holodeck_action.prepare.packages import PackagesError
 from holodeck_action.prepare.request import NOTHING_MORE, Allowed
 from holodeck_action.results.cards import suite_cards
-from holodeck_action.suite.checkout import Checkout, ReachError
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, located, through
 from holodeck_action.suite.errors import Problem, SuiteError
 from holodeck_action.suite.loader import graders, load_policy, load_suite
@@ -36,6 +36,7 @@ from holodeck_action.suite.sources import POLICY_NAMES
 from holodeck_action.suite.targets import AnyTarget
 from holodeck_action.suite.values import Suite
 from holodeck_action.suite.variables import environment_for
+from holodeck_action.text.foreign import RefusedFileError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import storable_text
 from holodeck_action.text.redaction import Redactor
@@ -193,7 +194,7 @@ def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Allowed) -> tuple[
     for path in found:
         try:
             Checkout.of(path.parent, cwd, allowed.paths).place(path)
-        except ReachError as error:
+        except RefusedFileError as error:
             problems.append(f"{shown_folder(path, cwd)}: {error.clause}")
     if problems:
         raise ConfigurationError(problems)

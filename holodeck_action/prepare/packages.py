@@ -20,6 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, Checkout
+from holodeck_action.text.foreign import ForeignError
 from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.processes import KillableProcess
 
@@ -180,13 +181,13 @@ def _listed(folder: Path) -> Iterator[str]:
 
 def _read(name: str | Path, files: Checkout) -> str:
     try:
-        return files.read(name, MOST_TEXT).decode("utf-8")
+        return files.read(name, MOST_TEXT).text()
     except FileNotFoundError:
         raise PackagesError(f"{name}: there is no such file") from None
     except OSError as error:
         raise PackagesError(f"{name}: it cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise PackagesError(f"{name}: it is not UTF-8 text") from None
+    except ForeignError as error:
+        raise PackagesError(f"{name}: it {error}") from None
 
 
 def _hash(text: str) -> str:

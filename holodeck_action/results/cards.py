@@ -16,10 +16,11 @@ from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.judge_card import CARD_VERSION, NOTHING, CardSummary, Configuration, Estimate, JudgeCard
 from holodeck_action.results.serialization import from_json, problem_of, to_json
 from holodeck_action.results.verdict import Outcome
-from holodeck_action.suite.checkout import Checkout, ReachError
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.errors import Problem, SuiteError, quoted
 from holodeck_action.suite.values import Suite
+from holodeck_action.text.foreign import RefusedFileError
 from holodeck_action.text.given_paths import GivenPath
 
 MOST_BYTES = 16 * 1024 * 1024
@@ -105,10 +106,10 @@ def _read(checkout: Checkout, name: str) -> JudgeCard:
     try:
         if not checkout.place(name).is_relative_to(folder):
             raise _CardError("is outside of the suite's folder (allowed: a path relative to agent.yaml, inside it)")
-        return _parsed(checkout.read(name, MOST_BYTES))
+        return checkout.read(name, MOST_BYTES).parse(_parsed, _CardError)
     except (FileNotFoundError, IsADirectoryError):
         raise _CardError("does not exist (allowed: a judge-card.json, by its path relative to agent.yaml)") from None
-    except ReachError as error:
+    except RefusedFileError as error:
         raise _CardError(error.clause) from error
     except OSError as error:
         raise _CardError(f"cannot be read: {error.strerror or type(error).__name__}") from error

@@ -34,7 +34,7 @@ from holodeck_action.results.stored_cases import (
 )
 from holodeck_action.results.verdict import CombinedVerdict, Verdict
 from holodeck_action.results.verdict_file import verdict_head, written_cases
-from holodeck_action.suite.checkout import Checkout
+from holodeck_action.text.foreign import read_file
 from holodeck_action.text.given_paths import GivenPath
 
 RESULTS_FILE = "results.json"
@@ -268,10 +268,12 @@ def read_earlier(path: Path | GivenPath) -> tuple[HistoryLine, ...]:
     file = Path(results_place(path)).absolute().with_name(EARLIER_FILE)
     try:
         # An artifact may hold a pipe by that name, or a link to anything.
-        content = b"" if file.is_symlink() else Checkout.anywhere(file.parent).read(EARLIER_FILE, _EARLIER_BYTES)
+        if file.is_symlink():
+            return ()
+        content = read_file(file, _EARLIER_BYTES)
     except OSError:
         return ()
-    return parse_lines(content, EARLIER_FILE).lines
+    return content.parse(lambda data: parse_lines(data, EARLIER_FILE)).lines
 
 
 def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:

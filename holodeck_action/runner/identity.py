@@ -146,7 +146,7 @@ class ImportedFiles:
     def _digest(self, name: str) -> str | None:
         """Digest a file as it is now; None where it is gone or out of reach."""
         try:
-            return hashlib.sha256(self._checkout.read(name, MOST_FILE)).hexdigest()
+            return self._checkout.read(name, MOST_FILE).digest()
         except (OSError, ValueError):
             return None
 

@@ -8,10 +8,11 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from holodeck_action.suite.checkout import MOST_YAML, ReachError
+from holodeck_action.suite.checkout import MOST_YAML
 from holodeck_action.suite.columns import ColumnMap
 from holodeck_action.suite.document import Document, MarkedList, MarkedMap
 from holodeck_action.suite.environments import Environment
@@ -19,8 +20,9 @@ from holodeck_action.suite.errors import Problem, quoted
 from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.reading import read_yaml
-from holodeck_action.suite.sources import CaseFile, Sources, read_bytes, text_digest
+from holodeck_action.suite.sources import CaseFile, Sources, read_content, text_digest
 from holodeck_action.suite.tables import TableError, delimited_cases, json_line_cases, row_cases, table_text
+from holodeck_action.text.foreign import RefusedFileError
 
 MOST_FILES = 1000
 """Files that one pattern may match."""
@@ -127,7 +129,7 @@ class _Finder:
         fixed = Path(*(Path(file).parts[: next(i for i, part in enumerate(Path(file).parts) if _MAGIC.search(part))]))
         try:
             self._sources.checkout.place(fixed)
-        except ReachError as error:
+        except RefusedFileError as error:
             self._refuse(f"{shown} {error.clause}")
             return []
         found = sorted(name for name in glob.iglob(file, root_dir=folder, recursive=True) if (folder / name).is_file())
@@ -148,7 +150,7 @@ class _Finder:
         if kind == ".parquet":
             self._take_parquet(name, relative)
             return
-        data, reason = read_bytes(sources.checkout, name)
+        data, reason = read_content(sources.checkout, name)
         if data is None:
             way_out = " (allowed: a path relative to agent.yaml)" if reason == "does not exist" else ""
             self._refuse(f"{self._shown(name)} {reason}{way_out}")
@@ -156,11 +158,10 @@ class _Finder:
         sources.parts.append(("cases", text_digest(data)))
         if kind in _DELIMITERS:
             delimiter = _DELIMITERS[kind]
-            self._take_table(
-                relative, lambda columns: delimited_cases(table_text(data, relative), relative, delimiter, columns)
-            )
+            text = partial(data.parse, partial(table_text, file=relative), TableError)
+            self._take_table(relative, lambda columns: delimited_cases(text(), relative, delimiter, columns))
         elif kind in (".jsonl", ".ndjson"):
-            self._take_table(relative, lambda columns: json_line_cases(io.BytesIO(data), relative, columns))
+            self._take_table(relative, lambda columns: json_line_cases(data.parse(io.BytesIO), relative, columns))
         else:
             self._take_document(read_yaml(data, file=relative, environ=sources.environ), of_json=kind == ".json")
 
@@ -192,7 +193,7 @@ class _Finder:
         except FileNotFoundError:
             self._refuse(f"{self._shown(name)} does not exist (allowed: a path relative to agent.yaml)")
         except OSError as error:
-            clause = error.clause if isinstance(error, ReachError) else f"cannot be read: {error.strerror}"
+            clause = error.clause if isinstance(error, RefusedFileError) else f"cannot be read: {error.strerror}"
             self._refuse(f"{self._shown(name)} {clause}")
 
     def _take_python(self, file: str, reference: str) -> None:

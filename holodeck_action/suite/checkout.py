@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import re
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+
+from holodeck_action.text.foreign import Foreign, RefusedFileError, read_rest, regular_file
 
 MOST_YAML = 256_000_000
 """Bytes of the largest YAML file of a suite."""
@@ -30,14 +31,6 @@ _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - nothing is written
 """The one place there that holds files like any other."""
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-
-
-class ReachError(OSError):
-    """A file that a suite names and may not read: `clause` goes on from its name, `strerror` begins with `it`."""
-
-    def __init__(self, clause: str) -> None:
-        super().__init__(errno.EACCES, f"it {clause}")
-        self.clause = clause
 
 
 class Checkout(Struct, frozen=True):
@@ -84,12 +77,12 @@ class Checkout(Struct, frozen=True):
         """Return where a path leads, links followed.
 
         Raises:
-            ReachError: out of reach, or into the data of Git, where credentials of the job may be.
+            RefusedFileError: out of reach, or into the data of Git, where credentials of the job may be.
         """
         try:
             real = Path(os.path.realpath(self.folder / name))
         except ValueError:
-            raise ReachError("is no path of a file") from None
+            raise RefusedFileError("is no path of a file") from None
         self._split(real)
         return real
 
@@ -103,7 +96,7 @@ class Checkout(Struct, frozen=True):
             most: bytes the file may have.
 
         Raises:
-            ReachError: out of reach, no regular file, or larger.
+            RefusedFileError: out of reach, no regular file, or larger.
             OSError: it is not there or cannot be opened.
         """
         try:
@@ -124,31 +117,16 @@ class Checkout(Struct, frozen=True):
             descriptor = os.open(parts[-1], _FILE, dir_fd=above)
         finally:
             os.close(above)
-        try:
-            found = os.fstat(descriptor)
-            if stat.S_ISDIR(found.st_mode):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            if not stat.S_ISREG(found.st_mode):
-                raise ReachError("is no regular file (a pipe, a device or a socket)")
-            if found.st_size > most:
-                raise _too_large(found.st_size, most)
-            os.set_blocking(descriptor, True)
-            return os.fdopen(descriptor, "rb")
-        except BaseException:
-            os.close(descriptor)
-            raise
+        return regular_file(descriptor, most)
 
-    def read(self, name: str | Path, most: int = MOST_TEXT) -> bytes:
+    def read(self, name: str | Path, most: int = MOST_TEXT) -> Foreign:
         """Return the content of a file.
 
         Raises:
             OSError: as `open`.
         """
         with self.open(name, most) as file:
-            data = file.read(most + 1)
-        if len(data) > most:
-            raise _too_large(len(data), most)
-        return data
+            return read_rest(file, most)
 
     def check(self, name: str | Path, most: int = MOST_TEXT) -> os.stat_result:
         """Open a file and close it again; return what the system knows of it.
@@ -166,15 +144,11 @@ class Checkout(Struct, frozen=True):
         root = next((root for root in self.roots if real.is_relative_to(root)), None)
         system = any(real.is_relative_to(place) for place in _SYSTEM) and not real.is_relative_to(_SHARED_MEMORY)
         if root is None or system:
-            raise ReachError(f"lies outside of the checkout ({WAY_OUT})")
+            raise RefusedFileError(f"lies outside of the checkout ({WAY_OUT})")
         parts = real.relative_to(root).parts
         if any(part.lower() == ".git" for part in parts):
-            raise ReachError("is data of Git, which may hold credentials, and no file of the repository")
+            raise RefusedFileError("is data of Git, which may hold credentials, and no file of the repository")
         return root, parts
-
-
-def _too_large(size: int, most: int) -> ReachError:
-    return ReachError(f"has {size:,} bytes; at most {most:,} are read: give a smaller one")
 
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")

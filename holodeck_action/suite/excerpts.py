@@ -73,7 +73,7 @@ def _lines(quotable: Quotable, file: str) -> tuple[str, ...]:
     if quotable.files is not None and file not in quotable.files:
         return ()
     try:
-        text = quotable.checkout.read(file, _MOST_BYTES).decode("utf-8-sig", "replace")
+        text = quotable.checkout.read(file, _MOST_BYTES).lossy_text()
     except OSError:
         return ()
     return tuple((_TABLE_BREAK if file.lower().endswith(_TABLES) else _YAML_BREAK).split(text))

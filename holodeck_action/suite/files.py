@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -10,12 +9,13 @@ from urllib.parse import unquote, urlsplit
 
 from holodeck_action.suite.agent import AgentConfig, ExecutionConfig, ProjectConfig
 from holodeck_action.suite.cases import CaseEntry, FileInput
-from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT, Checkout, ReachError
+from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT, Checkout
 from holodeck_action.suite.document import Document
 from holodeck_action.suite.document import Path as Where
 from holodeck_action.suite.errors import Problem, field_path
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.targets import RecordedTarget
+from holodeck_action.text.foreign import ForeignError, RefusedFileError
 from holodeck_action.text.plain import cut
 
 _MISSING = "the file does not exist (allowed: a path relative to {beside})"
@@ -123,15 +123,12 @@ def bad_response_format(agent: AgentConfig, checkout: Checkout, document: Docume
     what = "is no JSON schema"
     if isinstance(written, str):
         try:
-            data = checkout.read(written)
+            written = checkout.read(written).json()
         except OSError:
             return []
+        except ForeignError as error:
+            return [document.problem(place, f"the file {error}")]
         what = "the file holds no JSON schema"
-        try:
-            written = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            reason = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "unreadable"
-            return [document.problem(place, f"the file is not JSON ({reason})")]
     wrong = _no_schema(written)
     return [] if wrong is None else [document.problem(place, f"{what} ({wrong})")]
 
@@ -168,7 +165,7 @@ def _problem_of(checkout: Checkout, name: str, most: int, *, missing: str | None
         checkout.check(name, most)
     except FileNotFoundError:
         return missing
-    except ReachError as error:
+    except RefusedFileError as error:
         return f"the file {error.clause}"
     except OSError as error:
         return None if missing is None else f"the file cannot be read: {error.strerror}"
@@ -183,7 +180,7 @@ def _folders(execution: ExecutionConfig, checkout: Checkout) -> Iterator[tuple[W
 def _problem_of_place(checkout: Checkout, name: str, what: str) -> str | None:
     try:
         checkout.place(name)
-    except ReachError as error:
+    except RefusedFileError as error:
         return f"the {what} {error.clause}"
     return None
 

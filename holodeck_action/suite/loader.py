@@ -53,7 +53,7 @@ from holodeck_action.suite.sources import (
     Sources,
     fill_models,
     merged_project,
-    read_bytes,
+    read_content,
     read_sources,
 )
 from holodeck_action.suite.validation import validated
@@ -189,7 +189,7 @@ def load_policy(path: Path, shown: str, *, environ: Mapping[str, str], metrics: 
     Raises:
         SuiteError: with every problem of the file.
     """
-    data, reason = read_bytes(Checkout.anywhere(path.parent), path.name)
+    data, reason = read_content(Checkout.anywhere(path.parent), path.name)
     if data is None:
         raise SuiteError([Problem(None, "", f"{shown}: {reason}")])
     document = read_yaml(data, file=path.name, environ=environ)

@@ -42,6 +42,7 @@ from holodeck_action.suite.scalars import (
 )
 from holodeck_action.suite.variables import substitute
 from holodeck_action.suite.yaml_errors import defect_of
+from holodeck_action.text.foreign import Foreign
 
 MAX_DEPTH = 100
 MAX_ALIASED = 1_000_000
@@ -79,25 +80,25 @@ _MODES = {
 }
 
 
-def read_yaml(data: bytes, *, file: str, environ: Mapping[str, str]) -> Document:
+def read_yaml(content: Foreign, *, file: str, environ: Mapping[str, str]) -> Document:
     """Read one YAML document and substitute variables in its values.
 
     Args:
-        data: the file's bytes, UTF-8.
+        content: the file's, UTF-8.
         file: how the file is called in positions.
         environ: values of variables.
     """
-    return _read(data, file, environ)
+    return content.parse(lambda data: _read(data, file, environ))
 
 
-def read_foreign_yaml(data: bytes, *, file: str) -> Document:
+def read_foreign_yaml(content: Foreign, *, file: str) -> Document:
     """Read one YAML document of another program: its scalars are those of YAML 1.2, and `${VAR}` is text.
 
     Args:
-        data: the file's bytes, UTF-8.
+        content: the file's, UTF-8.
         file: how the file is called in positions.
     """
-    return _read(data, file, None)
+    return content.parse(lambda data: _read(data, file, None))
 
 
 def _read(data: bytes, file: str, environ: Mapping[str, str] | None) -> Document:

@@ -10,12 +10,13 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from holodeck_action.suite.checkout import MOST_YAML, Checkout, ReachError
+from holodeck_action.suite.checkout import MOST_YAML, Checkout
 from holodeck_action.suite.columns import ColumnMap
 from holodeck_action.suite.document import Document, MarkedList, MarkedMap
 from holodeck_action.suite.errors import Problem, SourceMark, SuiteError
 from holodeck_action.suite.metric_types import MetricTypes
 from holodeck_action.suite.reading import read_yaml
+from holodeck_action.text.foreign import Foreign, RefusedFileError
 
 POLICY_NAMES = ("holodeck-action.yaml", "holodeck-action.yml")
 CONFIG_NAMES = ("config.yml", "config.yaml")
@@ -120,7 +121,7 @@ def read_sources(
     Raises:
         SuiteError: agent.yaml cannot be read.
     """
-    data, reason = read_bytes(checkout, path.name)
+    data, reason = read_content(checkout, path.name)
     if data is None:
         raise SuiteError([Problem(None, "", f"{path}: {reason}")])
     agent = read_yaml(data, file=path.name, environ=environ)
@@ -135,7 +136,7 @@ def read_sources(
     return sources
 
 
-def read_bytes(checkout: Checkout, name: str | Path) -> tuple[bytes | None, str]:
+def read_content(checkout: Checkout, name: str | Path) -> tuple[Foreign | None, str]:
     """Return a file's content, or None and why it cannot be read."""
     try:
         return checkout.read(name, MOST_YAML), ""
@@ -143,14 +144,18 @@ def read_bytes(checkout: Checkout, name: str | Path) -> tuple[bytes | None, str]
         return None, "is a folder (allowed: a YAML file)"
     except FileNotFoundError:
         return None, "does not exist"
-    except ReachError as error:
+    except RefusedFileError as error:
         return None, error.clause
     except OSError as error:
         return None, f"cannot be read: {error.strerror}"
 
 
-def text_digest(data: bytes) -> bytes:
+def text_digest(content: Foreign) -> bytes:
     """Length and SHA-256 of a text, with line ends as line feeds."""
+    return content.parse(_text_digest)
+
+
+def _text_digest(data: bytes) -> bytes:
     text = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return f"{len(text)} ".encode() + hashlib.sha256(text).digest()
 
@@ -173,7 +178,7 @@ def _first(sources: Sources, checkout: Checkout, names: Sequence[str], prefix: s
     shown = prefix + present[0]
     if len(present) > 1 and names is CONFIG_NAMES:
         sources.notices.append(f"{prefix}{present[1]} is not read, because {shown} stands beside it")
-    data, reason = read_bytes(checkout, present[0])
+    data, reason = read_content(checkout, present[0])
     if data is None:
         sources.problems.append(Problem(SourceMark(shown, 1, 1), "", reason))
         return None

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import Problem, SourceMark, SuiteError
+from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.given_paths import GivenPath
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -97,9 +98,9 @@ def environment_for(
 
 def _parse(checkout: Checkout, name: str) -> dict[str, str]:
     try:
-        text = checkout.read(name).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        text = checkout.read(name).text()
+    except (OSError, ForeignError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"it {error}"
         raise SuiteError([Problem(None, "", f"{name}: cannot be read: {reason}")]) from None
     variables: dict[str, str] = {}
     problems: list[Problem] = []

@@ -12,10 +12,11 @@ from msgspec import Struct
 from holodeck_action.llm.messages import Image, Question
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.cases import FileInput
-from holodeck_action.suite.checkout import MOST_FILE, Checkout, ReachError
+from holodeck_action.suite.checkout import MOST_FILE, Checkout
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.suite.variables import is_ci
 from holodeck_action.targets.downloads import DownloadError, Downloads, Fetcher, resolve
+from holodeck_action.text.foreign import RefusedFileError
 from holodeck_action.tools.documents.kinds import Kind, kind_of
 from holodeck_action.tools.documents.reader import DocumentError, DocumentReader, missing_packages
 
@@ -173,7 +174,7 @@ def _image(path: Path, checkout: Checkout) -> Image:
             data = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         raise DocumentError("there is no such file") from None
-    except ReachError as error:
+    except RefusedFileError as error:
         raise DocumentError(f"it {error.clause}") from None
     except OSError as error:
         raise DocumentError(f"it cannot be read: {error.strerror}") from None

@@ -30,6 +30,7 @@ from holodeck_action.targets.case_files import CaseFiles, message_with_files
 from holodeck_action.targets.protocol import Agent, Attempt, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.targets.runner_block import RunnerSettings
+from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.plain import cut, excerpt
 from holodeck_action.tools.schemas import JsonSchema
@@ -106,12 +107,11 @@ def answer_format(agent: AgentConfig, checkout: Checkout) -> AnswerFormat | None
     if isinstance(written, Mapping):
         return AnswerFormat(written)
     try:
-        schema = parse_json(checkout.read(written).decode("utf-8-sig"))
+        schema = checkout.read(written).json()
     except OSError as error:
         raise TargetError(f"response_format: {written} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise TargetError(f"response_format: {written} is not JSON: {reason}") from None
+    except ForeignError as error:
+        raise TargetError(f"response_format: {written} {error}") from None
     if not isinstance(schema, Mapping):
         raise TargetError(f"response_format: {written} must hold a JSON schema, an object")
     return AnswerFormat(schema)

@@ -29,6 +29,7 @@ from holodeck_action.targets.case_files import CaseFiles
 from holodeck_action.targets.model_agent import ModelAgent, ModelSession, answer_format
 from holodeck_action.targets.protocol import Told
 from holodeck_action.targets.runner_block import RunnerSettings, runner_settings
+from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tools.toolbox import Tool, Toolkit, ToolSet
@@ -165,8 +166,8 @@ def instructions_of(suite: Suite) -> str:
     if instructions.inline is not None:
         return instructions.inline
     try:
-        return suite.checkout.read(str(instructions.file)).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return suite.checkout.read(str(instructions.file)).text()
+    except (OSError, ForeignError) as error:
         raise TargetError(f"instructions.file {instructions.file}: cannot be read as UTF-8 text: {error}") from error
 
 

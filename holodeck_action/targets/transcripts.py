@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -13,7 +14,8 @@ import yaml
 from msgspec import Struct, field
 
 from holodeck_action.results.agent_errors import TargetError
-from holodeck_action.suite.checkout import MOST_TRANSCRIPT, MOST_YAML, Checkout, ReachError
+from holodeck_action.suite.checkout import MOST_TRANSCRIPT, MOST_YAML, Checkout
+from holodeck_action.text.foreign import Foreign, RefusedFileError
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.plain import excerpt
 
@@ -84,7 +86,7 @@ def open_transcript(path: Path, title: str, max_line: int, checkout: Checkout) -
         raise TargetError(f"transcript {title} does not exist") from None
     except IsADirectoryError:
         raise TargetError(f"transcript {title} is not a regular file") from None
-    except ReachError as error:
+    except RefusedFileError as error:
         raise TargetError(f"transcript {title} {error.clause}") from None
     except OSError as error:
         raise TargetError(f"transcript {title} cannot be read: {error.strerror or type(error).__name__}") from None
@@ -150,7 +152,10 @@ class JsonLinesTranscript:
 class YamlTranscript:
     """A YAML list of mappings, held as a whole; timestamps stay text and `<<` is a key like any other."""
 
-    def __init__(self, data: bytes, title: str) -> None:
+    def __init__(self, content: Foreign, title: str) -> None:
+        content.parse(partial(self._load, title=title), TargetError)
+
+    def _load(self, data: bytes, title: str) -> None:
         loader = _loader(data, title)
         try:
             _check_depth(data, title)

@@ -17,6 +17,7 @@ from holodeck_action.llm.headers import check_header
 from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.tools import MCPTool, ToolModel
+from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.environment import job_environment
@@ -188,9 +189,9 @@ def _read_env_file(checkout: Checkout, name: str) -> dict[str, str]:
         ValueError: it cannot be read, or a line is none of these; a clause without the line, which may be secret.
     """
     try:
-        text = checkout.read(name).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError("is not UTF-8 text") from None
+        text = checkout.read(name).text()
+    except ForeignError:
+        raise
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ValueError(f"cannot be read: {reason}") from None

@@ -18,6 +18,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.tools import PromptTool as PromptEntry
 from holodeck_action.suite.tools import ToolModel
+from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.plain import storable, storable_text
 from holodeck_action.tools.computing import Computing
 from holodeck_action.tools.schemas import JsonSchema
@@ -141,9 +142,9 @@ def template_text(entry: PromptEntry, checkout: Checkout) -> str:
     if entry.template is not None:
         return entry.template
     try:
-        return checkout.read(str(entry.file)).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        return checkout.read(str(entry.file)).text()
+    except (OSError, ForeignError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"it {error}"
         raise TargetError(f"tools.{entry.name}.file: {entry.file} cannot be read: {reason}") from None
 
 

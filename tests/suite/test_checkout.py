@@ -14,9 +14,10 @@ import pytest
 
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite import checkout
-from holodeck_action.suite.checkout import MOST_TEXT, Checkout, ReachError
+from holodeck_action.suite.checkout import MOST_TEXT, Checkout
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite
+from holodeck_action.text.foreign import RefusedFileError
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, write
 
 OUTSIDE = "lies outside of the checkout (allowed: inside the checkout, or below a folder of --allow-path"
@@ -124,10 +125,10 @@ def test_the_workflow_can_allow_more(folder: Path, tmp_path: Path) -> None:
     path = write(folder, {"agent.yaml": MODEL + "instructions: {file: ../../secret.txt}\n" + EQUALITY + CASE})
     more = Checkout.of(folder, tmp_path, [tmp_path])
     suite = load_suite(path, environ={}, home=None, metrics=built_in(), checkout=more)
-    assert suite.checkout.read("../../secret.txt") == b"sesame"
-    with pytest.raises(ReachError):
+    assert suite.checkout.read("../../secret.txt").text() == "sesame"
+    with pytest.raises(RefusedFileError):
         more.read("/etc/hostname")
-    with pytest.raises(ReachError):
+    with pytest.raises(RefusedFileError):
         Checkout.of(folder, tmp_path, [Path("/")]).read("/proc/self/environ")
 
 
@@ -210,18 +211,18 @@ def test_a_file_that_changes_under_its_check_is_never_read_outside(folder: Path,
     try:
         for _ in range(2000):
             try:
-                found.add(files.read("in/secret.txt"))
+                found.add(files.read("in/secret.txt").text())
             except OSError:
                 continue
     finally:
         done.set()
         thread.join()
-    assert found <= {b"harmless"}
+    assert found <= {"harmless"}
 
 
 def test_what_is_read_is_bounded_although_the_file_grows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "a.txt").write_bytes(b"x" * 100)
-    assert Checkout.of(folder, folder).read("a.txt", 100) == b"x" * 100
-    with pytest.raises(ReachError, match="has 100 bytes; at most 99 are read"):
+    assert Checkout.of(folder, folder).read("a.txt", 100).text() == "x" * 100
+    with pytest.raises(RefusedFileError, match="has 100 bytes; at most 99 are read"):
         Checkout.of(folder, folder).read("a.txt", 99)
     assert checkout.MOST_TEXT == MOST_TEXT

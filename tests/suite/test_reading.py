@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.suite.document import MarkedList, MarkedMap
 from holodeck_action.suite.reading import MAX_ALIASED, MAX_DEPTH, read_yaml
+from holodeck_action.text.foreign import Foreign
 
 
 class TextDates(yaml.CSafeLoader):
@@ -42,7 +43,7 @@ SNIPPETS = st.text("ab:- \n,[]{}&*#'\"|>!?0.~<=%\t", max_size=24)
 
 
 def read(text: str) -> Any:
-    document = read_yaml(text.encode(), file="f.yaml", environ={})
+    document = read_yaml(Foreign(text.encode()), file="f.yaml", environ={})
     assert document.readable, document.problems
     assert not document.problems
     return document.root
@@ -74,13 +75,13 @@ def test_unquoted_scalars_mean_what_they_mean_to_the_safe_loader(scalar: str) ->
         expected = yaml.load(text, TextDates)
     except (yaml.YAMLError, ValueError):
         return
-    document = read_yaml(text.encode(), file="f.yaml", environ={})
+    document = read_yaml(Foreign(text.encode()), file="f.yaml", environ={})
     assert same(document.root, expected), text
 
 
 @given(SNIPPETS)
 def test_any_text_is_read_alike_or_refused(text: str) -> None:
-    document = read_yaml(text.encode(), file="f.yaml", environ={})
+    document = read_yaml(Foreign(text.encode()), file="f.yaml", environ={})
     try:
         expected = yaml.load(text, TextDates)
     except (yaml.YAMLError, ValueError, AttributeError):
@@ -177,7 +178,7 @@ same: *list
     ],
 )
 def test_what_is_not_one_yaml_document(text: str, expected: str) -> None:
-    document = read_yaml(text.encode(), file="f.yaml", environ={})
+    document = read_yaml(Foreign(text.encode()), file="f.yaml", environ={})
     assert not document.readable
     assert [str(problem) for problem in document.problems] == [expected]
 
@@ -207,7 +208,7 @@ def test_what_is_not_one_yaml_document(text: str, expected: str) -> None:
     ],
 )
 def test_what_is_yaml_but_means_nothing_clear(text: str, expected: str) -> None:
-    document = read_yaml(text.encode(), file="f.yaml", environ={})
+    document = read_yaml(Foreign(text.encode()), file="f.yaml", environ={})
     assert document.readable
     assert [str(problem) for problem in document.problems] == [expected]
 
@@ -222,7 +223,7 @@ def test_what_is_yaml_but_means_nothing_clear(text: str, expected: str) -> None:
 )
 def test_a_sign_that_means_something_as_a_key_is_read_where_the_safe_loader_reads_it(text: str, sign: str) -> None:
     text = text.format(sign)
-    document = read_yaml(text.encode(), file="f.yaml", environ={})
+    document = read_yaml(Foreign(text.encode()), file="f.yaml", environ={})
     try:
         expected = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -233,18 +234,18 @@ def test_a_sign_that_means_something_as_a_key_is_read_where_the_safe_loader_read
 
 
 def test_all_problems_of_a_file_are_found() -> None:
-    document = read_yaml(b"a: 1\na: 2\nb: ${X}\nc: !t 1\n", file="f.yaml", environ={})
+    document = read_yaml(Foreign(b"a: 1\na: 2\nb: ${X}\nc: !t 1\n"), file="f.yaml", environ={})
     assert [problem.field for problem in document.problems] == ["a", "b", "c"]
 
 
 def test_text_that_is_not_utf_8_is_refused_at_its_first_bad_byte() -> None:
-    document = read_yaml("a: é\nb: ü".encode()[:-1], file="f.yaml", environ={})
+    document = read_yaml(Foreign("a: é\nb: ü".encode()[:-1]), file="f.yaml", environ={})
     assert [str(problem) for problem in document.problems] == ["f.yaml:2:4: is not UTF-8 text: save the file as UTF-8"]
-    assert not read_yaml("a: 1".encode("utf-16"), file="f.yaml", environ={}).readable
+    assert not read_yaml(Foreign("a: 1".encode("utf-16")), file="f.yaml", environ={}).readable
 
 
 def test_a_byte_order_mark_and_windows_line_ends_do_not_matter() -> None:
-    document = read_yaml(b"\xef\xbb\xbfa: 1\r\nb: 2\r\n", file="f.yaml", environ={})
+    document = read_yaml(Foreign(b"\xef\xbb\xbfa: 1\r\nb: 2\r\n"), file="f.yaml", environ={})
     assert document.root == {"a": 1, "b": 2}
     assert document.root.key_position("a") == (1, 1)
     assert document.root.key_position("b") == (2, 1)
@@ -253,7 +254,7 @@ def test_a_byte_order_mark_and_windows_line_ends_do_not_matter() -> None:
 def test_an_alias_bomb_is_refused_without_being_expanded() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
-    document = read_yaml("\n".join(lines).encode(), file="f.yaml", environ={})
+    document = read_yaml(Foreign("\n".join(lines).encode()), file="f.yaml", environ={})
     assert not document.readable
     [problem] = document.problems
     assert problem.message == f"aliases expand to more than {MAX_ALIASED:,} values"
@@ -261,7 +262,7 @@ def test_an_alias_bomb_is_refused_without_being_expanded() -> None:
 
 def test_an_empty_file_has_no_root() -> None:
     for text in (b"", b"# nothing\n", b"---\n"):
-        document = read_yaml(text, file="f.yaml", environ={})
+        document = read_yaml(Foreign(text), file="f.yaml", environ={})
         assert document.readable
         assert document.root is None
 

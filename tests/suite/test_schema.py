@@ -21,6 +21,7 @@ from holodeck_action.suite.metric_types import METRICS
 from holodeck_action.suite.policy import Policy
 from holodeck_action.suite.reading import read_yaml
 from holodeck_action.suite.suite_schemas import suite_schema
+from holodeck_action.text.foreign import Foreign
 from tests.suite.folders import complaints
 
 SCHEMAS = {name: suite_schema(name, built_in()) for name in ("agent", "policy")}
@@ -188,7 +189,7 @@ RANGES = {"greater_than", "greater_than_equal", "less_than", "less_than_equal"}
 def refusals(name: str, document: Any) -> list[ErrorDetails]:
     """What the loader's model finds in a document as YAML."""
     text = yaml.dump(document, Dumper=yaml.CSafeDumper, allow_unicode=True)
-    read = read_yaml(text.encode(), file="f.yaml", environ={})
+    read = read_yaml(Foreign(text.encode()), file="f.yaml", environ={})
     assert not read.problems
     try:
         MODELS[name].model_validate(read.root, context={METRICS: built_in()})

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.suite.reading import read_yaml
+from holodeck_action.text.foreign import Foreign
 from tests.cli.project import Project
 
 # What YAML allows in a file; json.dumps writes DEL and the controls above it as they are.
@@ -17,7 +18,7 @@ TEXT = st.text(st.characters(exclude_characters="\x7f$", exclude_categories=("Cs
 
 
 def read(text: str) -> Any:
-    document = read_yaml(text.encode(), file="agent.yaml", environ={})
+    document = read_yaml(Foreign(text.encode()), file="agent.yaml", environ={})
     assert not document.problems, document.problems
     return document.root
 
@@ -55,14 +56,14 @@ def test_where_escapes_mean_nothing_they_stay_as_written() -> None:
 
 def test_places_stay_where_they_are_written() -> None:
     text = '{"a": "\\ud83d\\ude00", "b": 1, "b": 2}'
-    (problem,) = read_yaml(text.encode(), file="agent.yaml", environ={}).problems
+    (problem,) = read_yaml(Foreign(text.encode()), file="agent.yaml", environ={}).problems
     assert problem.mark is not None
     assert problem.mark.column == text.rindex('"b"') + 1
 
 
 @pytest.mark.parametrize("half", ["\\ud83d", "\\ude00", "\\ud83dx\\ude00", "\\ude00\\ud83d", "\\ud83d\\ude00\\ud83d"])
 def test_half_a_character_is_an_error_with_its_place(half: str) -> None:
-    (problem,) = read_yaml(f'a: 1\nb: "{half}"\n'.encode(), file="agent.yaml", environ={}).problems
+    (problem,) = read_yaml(Foreign(f'a: 1\nb: "{half}"\n'.encode()), file="agent.yaml", environ={}).problems
     found = half[-6:] if half.startswith("\\ud83d\\ude00") else half[:6]
     assert problem.message.startswith(f"{found} is one half of a character: write both halves")
     assert problem.mark is not None

@@ -12,6 +12,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.reading import read_yaml
 from holodeck_action.suite.variables import environment_for
+from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.given_paths import GivenPath
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, load
 
@@ -50,7 +51,7 @@ SECRET = "hunter2-swordfish"
 )
 def test_substitution(text: str, value: object) -> None:
     environ = {"N": "5", "YES": "yes", "EMPTY": "", "HOSTILE": "a: b\n# '\"\n- c", "REF": "${N}"}
-    document = read_yaml(f"x: {text}\n".encode(), file="f.yaml", environ=environ)
+    document = read_yaml(Foreign(f"x: {text}\n".encode()), file="f.yaml", environ=environ)
     assert not document.problems
     assert document.root == {"x": value}
     assert type(document.root["x"]) is type(value)
@@ -58,7 +59,7 @@ def test_substitution(text: str, value: object) -> None:
 
 @given(st.text(st.characters(blacklist_categories=["Cs"]), max_size=20))
 def test_a_value_cannot_inject_yaml(value: str) -> None:
-    document = read_yaml(b"x: ['${V}', 1]\ny: 2\n", file="f.yaml", environ={"V": value})
+    document = read_yaml(Foreign(b"x: ['${V}', 1]\ny: 2\n"), file="f.yaml", environ={"V": value})
     assert document.root == {"x": [value, 1], "y": 2}
 
 
@@ -67,7 +68,7 @@ def at(folder: Path) -> Checkout:
 
 
 def test_keys_and_comments_are_not_substituted() -> None:
-    document = read_yaml(b"# ${NOPE}\n${NOPE}: 1 # ${NOPE}\n", file="f.yaml", environ={})
+    document = read_yaml(Foreign(b"# ${NOPE}\n${NOPE}: 1 # ${NOPE}\n"), file="f.yaml", environ={})
     assert not document.problems
     assert document.root == {"${NOPE}": 1}
 
@@ -291,4 +292,4 @@ def test_broken_env_files_do_not_show_their_lines(tmp_path: Path) -> None:
     file.write_bytes(b"A=\xff\n")
     with pytest.raises(SuiteError) as raised:
         environment_for(at(tmp_path), {})
-    assert str(raised.value) == ".env: cannot be read: it is not UTF-8 text"
+    assert str(raised.value) == ".env: cannot be read: it is not UTF-8 text (line 1)"

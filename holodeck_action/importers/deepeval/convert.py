@@ -75,7 +75,7 @@ def convert(source: Source, out: Path, *, allow_missing: bool) -> Imported:
     builder = _Builder(source, allow_missing=allow_missing)
     if kind == ".py":
         try:
-            tree = ast.parse(source.own_bytes())
+            tree = source.content().parse(ast.parse, SyntaxError)
         except (SyntaxError, ValueError, RecursionError) as error:
             line = getattr(error, "lineno", None) or 1
             raise ConfigurationError([f"{source.shown}:{line}:1: is not Python: {one_line(str(error), 200)}"]) from None
@@ -91,7 +91,7 @@ def convert(source: Source, out: Path, *, allow_missing: bool) -> Imported:
 
 
 def _goldens(source: Source, kind: str) -> Iterator[tuple[Place, dict[str, Any]]]:
-    text = source.own_bytes().decode("utf-8-sig", errors="replace")
+    text = source.content().lossy_text()
     if kind == ".json":
         root = source.document().root
         goldens = root.get("goldens", root.get("test_cases")) if isinstance(root, dict) else root

@@ -18,6 +18,7 @@ from holodeck_action.importers.promptfoo.tests import Test, Written
 from holodeck_action.importers.source import Source, UnfitError, plain
 from holodeck_action.importers.written import has_variable
 from holodeck_action.suite.reading import read_foreign_yaml
+from holodeck_action.text.foreign import Foreign
 
 _FORMATS = frozenset(("date", "email", "ipv4", "ipv6"))
 """Formats of a JSON schema that both sides check."""
@@ -227,7 +228,7 @@ def _json(function: str, outcome: Outcome, note: str) -> Callable[[Assertion], B
     def of(read: Assertion) -> BecameAssertion:
         schema = read.value
         if isinstance(schema, str) and schema.strip():
-            document = read_foreign_yaml(schema.encode(), file="schema")
+            document = read_foreign_yaml(Foreign(schema.encode()), file="schema")
             if document.problems:
                 raise UnfitError("its schema cannot be read")
             schema = plain(document.root)

@@ -17,6 +17,7 @@ from holodeck_action.importers.promptfoo.templates import rendered
 from holodeck_action.importers.source import Place, Source, UnfitError, place_of, plain
 from holodeck_action.suite.document import MarkedList, MarkedMap
 from holodeck_action.suite.reading import read_foreign_yaml
+from holodeck_action.text.foreign import Foreign
 
 MOST_CASES = 100_000
 """Cases of all combinations of values."""
@@ -142,7 +143,7 @@ class TestReader:
             elif kind == "jsonl":
                 for number, text in enumerate(self._source.text(path).splitlines(), 1):
                     if text.strip():
-                        document = read_foreign_yaml(text.encode(), file=file)
+                        document = read_foreign_yaml(Foreign(text.encode()), file=file)
                         if document.problems or not isinstance(document.root, dict):
                             raise UnfitError(f"{file}:{number} is no JSON object")
                         yield self._test(document.root, Place(file, number), one_line=True)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import BinaryIO, Literal
 
-from holodeck_action.suite.checkout import MOST_FILE, Checkout, ReachError
+from holodeck_action.suite.checkout import MOST_FILE, Checkout
+from holodeck_action.text.foreign import RefusedFileError
 
 Kind = Literal["text", "html", "pdf", "excel", "word", "powerpoint"]
 """`text` is everything whose bytes are its text: Markdown, CSV, JSON, source code."""
@@ -62,7 +63,7 @@ def opened(path: str, roots: Sequence[str] | None) -> BinaryIO:
     try:
         within = None if roots is None else tuple(map(Path, roots))
         return Checkout(Path(path).parent, within, Path(path).parent).open(path, MOST_FILE)
-    except ReachError as error:
+    except RefusedFileError as error:
         raise UnreadableError(f"it {error.clause}") from None
 
 

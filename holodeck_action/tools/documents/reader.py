@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.suite.checkout import MOST_FILE, Checkout, ReachError
+from holodeck_action.suite.checkout import MOST_FILE, Checkout
+from holodeck_action.text.foreign import RefusedFileError
 from holodeck_action.text.plain import cut
 from holodeck_action.tools.documents.kinds import SHOWN, Kind, kind_of
 from holodeck_action.workers.code_errors import UserCodeError
@@ -148,7 +149,7 @@ def _found(path: Path, checkout: Checkout) -> tuple[str, tuple[int, int]]:
     """
     try:
         found = checkout.check(path, MOST_FILE)
-    except ReachError as error:
+    except RefusedFileError as error:
         raise DocumentError(f"it {error.clause}") from None
     except IsADirectoryError:
         raise DocumentError("it is no file") from None

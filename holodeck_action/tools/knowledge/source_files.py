@@ -14,9 +14,10 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from holodeck_action.results.agent_errors import AgentError, TargetError
-from holodeck_action.suite.checkout import Checkout, ReachError
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.files import source_path
+from holodeck_action.text.foreign import ForeignError, RefusedFileError
 from holodeck_action.tools.documents.kinds import kind_of
 
 _HEADINGS = {f"h{level}": f"{'#' * level} " for level in range(1, 7)}
@@ -191,9 +192,9 @@ async def source_text(file: SourceFile, documents: Documents | None = None) -> s
         except Exception as error:
             raise _unavailable(file, str(getattr(error, "message", error))) from error
     try:
-        text = (await asyncio.to_thread(file.checkout.read, file.path, MOST_BYTES)).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _unavailable(file, f"it is not UTF-8 text (byte {error.start})") from None
+        text = (await asyncio.to_thread(file.checkout.read, file.path, MOST_BYTES)).text()
+    except ForeignError as error:
+        raise _unavailable(file, f"it {error}") from None
     except OSError as error:
         raise _unavailable(file, error.strerror or type(error).__name__) from None
     return text_of_html(text) if file.suffix in HTML else text
@@ -214,7 +215,7 @@ def _place(source: str, checkout: Checkout, tool: str) -> Path:
         )
     try:
         checkout.place(path)
-    except ReachError as error:
+    except RefusedFileError as error:
         raise TargetError(f"tools.{tool}.source: {quoted(source)} {error.clause}") from None
     return checkout.folder / path
 
@@ -241,7 +242,7 @@ def _below(place: Path, checkout: Checkout) -> Iterator[SourceFile]:
 def _bounded(file: SourceFile, tool: str) -> SourceFile:
     try:
         file.checkout.check(file.path, MOST_BYTES)
-    except ReachError as error:
+    except RefusedFileError as error:
         raise TargetError(f"tools.{tool}.source: {quoted(file.name)} {error.clause}") from None
     except OSError as error:
         raise TargetError(f"tools.{tool}.source: {quoted(file.name)} cannot be read: {error.strerror}") from None

@@ -1,0 +1,213 @@
+"""The one way in for bytes from outside: files, archives, spans, imported suites, output of programs, HTTP.
+
+Whoever receives such bytes holds them as `Foreign`, which shows nothing by itself. Its methods alone turn them into
+text or values. Each checks the form, and refuses with a clause that a message can go on with. Words for a message lose
+their secrets before they are cut, so that no piece of a secret is left at the cut.
+
+Files are opened here, too: a regular file, of a bounded size, without waiting for anybody. Outside of this module the
+lint rules refuse to open files, archives, sockets and programs; `pyproject.toml` lists the exceptions with reasons.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, TypeVar
+
+from holodeck_action.text.json_values import kind_of, parse_json
+from holodeck_action.text.plain import MARK, one_line
+
+T = TypeVar("T")
+
+MOST_SMALL = 16_000_000
+"""Bytes of a small file: a setting, a prompt, a schema."""
+_LIMIT = 200
+"""Characters of foreign words in a message."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class ForeignError(ValueError):
+    """Foreign bytes are not what they must be; the message is a clause that goes on from the name of their source."""
+
+
+class RefusedFileError(OSError):
+    """A file that is not read: `clause` goes on from its name, `strerror` begins with `it`."""
+
+    def __init__(self, clause: str) -> None:
+        super().__init__(errno.EACCES, f"it {clause}")
+        self.clause = clause
+
+
+class Foreign:
+    """Bytes from outside, which are neither text nor a value before a method of this class has made one of them."""
+
+    __slots__ = ("_cut", "_data")
+
+    def __init__(self, data: bytes, *, cut: bool = False) -> None:
+        """Hold bytes; `cut` says that others before them were dropped."""
+        self._data = data
+        self._cut = cut
+
+    def __repr__(self) -> str:
+        return f"<{len(self._data):,} foreign bytes>"
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def text(self) -> str:
+        """Return the bytes as UTF-8 text, without a byte order mark.
+
+        Raises:
+            ForeignError: they are not UTF-8; the clause names the line.
+        """
+        data = self._data.removeprefix(_BYTE_ORDER_MARK)
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise ForeignError(f"is not UTF-8 text (line {line})") from None
+
+    def json(self) -> Any:
+        """Return the value of a JSON text (RFC 8259).
+
+        Raises:
+            ForeignError: it is none; the clause says why.
+        """
+        text = self.text()
+        try:
+            return parse_json(text)
+        except ValueError as error:
+            raise ForeignError(f"is not valid JSON: {error}") from None
+
+    def json_object(self) -> dict[str, Any]:
+        """Return the members of a JSON object.
+
+        Raises:
+            ForeignError: it is none.
+        """
+        value = self.json()
+        if not isinstance(value, dict):
+            raise ForeignError(f"must be a JSON object, not {kind_of(value)}")
+        return value
+
+    def lossy_text(self) -> str:
+        """Return the bytes as text, with U+FFFD in the place of what is not UTF-8."""
+        return self._data.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "replace")
+
+    def parse(self, reader: Callable[[bytes], T], *refusals: type[Exception]) -> T:
+        """Return what a reader makes of the bytes: a codec, an archive, a schema that checks the shape.
+
+        Args:
+            reader: may raise anything for bytes that do not fit.
+            refusals: errors of the reader that name what is wrong, and pass unchanged.
+
+        Raises:
+            ForeignError: the reader refuses the bytes, or they are nested too deeply for it.
+        """
+        passing: tuple[type[Exception], ...] = (ForeignError, MemoryError, OSError, *refusals)
+        try:
+            return reader(self._data)
+        except passing:
+            raise
+        except RecursionError:
+            raise ForeignError("is nested too deeply") from None
+        except Exception as error:
+            raise ForeignError(f"cannot be read: {one_line(str(error)) or type(error).__name__}") from error
+
+    def lines(self) -> Iterator[Foreign]:
+        """Yield the lines without their line ends."""
+        yield from map(Foreign, self._data.splitlines())
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the bytes in hexadecimal."""
+        return hashlib.sha256(self._data).hexdigest()
+
+    def words(self, redact: Callable[[str], str], limit: int = _LIMIT) -> str:
+        """Return the beginning as one line for a message: secrets are removed first, then it is cut.
+
+        Args:
+            redact: removes secrets, such as `Redactor.text`.
+            limit: characters of the line.
+        """
+        return one_line(redact(self._marked()), limit)
+
+    def last_words(self, redact: Callable[[str], str], limit: int = _LIMIT) -> str:
+        """Return the last line that is not blank, as `words` does; empty if there is none."""
+        lines = redact(self._marked()).splitlines()
+        return one_line(next((line for line in reversed(lines) if line.strip()), ""), limit)
+
+    def _marked(self) -> str:
+        return f"{MARK}{self.lossy_text()}" if self._cut else self.lossy_text()
+
+
+def open_file(path: os.PathLike[str] | str, most: int | None = MOST_SMALL) -> BinaryIO:
+    """Open a file that a person or a program outside names, to read it.
+
+    Args:
+        path: links are followed.
+        most: bytes that it may have; None for a file that is read in parts.
+
+    Raises:
+        RefusedFileError: it is a pipe, a device or a socket, or larger than `most`.
+        OSError: it does not exist, is a folder, or cannot be opened.
+    """
+    try:
+        return regular_file(os.open(path, _FILE), most)
+    except ValueError:
+        raise RefusedFileError("is no path of a file") from None
+
+
+def read_file(path: os.PathLike[str] | str, most: int = MOST_SMALL) -> Foreign:
+    """Return the content of a file, see `open_file`.
+
+    Raises:
+        OSError: as `open_file`, or the file grew beyond `most` meanwhile.
+    """
+    with open_file(path, most) as file:
+        return read_rest(file, most)
+
+
+def read_rest(file: BinaryIO, most: int) -> Foreign:
+    """Return what an open file holds from where it stands.
+
+    Raises:
+        RefusedFileError: that is more than `most` bytes.
+        OSError: it cannot be read.
+    """
+    data = file.read(most + 1)
+    if len(data) > most:
+        raise _too_large(len(data), most)
+    return Foreign(data)
+
+
+def regular_file(descriptor: int, most: int | None) -> BinaryIO:
+    """Return an opened file that is a regular one and not too large; of others the descriptor is closed.
+
+    Args:
+        descriptor: opened without blocking, and owned by the returned file.
+        most: bytes that it may have; None for any number.
+
+    Raises:
+        OSError: as `open_file`.
+    """
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(found.st_mode):
+            raise RefusedFileError("is no regular file (a pipe, a device or a socket)")
+        if most is not None and found.st_size > most:
+            raise _too_large(found.st_size, most)
+        os.set_blocking(descriptor, True)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _too_large(size: int, most: int) -> RefusedFileError:
+    return RefusedFileError(f"has {size:,} bytes; at most {most:,} are read: give a smaller one")
