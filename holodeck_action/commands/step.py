@@ -53,7 +53,8 @@ from holodeck_action.text.code_spans import cell, fence
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.text.secrets import SHORTEST, environment_secrets
+from holodeck_action.text.secret_parts import SHORTEST
+from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.text.terminal import terminal_of
 from holodeck_action.workers.environment import job_environment
 

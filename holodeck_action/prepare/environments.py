@@ -28,9 +28,10 @@ from holodeck_action.suite.errors import Problem
 from holodeck_action.suite.loader import graders
 from holodeck_action.suite.targets import AnyTarget, ModelTarget, PythonTarget
 from holodeck_action.suite.values import Suite
+from holodeck_action.text.credentials import credentials_in
 from holodeck_action.text.plain import cut_before
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.text.secrets import credentials_in, environment_secrets
+from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.environment import job_environment
 
 OLDEST = (3, 9)

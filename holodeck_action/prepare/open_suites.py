@@ -35,9 +35,10 @@ from holodeck_action.suite.values import Suite
 from holodeck_action.targets.factory import build_agent
 from holodeck_action.targets.protocol import Agent
 from holodeck_action.targets.spans.listening import Receivers
+from holodeck_action.text.credentials import credentials_in
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.text.secrets import credentials_in, environment_secrets
+from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.tracing.traces import header_secrets
 from holodeck_action.workers.pool import WorkerPool
 

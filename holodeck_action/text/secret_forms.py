@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
-from holodeck_action.text.secrets import SHORTEST_PART
-from holodeck_action.text.views import plain
+from holodeck_action.text.credentials import SHORTEST_PART
+from holodeck_action.text.randomness import prefix_of, rows, width_of
+from holodeck_action.text.views import bare, plain
+from holodeck_action.text.windows import Value
 
 _URL_SAFE = str.maketrans("+/", "-_")
 
@@ -29,12 +31,28 @@ def forms(secret: str) -> Iterator[str]:
         yield slug
 
 
-def encoded(secret: str) -> Iterator[str]:
+def encodings(secret: str) -> Iterator[str]:
     """Yield a secret in base64 and in hex."""
     data = secret.encode("utf-8", "surrogatepass")
     if len(data) >= SHORTEST_PART:
         yield from _base64_forms(data)
         yield data.hex()
+
+
+def values_of(secret: str) -> Iterator[Value]:
+    """Yield a random secret with its encodings, of which so much makes it known as of the secret itself; else nothing.
+
+    Eight characters of a secret need at least eleven of base64; of these, the first and the last may depend on what
+    stands beside the secret.
+    """
+    width = width_of(secret)
+    if width is None:
+        return
+    yield Value(bare(secret), width, tuple(rows(secret, width)))
+    data = secret.removeprefix(prefix_of(secret)).encode("utf-8", "surrogatepass")
+    written = [(form, width * 4 // 3 - 1) for form in dict.fromkeys(map(bare, _base64_forms(data)))]
+    for form, wide in (*written, (data.hex(), 2 * width)):
+        yield Value(form, wide, tuple(range(len(form) - wide + 1)))
 
 
 def escaped(secret: str) -> Iterator[str]:

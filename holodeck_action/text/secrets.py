@@ -1,94 +1,133 @@
-"""Which texts are secrets: by the name of their variable, and the secret parts of longer ones.
-
-A password is written in many places where no name tells of it: in the address of a database, behind the scheme of a
-header, in a connection string. Whoever repeats that part alone repeats the secret.
-"""
+"""Which variables hold secrets: by the words of their names, unless the value is one that nobody has to hide."""
 
 from __future__ import annotations
 
-import base64
-import binascii
+import os
 import re
-from collections.abc import Iterator, Mapping
-from urllib.parse import unquote
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
-SHORTEST = 4
-"""Characters; a shorter value stands in too much innocent text to be hidden."""
-SHORTEST_PART = 8
-"""Characters of a part of a secret, such as a line of a key file, that is hidden on its own."""
-SHORTEST_USER = 20
-"""Characters of the user in a URL without a password that is taken for a token."""
+from holodeck_action.text.credentials import SHORTEST_PART, credentials_in, parts_of_url
+from holodeck_action.text.words import words_in
 
-# `_PAT` and the like only behind something: PATH, COMPASS and the shell's own PWD and OLDPWD are none.
-_SECRET_NAME = re.compile(
-    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASSCODE|CREDENTIALS?|AUTH|CONN(?:ECTION)?[_-]?STR(?:ING)?|WEBHOOK"
-    r"|WEBHOOK[_-]URL|(?<![A-Z])(?:DSN|JWT|PASS|PAT|SAS)|[_-](?:PWD|COOKIE|PEM))(?:[_-]?[0-9]{1,3})?$",
-    re.IGNORECASE,
+# Words of a name: capitals, a capital with small letters, or digits, whatever separates them.
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SECRET = _words(
+    "APIKEY APIKEYS AUTH AUTHORIZATION BEARER CONNSTR COOKIE COOKIES CRED CREDENTIAL CREDENTIALS CREDS DSN JWT KEY "
+    "KEYS MNEMONIC PASS PASSCODE PASSPHRASE PASSWD PASSWORD PASSWORDS PAT PEM PRIVATEKEY SALT SAS SECRET SECRETS SIG "
+    "SIGNATURE TOKEN TOKENS WEBHOOK WEBHOOKS"
 )
-_USERINFO = re.compile(r"[a-z][a-z0-9+.-]{1,30}://([^\s/?#\"'<>]{1,2000})@", re.IGNORECASE)
-_SCHEME = re.compile(
-    r"(?:Bearer|Basic|Token|ApiKey|Api-Key|Bot|Digest|Negotiate|SharedAccessSignature)\s+", re.IGNORECASE
+_ENDINGS = ("APIKEY", "ACCESSKEY", "ACCOUNTKEY", "PASSWORD", "PASSWD", "PRIVATEKEY", "SECRET", "SECRETKEY", "TOKEN")
+"""What names without separators end with, such as PGPASSWORD."""
+_PAIRS = frozenset((("CONNECTION", "STRING"), ("CONN", "STRING"), ("CONN", "STR"), ("CONNECTION", "STR")))
+_ABOUT = _words(
+    "AGE ALG ALGO ALGORITHM ALGORITHMS ALLOWED AUDIENCE BACKEND BITS BUDGET CHECK CLASS COLUMN COLUMNS COUNT DIR "
+    "DIRECTORY DISABLED DOMAIN ENABLED ENCODING ENDPOINT EVENT EXPIRATION EXPIRE EXPIRES EXPIRY FIELD FILE FILENAME "
+    "FOLDER FORMAT HEADER HEADERS HELPER HINT HOST HOSTNAME INDEX INTERVAL ISSUER KIND LAYOUT LEN LENGTH LIFETIME "
+    "LIMIT LIMITS MANAGER MAP MAX METHOD METHODS MIN MODE NAME NAMES OPTIONAL PATH PATTERN PER PLUGIN POLICY PORT "
+    "PREFIX PROVIDER RATE REALM REGEX REGION REPEAT REQUIRED ROLE ROTATION SCHEME SCOPE SCOPES SERVER SERVICE SIZE "
+    "SOCK SOCKET STORE STRATEGY SUFFIX TABLE THRESHOLD TIMEOUT TTL TYPE URI URL USAGE USER USERNAME VERSION"
 )
-_SETTING = re.compile(
-    r"(?:password|passwd|pwd|accountkey|sharedaccesskey|secret|token|signature|sig)=([^;&\s\"']+)", re.I
-)
+"""Words behind the secret's that say what of it the value is: not itself."""
+_BEFORE = {
+    "KEY": _words(
+        "ANSWER CACHE COMPOSITE FOREIGN GROUP HOT IDEMPOTENCY INDEX PARTITION PRIMARY PUBLIC ROUTING ROW SHORTCUT SORT "
+        "UNIQUE"
+    ),
+    "TOKEN": _words(
+        "BOS CACHED CLS COMPLETION CONTEXT EOS INPUT MASK MAX MIN NUM OUTPUT PAD PROMPT REASONING SEP STOP THINKING "
+        "TOTAL UNK"
+    ),
+    "PASS": _words("MAX MIN NUM"),
+    "PWD": _words("OLD"),
+}
+"""Words before some that make another thing of it."""
+
+_NUMBER = re.compile(r"[+-]?[0-9][0-9_,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_TRUTH = frozenset(("true", "false", "yes", "no", "on", "off", "none", "null", "enabled", "disabled"))
+_PORT = "(?::[0-9]{1,5})?"
+_HOST = re.compile(rf"(?:[a-z0-9-]{{1,63}}\.){{1,8}}[a-z]{{2,24}}\.?{_PORT}|localhost{_PORT}")
+_ADDRESS = re.compile(rf"[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}{_PORT}|\[?[0-9a-f:]*::[0-9a-f:.]*\]?{_PORT}")
+_LETTERS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_WORD_SHARE = 0.6
+"""Of the letters of a value, what the longest word in it has at least when the value is one word."""
 
 
 def environment_secrets(environ: Mapping[str, str]) -> frozenset[str]:
     """Return the values of variables whose names say that they are secret, and the secret parts of all others.
 
-    Names such as `OPENAI_API_KEY`, `DEPLOY_KEY_2`, `GH_PAT`, `DB_PWD` and `SENTRY_DSN` say so; a secret part is the
-    password in an address, whatever its variable is called.
+    A value that is a number, true or false, a path that exists, a host, a URL without credentials or one word is no
+    secret, whatever its name. A secret part is the password in an address, whatever its variable is called.
     """
     found: set[str] = set()
     for name, value in environ.items():
-        if len(value) >= SHORTEST_PART and _SECRET_NAME.search(name):
-            found.add(value)
+        if len(value) >= SHORTEST_PART and is_secret_name(name):
+            if not is_harmless(value):
+                found.add(value)
         else:
             found.update(credentials_in(value))
     return frozenset(found)
 
 
-def parts(secret: str) -> Iterator[str]:
-    """Yield a secret and what of it is one alone: what follows a header's scheme, passwords of addresses."""
-    whole = secret.strip()
-    if len(whole) < SHORTEST:
-        return
-    yield whole
-    scheme = _SCHEME.match(whole)
-    if scheme is not None:
-        credential = whole[scheme.end() :]
-        if len(credential) >= SHORTEST_PART:
-            yield credential
-        if scheme[0].strip().lower() == "basic":
-            yield from _pair(_decoded(credential))
-    yield from credentials_in(whole)
+def is_secret_name(name: str) -> bool:
+    """Tell whether a name says that its value is secret.
+
+    Examples: `OPENAI_API_KEY_EU`, `SECRET_PROD`, `PGPASSWORD` and `accessToken` do; `MAX_TOKENS`, `AUTH_URL` and
+    `PRIMARY_KEY_COLUMN` do not.
+    """
+    words = [word.upper() for word in _WORD.findall(name)]
+    ends = [at + 1 for at, word in enumerate(words) if _tells(words[:at], word)]
+    ends += [at + 2 for at, pair in enumerate(pairwise(words)) if pair in _PAIRS]
+    if not ends:
+        return False
+    last = max(ends)
+    allowed = {"URL"} if words[last - 1].startswith("WEBHOOK") else set()
+    return _ABOUT.isdisjoint(word for word in words[last:] if word not in allowed)
 
 
-def credentials_in(text: str) -> Iterator[str]:
-    """Yield what a longer text holds of credentials: of URLs, and of settings such as `AccountKey=…`."""
-    if "://" in text and "@" in text:
-        for userinfo in _USERINFO.findall(text):
-            if ":" in userinfo:
-                yield from _pair(userinfo)
-            elif len(userinfo) >= SHORTEST_USER:
-                yield userinfo
-    if "=" in text:
-        yield from (value for value in _SETTING.findall(text) if len(value) >= SHORTEST_PART)
+def _tells(before: Iterable[str], word: str) -> bool:
+    stem = word.removesuffix("S") if word in ("KEYS", "TOKENS") else word
+    if not _BEFORE.get(stem, frozenset()).isdisjoint(before):
+        return False
+    if word == "PWD":
+        return any(before)
+    return word in _SECRET or word.endswith(_ENDINGS)
 
 
-def _pair(userinfo: str) -> Iterator[str]:
-    user, colon, password = userinfo.partition(":")
-    # Defaults of local services, `postgres:postgres`, are words of innocent texts.
-    if not colon or not password or password == user:
-        return
-    for text in dict.fromkeys((userinfo, unquote(userinfo), password, unquote(password))):
-        if len(text) >= SHORTEST_PART:
-            yield text
+def is_harmless(value: str) -> bool:
+    """Tell whether a value is a number, a truth value, an existing path, a host, a plain URL or one word."""
+    text = value.strip()
+    if text.lower() in _TRUTH or _NUMBER.fullmatch(text) or _is_host(text):
+        return True
+    if "://" in text:
+        return "@" not in text and parts_of_url(text) == ()
+    if os.sep in text and all(map(_exists, text.split(os.pathsep))):
+        return True
+    return _is_one_word(text)
 
 
-def _decoded(text: str) -> str:
+def _is_host(text: str) -> bool:
+    if _ADDRESS.fullmatch(text):
+        return True
+    # A long label of letters and digits is a key in the form of a host.
+    return _HOST.fullmatch(text) is not None and max(map(len, text.split("."))) < 40
+
+
+def _exists(path: str) -> bool:
     try:
-        return base64.b64decode(text, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError, ValueError):
-        return ""
+        return os.path.exists(os.path.expanduser(path))
+    except ValueError:
+        return False
+
+
+def _is_one_word(text: str) -> bool:
+    if _LETTERS.fullmatch(text) is None:
+        return False
+    longest = max((end - start for start, end in words_in(text.lower())), default=0)
+    return longest >= _WORD_SHARE * len(text)

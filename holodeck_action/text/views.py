@@ -1,9 +1,9 @@
 """Texts as a search for secrets reads them, each character with its place in the original.
 
-A secret is the same secret with invisible characters between its letters, in letters of another width, broken over
-lines, or escaped for JSON, a URL or HTML. Whatever shows a text later may undo any of that; so a view has undone all of
-it: one step of escapes after the other is taken away, letters are in compatibility form (NFKD) and small, accents,
-invisible characters and, in the `compact` view, white space are omitted.
+Whatever shows a text later may undo what hides a secret in it: invisible characters, letters of another width, escapes
+for JSON, a URL or HTML, colours of a terminal, tags of HTML. So the search reads several layers of a text: each has one
+more of these taken away. Of a layer it reads a projection: letters are in compatibility form (NFKD) and small, accents
+and invisible characters are omitted, and so is white space (`compact`) or all but letters and digits (`bare`).
 """
 
 from __future__ import annotations
@@ -11,104 +11,209 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from msgspec import Struct
 
 STEPS = 3
 """How often one text may be escaped: JSON inside JSON, a URL that was quoted twice."""
 
-# No alternative can match in two ways, and each is bounded: the time is that of reading the text once.
+# No alternative of these patterns matches in two ways, and each is bounded: the time is that of reading the text once.
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{1,6}\}"
-    r"|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[\"'`\\/bfnrtv])"
+    r"|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[0-3][0-7]{2}|[abefnrtv]|[!-/:-@\[-`{-~])"
     r"|%(?:[0-7][0-9a-fA-F]|[cCdD][0-9a-fA-F]%[89abAB][0-9a-fA-F]|[eE][0-9a-fA-F](?:%[89abAB][0-9a-fA-F]){2}"
     r"|[fF][0-7](?:%[89abAB][0-9a-fA-F]){3})"
     r"|&(?:\#[0-9]{1,7};?|\#[xX][0-9a-fA-F]{1,6};?|[A-Za-z][A-Za-z0-9]{1,30};)"
 )
-_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_SHORT = {"a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+# ECMA-48: control sequences, operating system commands, other escapes; ^[ and U+241B are how an escape sign is shown.
+_TERMINAL = re.compile(
+    r"(?:(?:\x1b|\u241b|\^\[)\[|\x9b)[0-?]{0,32}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b\x9c]{0,1000}(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]{0,4}[0-Z\\^-~]"
+)
+_COLOUR = re.compile(r"\[[0-9][0-9;:]{0,36}m")
+_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9]{0,20}(?:\s[^<>]{0,500})?/?>|<!--[^<>]{0,500}-->")
 _INVISIBLE = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn"))
 # Letters and signs that show nothing; U+FFFD is where a lone surrogate was.
 _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufffc\ufffd\u2800")
-_SPACES = {code: " " for code in range(128) if chr(code).isspace()}
-_UNSEEN = frozenset(chr(code) for code in range(128) if not (chr(code).isprintable() or chr(code).isspace()))
-_UNSEEN_OR_SPACE = _UNSEEN | frozenset(map(chr, _SPACES))
-_LEFT_OUT = "".join(sorted(_UNSEEN_OR_SPACE)).encode()
-_CONTROLS = re.compile("[\x00-\x08\x0e-\x1b\x7f]+")
+_TYPED = str.maketrans("\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f\u2033", "'''''\"\"\"\"\"")
+"""What word processors make of plain quotes."""
+
+
+class Decoder(Struct, frozen=True):
+    """One way to take away what hides text: `read` returns what a match of the pattern stands for."""
+
+    pattern: re.Pattern[str]
+    read: Callable[[re.Match[str]], str]
+
+    def decode(self, text: str) -> str:
+        """Return a text in which all matches are read."""
+        return self.pattern.sub(self.read, text)
+
+    def pieces(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yield what `decode` puts together: start and end in the text, and what it is there."""
+        at = 0
+        for match in self.pattern.finditer(text):
+            start, end = match.span()
+            if at < start:
+                yield at, start, text[at:start]
+            yield start, end, self.read(match)
+            at = end
+        if at < len(text):
+            yield at, len(text), text[at:]
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    kind = match[0][0]
+    return _from_percent(match) if kind == "%" else _from_entity(match) if kind == "&" else _from_backslash(match)
+
+
+def _from_percent(match: re.Match[str]) -> str:
+    return bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace")
+
+
+def _from_entity(match: re.Match[str]) -> str:
+    return html.unescape(match[0])
+
+
+def _from_backslash(match: re.Match[str]) -> str:
+    found = match[0]
+    kind = found[1]
+    if kind == "u" and len(found) == 12:
+        return bytes.fromhex(found[2:6] + found[8:12]).decode("utf-16-be", "replace")
+    if kind in "uUx":
+        code = int(found[2:].strip("{}"), 16)
+        return chr(code) if code < 0x110000 else ""
+    if kind.isdigit():
+        return chr(int(found[1:], 8))
+    return _SHORT.get(kind, kind)
+
+
+def _nothing(match: re.Match[str]) -> str:
+    return ""
+
+
+ESCAPES = Decoder(_ESCAPE, _unescaped)
+"""Backslash escapes of JSON, Python, shells and Markdown; percent encoding (RFC 3986); character references of HTML."""
+TERMINAL = Decoder(_TERMINAL, _nothing)
+"""Control sequences of terminals."""
+COLOURS = Decoder(_COLOUR, _nothing)
+"""Colours of terminals whose escape sign was taken out."""
+TAGS = Decoder(_TAG, _nothing)
+"""Tags and comments of HTML."""
+
+_HIDING = ((TERMINAL, ("\x1b", "^[", "\x9b", "\u241b")), (COLOURS, ("[",)), (TAGS, ("<",)))
+"""What may stand between the letters of a secret, with the signs without which a text has none of it."""
+_ESCAPE_SIGNS = ("\\", "%", "&")
+_SIGNS = (*_ESCAPE_SIGNS, "[", "<", "\x1b")
+_ALL_SIGNS = (*_SIGNS, "\x9b", "\u241b")
+
+
+def layers(text: str) -> Iterable[tuple[tuple[Decoder, ...], str]]:
+    """Return the text, then what it is with one more thing taken away, each with the decoders that made it.
+
+    Escapes are taken away up to `STEPS` times. Each time terminal sequences and then tags are taken away, too, in
+    layers of their own: what looks like one of them may be the secret itself.
+    """
+    signs = _SIGNS if text.isascii() else _ALL_SIGNS
+    return _layers(text) if any(map(text.__contains__, signs)) else (((), text),)
+
+
+def _layers(text: str) -> Iterator[tuple[tuple[Decoder, ...], str]]:
+    steps: tuple[Decoder, ...] = ()
+    for left in range(STEPS, -1, -1):
+        yield steps, text
+        made, bare = steps, text
+        for decoder, signs in _HIDING:
+            if any(map(bare.__contains__, signs)) and (after := decoder.decode(bare)) != bare:
+                made, bare = (*made, decoder), after
+                yield made, bare
+        if not left or not any(map(text.__contains__, _ESCAPE_SIGNS)):
+            return
+        after = ESCAPES.decode(text)
+        if after == text:
+            return
+        steps, text = (*steps, ESCAPES), after
 
 
 class _Letters(dict[int, str]):
-    """What each character is in a view, found out when it is first met."""
+    """What each character is in a projection, found out when it is first met."""
 
-    def __init__(self, space: str) -> None:
+    def __init__(self, space: str, *, only_letters: bool = False) -> None:
         super().__init__()
         self._space = space
+        self._only_letters = only_letters
 
     def __missing__(self, code: int) -> str:
-        character = chr(code)
-        if character.isspace():
-            found = self._space
-        elif character in _BLANK:
-            found = ""
-        else:
-            plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
-            kept = (each for each in plain if unicodedata.category(each) not in _INVISIBLE and each not in _BLANK)
-            found = "".join(self._space if each.isspace() else each for each in kept)
-        self[code] = found
+        found = self[code] = self._found(chr(code))
         return found
 
-
-_SPACED, _COMPACT = _Letters(" "), _Letters("")
-
-
-def plain(text: str) -> str:
-    """Return the view that keeps white space, each character of it a space."""
-    if not text.isascii():
-        return text.translate(_SPACED)
-    small = text.lower()
-    return small if small.isprintable() else _CONTROLS.sub("", small.translate(_SPACES))
-
-
-def compact(text: str) -> str:
-    """Return the view without white space."""
-    if not text.isascii():
-        return text.translate(_COMPACT)
-    # Of all ways to leave characters out the one of bytes is the quickest.
-    return text.lower().encode().translate(None, _LEFT_OUT).decode()
+    def _found(self, character: str) -> str:
+        if character.isspace():
+            return self._space
+        if character in _BLANK:
+            return ""
+        read = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold()).translate(_TYPED)
+        kept = (each for each in read if unicodedata.category(each) not in _INVISIBLE and each not in _BLANK)
+        if self._only_letters:
+            return "".join(filter(str.isalnum, kept))
+        return "".join(
+            self._space if each.isspace() else "-" if unicodedata.category(each) == "Pd" else each for each in kept
+        )
 
 
-def unescaped(text: str) -> Iterator[str]:
-    """Yield the text, then what it is with one step of escapes taken away after the other, `STEPS` at most."""
-    yield text
-    for _ in range(STEPS):
-        if not ("\\" in text or "%" in text or "&" in text):
-            return
-        after = _ESCAPE.sub(_character, text)
-        if after == text:
-            return
-        text = after
-        yield text
+class Projection:
+    """What a search reads of a layer."""
+
+    def __init__(self, letters: _Letters, drops: Callable[[str], bool], becomes: str = "") -> None:
+        """Prepare it: `letters` for all characters, and for those of ASCII which it drops or makes `becomes`."""
+        self._letters = letters
+        found = [chr(code) for code in range(128)]
+        self._dropped = frozenset(each for each in found if drops(each))
+        self._left_out = "".join(sorted(self._dropped)).encode()
+        spaces = [each for each in found if each.isspace() and each not in self._dropped]
+        self._table = bytes.maketrans("".join(spaces).encode(), becomes.encode() * len(spaces)) if becomes else None
+
+    def __call__(self, text: str) -> str:
+        """Return what is read of a layer."""
+        if not text.isascii():
+            return text.translate(self._letters)
+        # Of all ways to leave characters out the one of bytes is the quickest.
+        return text.lower().encode().translate(self._table, self._left_out).decode()
+
+    def pieces(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yield what it makes of each character, with its start and end."""
+        if text.isascii():
+            kept = (at for at, each in enumerate(text) if each not in self._dropped)
+            return ((at, at + 1, self(text[at])) for at in kept)
+        return ((at, at + 1, self._letters[ord(each)]) for at, each in enumerate(text))
+
+
+def _unseen(character: str) -> bool:
+    return not (character.isprintable() or character.isspace())
+
+
+plain = Projection(_Letters(" "), _unseen, becomes=" ")
+"""Keeps white space, each character of it as a space."""
+compact = Projection(_Letters(""), lambda each: _unseen(each) or each.isspace())
+"""Without white space."""
+bare = Projection(_Letters("", only_letters=True), lambda each: not each.isalnum())
+"""Letters and digits alone."""
 
 
 class Places:
-    """Where each character of a view came from in the original text."""
+    """Where each character of a projected layer came from in the original text."""
 
-    def __init__(self, text: str, steps: int, *, spaces: bool) -> None:
-        """Make the view of `text` with `steps` steps of escapes taken away; `spaces` keeps white space."""
+    def __init__(self, text: str, steps: Iterable[Decoder], projection: Projection) -> None:
         starts: Sequence[int] = range(len(text))
         ends: Sequence[int] = range(1, len(text) + 1)
-        for _ in range(steps):
-            text, starts, ends = _traced(_pieces(text), starts, ends)
-        if text.isascii():
-            self.view = plain(text) if spaces else compact(text)
-            left_out = _UNSEEN if spaces else _UNSEEN_OR_SPACE
-            kept = [at for at, each in enumerate(text) if each not in left_out]
-            self._starts, self._ends = [starts[at] for at in kept], [ends[at] for at in kept]
-        else:
-            letters = _SPACED if spaces else _COMPACT
-            pieces = ((at, at + 1, letters[ord(each)]) for at, each in enumerate(text))
-            self.view, self._starts, self._ends = _traced(pieces, starts, ends)
+        for step in steps:
+            text, starts, ends = _traced(step.pieces(text), starts, ends)
+        self.view, self._starts, self._ends = _traced(projection.pieces(text), starts, ends)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return where the characters from `start` to before `end` of the view stand in the original."""
+        """Return where the characters from `start` to before `end` of the view are in the original."""
         return self._starts[start], self._ends[end - 1]
 
 
@@ -127,31 +232,3 @@ def _traced(
             new_starts += [starts[start]] * len(text)
             new_ends += [ends[end - 1]] * len(text)
     return "".join(texts), new_starts, new_ends
-
-
-def _pieces(text: str) -> Iterator[tuple[int, int, str]]:
-    at = 0
-    for match in _ESCAPE.finditer(text):
-        start, end = match.span()
-        if at < start:
-            yield at, start, text[at:start]
-        yield start, end, _character(match)
-        at = end
-    if at < len(text):
-        yield at, len(text), text[at:]
-
-
-def _character(match: re.Match[str]) -> str:
-    """Return what an escape stands for."""
-    found = match[0]
-    if found[0] == "%":
-        return bytes.fromhex(found.replace("%", "")).decode("utf-8", "replace")
-    if found[0] == "&":
-        return html.unescape(found)
-    kind = found[1]
-    if kind == "u" and len(found) == 12:
-        return bytes.fromhex(found[2:6] + found[8:12]).decode("utf-16-be", "replace")
-    if kind in "uUx":
-        code = int(found[2:].strip("{}"), 16)
-        return chr(code) if code < 0x110000 else ""
-    return _SHORT.get(kind, kind)

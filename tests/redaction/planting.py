@@ -5,11 +5,10 @@ from __future__ import annotations
 import base64
 import html
 import json
-import unicodedata
 from collections.abc import Callable, Iterable
 from urllib.parse import quote, quote_plus
 
-from holodeck_action.text.redaction import PIECE
+from tests.redaction.writers import left, rows_of
 
 INVISIBLE = (
     "\u200b",  # zero width space
@@ -101,34 +100,20 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
 """Ways in which a text may write a secret, by name."""
 
 
-def readings(text: str) -> Iterable[str]:
-    """Yield what a text reads as, and what it becomes where somebody decodes it or takes out what is invisible."""
-    seen = "".join(
-        each
-        for each in unicodedata.normalize("NFKC", text)
-        if unicodedata.category(each) not in ("Cc", "Cf", "Co", "Cs", "Mn") and each not in "\u3164\u1160\n\r"
-    )
-    for reading in (text, seen):
-        yield reading.casefold()
-        yield html.unescape(reading).casefold()
-
-
 def pieces_of(secret: str) -> set[str]:
-    """Every `PIECE` characters in a row of a secret, and its words in base64, in hex and percent-encoded."""
+    """Return the rows of a random secret, and its words in base64, in hex and percent-encoded."""
     data = secret.encode()
-    written = [secret.casefold(), secret.casefold().replace("/", "-")]
-    pieces = {text[at : at + PIECE] for text in written for at in range(len(text) - PIECE + 1)}
+    pieces: set[str] = set()
     # Eight characters of the secret are 10 of base64 and at least 16 of the others.
     for before in range(3):
         letters = base64.b64encode(bytes(before) + data).decode().casefold()
         letters = letters[-(-before * 8 // 6) + (before > 0) : (before + len(data)) * 8 // 6]
         pieces |= {letters[at : at + 12] for at in range(len(letters) - 11)}
     for write in (bytes.hex, lambda some: "".join(f"%{each:02x}" for each in some)):
-        pieces |= {write(data[at : at + PIECE]) for at in range(len(data) - PIECE + 1)}
-    return pieces
+        pieces |= {write(data[at : at + 8]) for at in range(len(data) - 7)}
+    return rows_of(secret, 8) | {"".join(filter(str.isalnum, piece)) for piece in pieces}
 
 
 def leaked(text: str, pieces: Iterable[str]) -> list[str]:
     """Return the pieces that a text still shows."""
-    shown = "\n".join(readings(text))
-    return [piece for piece in pieces if piece in shown]
+    return left(text, pieces)

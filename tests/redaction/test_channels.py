@@ -1,4 +1,4 @@
-"""The hardest samples, planted wherever a suite lets them in: eight characters of them in a row stand nowhere."""
+"""The hardest samples, planted wherever a suite lets them in: no eight letters and digits of them in a row are left."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.github.steps import ALL, Scene
 from tests.redaction.planting import ENCODINGS, leaked, pieces_of
 from tests.reports.pages import told
 
-TOKEN = "sk-planted/model+4711?>~_Qx"
-PASSWORD = "hunter2!planted_password"
+TOKEN = "sk-7Lq2zV/mZ8dxK+4711Rt?>~_Qx"
+PASSWORD = "hx7!Kp9wQ2_zLm4tVb8"
 VARIABLES = {"SHOP_PAT": TOKEN, "DATABASE": f"postgresql://shop:{PASSWORD}@db.example/shop"}
 PIECES = pieces_of(TOKEN) | pieces_of(PASSWORD)
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.result_files import read_record
 from holodeck_action.text.redaction import MASK, Redactor
-from holodeck_action.text.secrets import SHORTEST, environment_secrets
+from holodeck_action.text.secret_parts import SHORTEST
+from holodeck_action.text.secrets import environment_secrets
 from tests.cli.project import Finished, Project
 from tests.results.records import case, record
 
@@ -198,23 +199,67 @@ def test_short_values_are_left_alone_and_long_ones_win() -> None:
     assert Redactor(["abcd", "abcdefgh"]).text("abcdefgh abcd") == f"{MASK} {MASK}"
 
 
+SECRET_NAMES = """
+    A_TOKEN DB_PASSWORD APIKEY DEPLOY_KEY_2 KEY3 GH_PAT GITHUB-PAT MYSQL_PWD SMTP_PASS SSH_PASSPHRASE SENTRY_DSN DSN
+    AZURE_CONNECTION_STRING ConnectionStr STORAGE_SAS ID_JWT SLACK_WEBHOOK_URL SESSION_COOKIE CLIENT_SECRET_1
+    registry_auth API_KEYS OPENAI_API_KEY_EU SECRET_PROD PRIVATE_KEY_BASE64 AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
+    CREDS BEARER GITHUB_TOKEN ANTHROPIC_API_KEY PGPASSWORD accessToken apiKey.prod X-Api-Key NPM_TOKEN_RO
+    CREDENTIALS_JSON TLS_PEM AUTHORIZATION BASIC_AUTH DOCKER_AUTH_CONFIG SIGNING_SECRETS VAULT_SECRET_ID
+    STRIPE_WEBHOOK_SECRET HASH_SALT MASTERPASSWORD DATABASE_PASSWORDS
+"""
+OTHER_NAMES = """
+    PATH PWD OLDPWD COMPASS KEYBOARD SPAT LDSN SSH_AUTH_SOCK PASSES MAX_TOKENS PRIMARY_KEY_COLUMN AUTH_URL TOKEN_URL
+    OPENAI_MAX_OUTPUT_TOKENS TOKEN_LIMIT KEY_NAME SECRET_NAME PASSWORD_FILE KEY_FILE PUBLIC_KEY SSH_PUBLIC_KEY SORT_KEY
+    CACHE_KEY FOREIGN_KEY_TABLE AUTH_TYPE AUTH_METHOD AUTH_ENABLED TOKEN_TTL COOKIE_DOMAIN PASS_RATE MIN_PASS JWT_ISSUER
+    API_KEY_HEADER KEYCHAIN MONKEY TOKENIZER AUTHOR SECRETARY PASSENGER PASSPORT_REGION
+"""
+
+
+def test_names_of_variables_tell_of_secrets_by_their_words() -> None:
+    secret, other = SECRET_NAMES.split(), OTHER_NAMES.split()
+    assert (len(secret), len(other)) == (46, 40)
+    told = environment_secrets({name: f"value of {name}" for name in (*secret, *other)})
+    assert told == {f"value of {name}" for name in secret}
+
+
 @pytest.mark.parametrize(
-    "name",
+    "value",
     [
-        *("A_TOKEN", "DB_PASSWORD", "APIKEY", "DEPLOY_KEY_2", "KEY3", "GH_PAT", "GITHUB-PAT", "MYSQL_PWD", "SMTP_PASS"),
-        *("SSH_PASSPHRASE", "SENTRY_DSN", "DSN", "AZURE_CONNECTION_STRING", "ConnectionStr", "STORAGE_SAS", "ID_JWT"),
-        *("SLACK_WEBHOOK_URL", "SESSION_COOKIE", "CLIENT_SECRET_1", "registry_auth"),
+        *(
+            "short",
+            "12345678",
+            "-1234.5678",
+            "1e10000000",
+            "disabled",
+            "TRUE    ",
+            "/usr/bin",
+            "/usr/bin:/bin",
+            "/etc/hosts",
+        ),
+        *("localhost:8080", "db.example.com:5432", "10.20.30.40", "[::1]:4318", "https://login.example.com/v1/token"),
+        *("https://example.com/?scope=read", "anonymous", "Production", "REQUIRED"),
     ],
 )
-def test_environment_secrets_are_told_by_name(name: str) -> None:
-    assert environment_secrets({name: "long enough", f"{name}_": "something else"}) == {"long enough"}
+def test_values_that_nobody_has_to_hide_are_no_secrets(value: str) -> None:
+    assert environment_secrets({"SOME_TOKEN": value}) == set()
 
 
 @pytest.mark.parametrize(
-    "name", ["PATH", "PWD", "OLDPWD", "COMPASS", "KEYBOARD", "SPAT", "LDSN", "SSH_AUTH_SOCK", "PASSES"]
+    "value",
+    [
+        *(
+            "s3cret-word",
+            "two words",
+            "correcthorsebatterystaple",
+            "/no/such/path/x",
+            "abc123.def456.ghi789",
+            "12345678a",
+        ),
+        *("https://user:pw@host/", "https://hooks.example.com/services/7fK2mQ9xZ4vB8nL3pR6t", "not a number 1"),
+    ],
 )
-def test_other_names_tell_of_no_secret(name: str) -> None:
-    assert environment_secrets({name: "/usr/local/bin:/usr/bin", "B_KEY": "short", "C_PASS": "true"}) == set()
+def test_other_values_are(value: str) -> None:
+    assert environment_secrets({"SOME_TOKEN": value}) == {value}
 
 
 @pytest.mark.parametrize(

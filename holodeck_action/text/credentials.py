@@ -1,0 +1,61 @@
+"""Credentials in addresses and settings, which stand in longer texts whatever their variable is called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import unquote, urlsplit
+
+from holodeck_action.text.randomness import is_random
+
+SHORTEST_PART = 8
+"""Characters of a part of a secret, such as a line of a key file, that is hidden on its own."""
+SHORTEST_TOKEN = 20
+"""Characters of a part of a URL that is taken for a token though nothing says so."""
+
+_USERINFO = re.compile(r"[a-z][a-z0-9+.-]{1,30}://([^\s/?#\"'<>]{1,2000})@", re.IGNORECASE)
+_URL = re.compile(r"[a-z][a-z0-9+.-]{1,30}://[^\s\"'<>]+", re.IGNORECASE)
+_SETTING = re.compile(
+    r"(?:password|passwd|pwd|accountkey|sharedaccesskey|secret|token|signature|sig)=([^;&\s\"']+)", re.I
+)
+
+
+def credentials_in(text: str) -> Iterator[str]:
+    """Yield what a longer text holds of credentials: of URLs, and of settings such as `AccountKey=…`."""
+    if "://" in text and "@" in text:
+        for userinfo in _USERINFO.findall(text):
+            if ":" in userinfo:
+                yield from pair_of(userinfo)
+            elif len(userinfo) >= SHORTEST_TOKEN:
+                yield userinfo
+    if "=" in text:
+        yield from (value for value in _SETTING.findall(text) if len(value) >= SHORTEST_PART)
+
+
+def parts_of_url(text: str) -> tuple[str, ...] | None:
+    """Return the credentials of a URL: of its user, its query, and random parts of its path; None if it is no URL."""
+    if _URL.fullmatch(text) is None:
+        return None
+    try:
+        url = urlsplit(text)
+    except ValueError:
+        return None
+    found = list(credentials_in(text))
+    values = (pair.partition("=")[2] for pair in url.query.split("&"))
+    found += filter(_is_token, (*values, *url.path.split("/"), url.fragment))
+    return tuple(dict.fromkeys(each for part in found for each in (part, unquote(part))))
+
+
+def _is_token(text: str) -> bool:
+    return len(text) >= SHORTEST_TOKEN and is_random(unquote(text))
+
+
+def pair_of(userinfo: str) -> Iterator[str]:
+    """Yield the user with its password, and the password, as they are and unquoted."""
+    user, colon, password = userinfo.partition(":")
+    # Defaults of local services, `postgres:postgres`, are words of innocent texts.
+    if not colon or not password or password == user:
+        return
+    for text in dict.fromkeys((userinfo, unquote(userinfo), password, unquote(password))):
+        if len(text) >= SHORTEST_PART:
+            yield text

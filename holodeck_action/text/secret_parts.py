@@ -1,0 +1,144 @@
+"""What of a secret is secret: the values in an address, a connection string, JSON, a key file or a header.
+
+A password is written in many places where no name tells of it. Whoever repeats that part alone repeats the secret; and
+the names, schemes, hosts and header lines around it are in innocent texts, too.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from holodeck_action.text.credentials import SHORTEST_PART, credentials_in, pair_of, parts_of_url
+from holodeck_action.text.randomness import is_random, prefix_of
+from holodeck_action.text.secrets import is_harmless, is_secret_name
+
+SHORTEST = 4
+"""Characters; a shorter value stands in too much innocent text to be hidden."""
+_DEPTH = 4
+"""How deep a secret is split: a URL in a connection string in JSON."""
+
+_SCHEME = re.compile(
+    r"(?:Bearer|Basic|Token|ApiKey|Api-Key|Bot|Digest|Negotiate|SharedAccessSignature)\s+", re.IGNORECASE
+)
+_PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]{1,40})-----(.*?)(?:-----END |\Z)", re.DOTALL)
+_PUBLIC = ("PUBLIC KEY", "CERTIFICATE", "CERTIFICATE REQUEST", "X509 CRL", "DH PARAMETERS", "EC PARAMETERS")
+_JWT = re.compile(r"(eyJ[\w-]{8,})\.([\w-]{8,})\.([\w-]{8,})")
+_HEADER = re.compile(r"[A-Za-z][A-Za-z-]{1,40}:[ \t]+(\S.{7,})")
+_PAIR = re.compile(r"\s*(?:export\s+)?([A-Za-z_][\w .-]{0,40})=(.*)", re.DOTALL)
+_TELLING = re.compile(r"(?i)^[a-z_ .-]{0,30}(?:key|token|secret|password|passwd|pwd|sig|signature|pass|auth)$")
+"""How the name of a pair ends that is enough to know one: a random text may hold an equals sign, too."""
+_SEPARATORS = (";", "\n", "&", ",", None)
+
+
+def parts(secret: str) -> frozenset[str]:
+    """Return the values of a secret that are hidden, each wherever it stands; the secret itself if it has no structure.
+
+    Values of fewer than `SHORTEST` characters are left out.
+    """
+    whole = secret.strip()
+    return frozenset(part for part in _split(whole, _DEPTH) if len(part) >= SHORTEST)
+
+
+def _split(text: str, depth: int) -> Iterator[str]:
+    """Yield the values of a text; the text itself if nothing else is found in it."""
+    found = list(dict.fromkeys(_values(text, depth))) if depth and len(text) >= SHORTEST_PART else []
+    yield from found or (text,)
+
+
+def _values(text: str, depth: int) -> Iterator[str]:
+    if prefix_of(text):
+        return
+    scheme = _SCHEME.match(text)
+    if scheme is not None and len(text) - scheme.end() >= SHORTEST_PART:
+        credential = text[scheme.end() :]
+        yield from _split(credential, depth - 1)
+        if scheme[0].strip().lower() == "basic":
+            yield from pair_of(_decoded(credential))
+    elif text[0] in "{[":
+        yield from _inner(tuple(_leaves("", _json(text))), depth)
+    elif "-----BEGIN " in text:
+        yield from _of_key_file(text)
+    elif (token := _JWT.fullmatch(text)) is not None:
+        # What is before the signature is in thousands of tokens, and opens nothing without it.
+        yield token[3]
+    elif (of_url := parts_of_url(text)) is not None:
+        yield from of_url
+    elif (header := _HEADER.fullmatch(text)) is not None:
+        yield from _split(header[1], depth - 1)
+    elif "=" in text:
+        yield from _inner(_settings(text), depth)
+    elif "\n" in text:
+        yield from (line.strip() for line in text.splitlines() if len(line.strip()) >= SHORTEST_PART)
+        yield text
+    else:
+        yield from credentials_in(text)
+
+
+def _inner(settings: Sequence[tuple[str, str]], depth: int) -> Iterator[str]:
+    """Yield the secret values of settings: those whose names say so and random ones, else all that may be secret."""
+    told = [value for name, value in settings if _is_secret(name) and len(value) >= SHORTEST]
+    told += [value for name, value in settings if not _is_secret(name) and is_random(value)]
+    for value in told or [value for _, value in settings if len(value) >= SHORTEST_PART]:
+        if not is_harmless(value):
+            yield from _split(value, depth - 1)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a JSON value with the names they have."""
+    if isinstance(value, str):
+        yield name, value.strip()
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(key, item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(name, item)
+
+
+def _of_key_file(text: str) -> Iterator[str]:
+    for title, body in _PEM.findall(text.replace("\\n", "\n").replace("\\r", "")):
+        lines = [line.strip() for line in body.splitlines()]
+        letters = [line for line in lines if line and ":" not in line]
+        if title not in _PUBLIC and letters:
+            yield "".join(letters)
+            yield from (line for line in letters if len(line) >= SHORTEST_PART)
+
+
+def _settings(text: str) -> list[tuple[str, str]]:
+    """Return the `name=value` pairs of a text; none if it is something else with an equals sign."""
+    for separator in _SEPARATORS:
+        pieces = text.split(separator) if separator else [text]
+        pieces = [piece for piece in pieces if piece.strip() and not piece.lstrip().startswith("#")]
+        pairs = [match for piece in pieces if (match := _PAIR.fullmatch(piece)) is not None]
+        settings = [(pair[1], pair[2].strip().strip("\"'")) for pair in pairs]
+        if any(is_random(name) for name, _ in settings):
+            continue
+        if len(pairs) > 1 and separator in (";", "\n") and len(pairs) >= len(pieces) - 2:
+            return settings
+        if len(pairs) == len(pieces) and any(_TELLING.search(name) and _is_secret(name) for name, _ in settings):
+            return settings
+    return []
+
+
+def _is_secret(name: str) -> bool:
+    # What is a secret only as the second word of a name is one as the name of a setting, too.
+    return is_secret_name(f"setting {name}")
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.b64decode(text, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        return ""
