@@ -18,12 +18,14 @@ MIXED, HEXADECIMAL, DIGITS = 8, 10, 12
 """Letters and digits in a row that make a random value known, by its alphabet."""
 _OWN = 4
 """Letters and digits that a row must have beside those that others share."""
-_VARIETY = 4
+_VARIETY = 3
 """Different letters and digits in a row."""
 _WORDS_SHARE = 0.25
 _LONG, _CASE_SHARE = 16, 0.25
 """Letters of a value without digits, and the share of large or small ones, from which on it is random."""
 _HEXADECIMAL = re.compile("[0-9a-f]+")
+_RUN = re.compile("[A-Za-z]+")
+_CASE = re.compile("[A-Za-z][a-z]*|[A-Z]*")
 _PREFIX = re.compile(
     r"sk-ant-(?:api|admin)[0-9]{2}-|sk-(?:proj|svcacct|or-v1)-|github_pat_|glpat-|[sr]k_(?:live|test)_|whsec_|xox[a-z]-"
     r"|pypi-AgEIcHlwaS5vcmc"
@@ -63,14 +65,26 @@ def width_of(value: str) -> int | None:
         return None
     if len(letters) < width:
         return None
-    in_words = {at for start, end in words_in(letters) for at in range(start, end)}
+    in_words = {at for start, end in _words(value) for at in range(start, end)}
     return width if len(in_words) < _WORDS_SHARE * len(letters) else None
+
+
+def _words(value: str) -> list[tuple[int, int]]:
+    """Return where words are in the letters and digits of a value; people write them small, large or with a capital."""
+    first = len(prefix_of(value))
+    return [
+        (before, before + end - start)
+        for run in _RUN.finditer(value, first)
+        for start, end in words_in(run[0].lower())
+        if _CASE.fullmatch(run[0], start, end)
+        for before in (len(bare(value[: run.start() + start])),)
+    ]
 
 
 def _is_of_mixed_case(value: str) -> bool:
     """Tell whether letters are large and small as no words are: a generator may happen to draw no digit."""
-    large = sum(map(str.isupper, value))
-    small = sum(map(str.islower, value))
+    own = value.removeprefix(prefix_of(value))
+    large, small = sum(map(str.isupper, own)), sum(map(str.islower, own))
     return large + small >= _LONG and min(large, small) >= _CASE_SHARE * (large + small)
 
 
@@ -83,7 +97,7 @@ def prefix_of(value: str) -> str:
 def rows(value: str, width: int) -> Iterator[int]:
     """Yield where the rows begin by which a random value is known, in its letters and digits."""
     letters = bare(value)
-    words = list(words_in(letters))
+    words = _words(value)
     shared = [(0, len(bare(prefix_of(value)))), *(match.span() for match in _SHARED.finditer(letters))]
     for start in range(len(letters) - width + 1):
         end = start + width

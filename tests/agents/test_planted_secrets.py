@@ -20,7 +20,7 @@ from tests.tracing.collector import Collector, http_collector
 
 # Signs that JSON, Python, URLs and HTML write differently, and both that base64 has beside letters and digits.
 VARIABLES = {
-    "MODEL_CREDENTIAL": "sk-planted/model+4711?>~",
+    "MODEL_CREDENTIAL": "sk-7Lq2zV/mZ8dxK+4711Rt?>~",
     "SHOP_LOGIN": 'planted"shop\\1812<&>',
     "SERVER_LOGIN": "Basic cGxhbnRlZDpzZXJ2ZXItMTkxNA==",
     "DATABASE_ADDRESS": "postgresql://shop:planted-database-2001@db.example/shop",

@@ -26,3 +26,15 @@ def test_a_variable_that_reads_like_a_part_of_the_record(project: Project, secre
     assert broken.status == "failed"
     # A variable's value is a secret in every text of the record.
     assert record.cases[0].trials[0].turns[0].input == "***"
+
+
+def test_digests_of_ours_stay_although_a_secret_reads_like_them(project: Project) -> None:
+    project.suite([{"name": "a", "input": "is it ${WORD}?", "ground_truth": "yes"}])
+    project.answers([{"case": "a", "response": "yes"}])
+    project.policy(target="recorded:answers.jsonl")
+    _, first = project.evaluate(WORD="something else")
+    again = {"WORD": "something else", "A_KEY": first.cases[0].content_hash, "B_KEY": first.suite.digest}
+    finished, record = project.evaluate(**again)
+    assert finished.code == 0, finished.stderr
+    assert (record.cases[0].id, record.cases[0].content_hash) == (first.cases[0].id, first.cases[0].content_hash)
+    assert (record.suite.digest, record.chosen) == (first.suite.digest, first.chosen)
