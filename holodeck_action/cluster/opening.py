@@ -51,6 +51,8 @@ def open_remotely(run: RemoteRun, root: Path, environ: Mapping[str, str], leases
         everything,
         Path(home) if home else None,
         root / run.cwd,
+        # A worker's variables say nothing of the event.
+        lambda: run.code,
         allowed=Allowed((), run.plain_http),
         requirements=run.requirements,
     )

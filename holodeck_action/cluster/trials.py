@@ -125,6 +125,7 @@ def shipment_of(ready: Opened, request: Request, leave_out: list[Path]) -> Shipm
             plain_http=request.allowed.plain_http,
             environ={name: item.environ[name] for name in request.cluster_env},
             identity=identity_of(item),
+            code=item.code,
             limited=limited,
         )
         packed = pack(root, item.environ, [Path(os.path.realpath(path)) for path in leave_out])

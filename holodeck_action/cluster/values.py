@@ -13,6 +13,7 @@ from holodeck_action.llm.budget import Amount
 from holodeck_action.llm.wire import Counts
 from holodeck_action.prepare.settings import Flags, Settings
 from holodeck_action.results.record import TrialRecord
+from holodeck_action.workers.permission import CodeAllowed
 
 REPORTS = "holodeck-action"
 """Topic of the scheduler under which workers report."""
@@ -32,6 +33,7 @@ class RemoteRun:
         plain_http: see `Allowed`.
         environ: variables that workers are given.
         identity: what the suite must be there, too (`runner.identity.run_identity`).
+        code: the permission to start the suite's code, which the coordinator has.
         limited: what budgets there are, of which a worker only counts what is spent; None for none.
     """
 
@@ -44,6 +46,7 @@ class RemoteRun:
     plain_http: bool
     environ: Mapping[str, str] = field(repr=False)
     identity: Mapping[str, Any]
+    code: CodeAllowed
     limited: Literal["tokens", "dollars"] | None
 
     @property

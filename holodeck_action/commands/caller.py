@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, TextIO
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from holodeck_action.reports.progress import Following, Group
     from holodeck_action.results.disk import Disk
     from holodeck_action.text.given_paths import GivenPath
+    from holodeck_action.workers.permission import CodeAllowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,12 @@ class Caller:
         allowed: Allowed | None = None,
         requirements: tuple[str, ...] = (),
         *,
-        vetted: bool = False,
+        permission: Callable[[], CodeAllowed] | None = None,
     ) -> Surroundings:
-        """Return what the outside world says to a suite (see `Surroundings`)."""
+        """Return what the outside world says to a suite (see `Surroundings`).
+
+        `permission` is None where the event of the job decides, and GitHub where that does not tell.
+        """
         from holodeck_action.prepare.loading import Surroundings
         from holodeck_action.prepare.request import NOTHING_MORE
 
@@ -74,12 +79,17 @@ class Caller:
             self.environ,
             Path(home) if home else None,
             self.cwd,
+            # GitHub may have to be asked.
+            permission or cache(self._permission),
             env_file,
             allowed or NOTHING_MORE,
             requirements,
-            vetted,
             self._note,
         )
+
+    def _permission(self) -> CodeAllowed:
+        with self.job() as job:
+            return job.permission(self.cwd)
 
     def _note(self, sentence: str) -> None:
         from holodeck_action.text.plain import one_line

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from holodeck_action import __version__
 from holodeck_action.results.exit_codes import ExitCode
-from holodeck_action.workers.environment import WITHHELD
+from holodeck_action.workers.environment import WITHHELD, hide_variables
 
 if TYPE_CHECKING:
     from holodeck_action.suite.configuration_errors import Located
@@ -91,38 +91,10 @@ def collect_rarely() -> None:
 def hide_tokens() -> str | None:
     """Overwrite what carries the job's authority in the variables that the system shows of this process.
 
-    `/proc/PID/environ` is the memory in which the process got its variables, and every process of the same user can
-    read it: code of a suite, too. `os.environ` is a copy and keeps them.
-
     Returns:
         A sentence where they can still be read; None where not.
     """
-    given = [name for name in WITHHELD if os.environ.get(name)]
-    if not given:
-        return None
-    failed = "variables with the job's tokens could not be hidden from code of the suite"
-    try:
-        # Only where there is something to hide.
-        import ctypes
-
-        entries = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
-        names = {os.fsencode(name) for name in given}
-        index = 0
-        while address := entries[index]:
-            name, _, value = ctypes.string_at(address).partition(b"=")
-            if name in names:
-                ctypes.memset(address + len(name) + 1, 0, len(value))
-            index += 1
-        left = _shown_variables() & {os.fsencode(f"{name}={os.environ[name]}") for name in given}
-    except (ImportError, OSError, ValueError, AttributeError) as error:
-        return f"{failed}: {error}"
-    return failed if left else None
-
-
-def _shown_variables() -> set[bytes]:
-    """Return the variables that the system shows of this process; none where it shows no process."""
-    shown = Path("/proc/self/environ")
-    return set(shown.read_bytes().split(b"\0")) if shown.exists() else set()
+    return hide_variables(WITHHELD)
 
 
 def current_folder() -> Path:

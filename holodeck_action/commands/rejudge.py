@@ -111,6 +111,7 @@ def prepare_stored(
     return Prepared(
         suite=suite,
         environ=loaded.environ,
+        code=loaded.code,
         shown=shown,
         # Which trials count was settled when they were run.
         settings=structs.replace(settings, stop_when_decided=stored.record.stop_when_decided),

@@ -37,7 +37,7 @@ from holodeck_action.github.runner import (
     summary_room,
 )
 from holodeck_action.github.surfaces import Surfaces, surfaces_from
-from holodeck_action.prepare.loading import Loaded, Surroundings, load_suites
+from holodeck_action.prepare.loading import Loaded, Surroundings, load_suites, permitted
 from holodeck_action.prepare.preflight import prepare
 from holodeck_action.prepare.request import Request, request_from, template_of
 from holodeck_action.reports.custom import CustomTemplate
@@ -57,6 +57,7 @@ from holodeck_action.text.secret_parts import SHORTEST
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.text.terminal import terminal_of
 from holodeck_action.workers.environment import job_environment
+from holodeck_action.workers.permission import CodeAllowed
 
 TITLE = "holodeck-action"
 _PROBLEMS_SHOWN = 50_000
@@ -204,6 +205,7 @@ class _Step:
     def __init__(self, caller: Caller, claims: Claims) -> None:
         self._caller, self._claims = caller, claims
         self._environ, self._log = caller.environ, caller.stdout
+        self._permission: Callable[[], CodeAllowed] | None = None
 
     def run(self) -> int:
         asked = self._attempt(self._ask)
@@ -290,9 +292,8 @@ class _Step:
             return ()
         if not request.dry_run:
             self._claims.clear(request.output_dir)
-        refused = publisher.refusal()
-        if refused is not None:
-            raise ConfigurationError([refused])
+        code = permitted(publisher.permission)
+        self._permission = lambda: code
         there: list[Path] = []
 
         def found(suites: Sequence[Path]) -> None:
@@ -323,10 +324,10 @@ class _Step:
         return Ended(ExitCode.PASSED, plan=done.plan) if done.plan else Ended(done.exit_code, done)
 
     def _around(self, asked: _Asked) -> Surroundings:
-        """Return what the outside world says to suites; code that must not run here has been refused before."""
+        """Return what the outside world says to suites."""
         request = asked.request
         caller = asked.caller(self._caller)
-        return caller.surroundings(request.env_file, request.allowed, request.requirements, vetted=True)
+        return caller.surroundings(request.env_file, request.allowed, request.requirements, permission=self._permission)
 
     def _evaluate(self, asked: _Asked, loaded: tuple[Loaded, ...]) -> Done:
         caller, request = asked.caller(self._caller), asked.request

@@ -125,6 +125,12 @@ def given_token(environ: Mapping[str, str]) -> str:
     return environ.get(item.variable, "").strip() or environ.get("GITHUB_TOKEN", "").strip()
 
 
+def accepts_forks(environ: Mapping[str, str]) -> bool:
+    """Tell whether the workflow's author takes the responsibility for code of forks (input `allow-unsafe-forks`)."""
+    item = next(item for item in INPUTS if item.setting == "allow_unsafe_forks")
+    return read_inputs({item.variable: environ.get(item.variable, "")}).get(item.setting, False) is True
+
+
 def read_action_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
     """Read the inputs of a step: as `read_inputs`, with the defaults of action.yml, and misspelt names refused.
 

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from holodeck_action.github.objects import Pull
 from holodeck_action.github.payload import EventError, Payload, is_hash, is_number, is_repository, read_event
 from holodeck_action.text.plain import one_line
+from holodeck_action.workers.permission import FORKS, Origin, is_foreign, origin_of
 
-FORKS = "docs/github.md#pull-requests-from-forks"
 _DEPENDABOT = "dependabot[bot]"
 _DEPENDABOT_READS = frozenset(
     {"create", "deployment", "deployment_status", "pull_request", "pull_request_review", "pull_request_review_comment"}
@@ -28,9 +28,6 @@ _DEPENDABOT_READS = frozenset(
 
 _QUEUE = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-([0-9]{1,18})-[0-9a-f]{40,64}", re.DOTALL)
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
-
-_PRIVILEGED = frozenset(("pull_request_target", "workflow_run", "issue_comment", "workflow_dispatch"))
-"""Events that have secrets and a token that can write although they may be about anybody's code."""
 
 
 class ByNumber(Struct, frozen=True):
@@ -93,22 +90,27 @@ class Target(Struct, frozen=True):
     privileged: bool = False
     pull: Pull | None = None
 
+    @property
+    def origin(self) -> Origin:
+        """Whose code it is about."""
+        return Origin(self.event, self.privileged, self.fork)
+
 
 def event_target(environ: Mapping[str, str]) -> Target:
     """Return what the event of a step is about; of one that cannot be read nothing is known, and nothing is trusted."""
     try:
         return resolve(*read_event(environ), environ)
     except EventError as error:
-        name = environ.get("GITHUB_EVENT_NAME", "").strip()
+        origin = origin_of(environ.get("GITHUB_EVENT_NAME", "").strip(), None)
         return Target(
-            name,
+            origin.event,
             environ.get("GITHUB_REPOSITORY", ""),
             None,
             NoPull(str(error)),
             comments=False,
-            checks_out_head=name not in _PRIVILEGED,
-            fork=None,
-            privileged=name in _PRIVILEGED,
+            checks_out_head=not origin.privileged,
+            fork=origin.fork,
+            privileged=origin.privileged,
         )
 
 
@@ -142,13 +144,14 @@ def resolve(event_name: str, payload: Mapping[str, Any], environ: Mapping[str, s
     Raises:
         EventError: the payload is not what GitHub sends for such an event, or the input `pr-number` is no number.
     """
-    event = _Event(event_name, Payload(event_name, payload), environ)
-    return _RESOLVERS.get(event_name, _of_commit)(event)
+    target = _RESOLVERS.get(event_name, _of_commit)(_Event(event_name, Payload(event_name, payload), environ))
+    origin = origin_of(event_name, payload)
+    return replace(target, fork=origin.fork, privileged=origin.privileged)
 
 
 def is_fork(pull: Pull) -> bool:
     """Tell whether a pull request's code is another repository's; that of a deleted fork is."""
-    return pull.head_repository is None or pull.head_repository.casefold() != pull.base_repository.casefold()
+    return is_foreign(pull.head_repository, pull.base_repository)
 
 
 class _Event(Struct, frozen=True):
@@ -201,18 +204,15 @@ def _of_pull_request(event: _Event) -> Target:
     merge_sha = final if is_hash(final) else tested
     state = "open" if payload.get("pull_request.state") == "open" else "closed"
     pull = Pull(number, state, sha, head, base, merge_sha)
-    fork = is_fork(pull)
     target_event = event.name == "pull_request_target"
     why = event.reads_only
-    if fork and not target_event:
+    if is_fork(pull) and not target_event:
         why = f"the token of a {event.name} run for a fork can only read: publish from a second workflow ({FORKS})"
     return replace(
         event.target(sha, ByNumber(number), why),
         standing_for=frozenset({merge_sha} if merge_sha is not None and merge_sha != sha else ()),
         # A run for a merged pull request checks out the base branch, which may have moved on.
         checks_out_head=not target_event and not merged,
-        fork=fork,
-        privileged=target_event,
         pull=pull,
     )
 
@@ -246,11 +246,11 @@ def _of_merge_group(event: _Event) -> Target:
 def _of_workflow_run(event: _Event) -> Target:
     payload = event.payload
     sha = payload.hash("workflow_run.head_sha")
-    here = payload.repository("repository.full_name")
+    payload.repository("repository.full_name")
     if payload.optional("workflow_run.head_repository") is None:
         # The fork is deleted: its pull requests are still found by the commit.
-        return _of_another_run(event, sha, ByCommit(sha), fork=True)
-    head = payload.repository("workflow_run.head_repository.full_name")
+        return _of_another_run(event, sha, ByCommit(sha))
+    payload.repository("workflow_run.head_repository.full_name")
     numbers = _listed_pulls(payload, sha)
     lookup: Lookup
     if len(numbers) == 1:
@@ -260,11 +260,11 @@ def _of_workflow_run(event: _Event) -> Target:
     else:
         owner = payload.login("workflow_run.head_repository.owner.login")
         lookup = ByHead(owner, payload.branch("workflow_run.head_branch"), sha)
-    return _of_another_run(event, sha, lookup, fork=head.casefold() != here.casefold())
+    return _of_another_run(event, sha, lookup)
 
 
-def _of_another_run(event: _Event, sha: str | None, lookup: Lookup, *, fork: bool | None) -> Target:
-    return replace(event.target(sha, lookup), checks_out_head=False, fork=fork, privileged=True)
+def _of_another_run(event: _Event, sha: str | None, lookup: Lookup) -> Target:
+    return replace(event.target(sha, lookup), checks_out_head=False)
 
 
 def _listed_pulls(payload: Payload, sha: str) -> tuple[int, ...]:
@@ -312,7 +312,7 @@ def _chosen(value: object) -> int | None:
 
 def _of_chosen_pull(event: _Event, number: int) -> Target:
     """Return the target for a pull request that somebody named, in a run that belongs to the default branch."""
-    return _of_another_run(event, None, ByNumber(number), fork=None)
+    return _of_another_run(event, None, ByNumber(number))
 
 
 def _of_commit(event: _Event) -> Target:

@@ -9,9 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from holodeck_action.github.action_inputs import given_token
+from holodeck_action.github.action_inputs import accepts_forks, given_token
 from holodeck_action.github.payload import is_repository
 from holodeck_action.suite.checkout import origin, repository_root
+from holodeck_action.workers.permission import OUTSIDE, CodeAllowed
 
 if TYPE_CHECKING:
     from holodeck_action.github.api import Api
@@ -87,6 +88,24 @@ class Job:
             address = self.environ.get("GITHUB_API_URL") or _PUBLIC
             self._apis[repository] = connect(token, address, repository, pause=self.pause)
         return self._apis[repository]
+
+    def permission(self, folder: Path) -> CodeAllowed:
+        """Return the permission to start code of a checkout here; outside of a workflow there always is one.
+
+        Args:
+            folder: in the checkout.
+
+        Raises:
+            CodeRefusedError: the event has secrets, and is or may be about a fork.
+            ConfigurationError: the input `allow-unsafe-forks` is not valid.
+        """
+        if self.environ.get("GITHUB_ACTIONS") != "true":
+            return CodeAllowed(OUTSIDE)
+        from holodeck_action.github.event import event_target
+        from holodeck_action.github.lookup import find, permission
+
+        target = event_target(self.environ)
+        return permission(target, lambda: find(target, self.api(folder)), accepted=accepts_forks(self.environ))
 
     def wanted(self, evaluated: str | None, folder: Path) -> Wanted | NoCommit:
         """Return the commit to compare with; see `wanted_commit`.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+
+from holodeck_action.workers.programs import program_outside
 
 TIMEOUT_S = 60.0
 _OPTIONS = (
@@ -39,12 +42,16 @@ def ask_git(
         more: variables of Git, such as `GIT_INDEX_FILE`.
 
     Returns:
-        None where there is no Git, or it ended with an error or not in time.
+        None where there is no Git (in a workflow: outside of the workspace), or it ended with an error or not in time.
     """
     known = {name: environ[name] for name in ("PATH", "HOME") if name in environ}
+    workspace = environ.get("GITHUB_WORKSPACE")
+    git = program_outside("git", known.get("PATH", os.defpath), Path(workspace)) if workspace else "git"
+    if git is None:
+        return None
     try:
         done = subprocess.run(
-            ("git", *_OPTIONS, *arguments),  # noqa: S607 - whichever the machine has
+            (git, *_OPTIONS, *arguments),
             cwd=folder,
             env={**known, **_SETTINGS, **(more or {})},
             stdin=subprocess.DEVNULL,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from msgspec import Struct
 
 from holodeck_action.github.api import Api
-from holodeck_action.github.event import FORKS, ByCommit, ByHead, ByNumber, NoPull, Target, is_fork
-from holodeck_action.github.objects import Pull
+from holodeck_action.github.event import ByCommit, ByHead, ByNumber, NoPull, Target, is_fork
+from holodeck_action.github.objects import ApiError, Pull
+from holodeck_action.workers.permission import CodeAllowed
 
 
 class Found(Struct, frozen=True):
@@ -49,32 +51,29 @@ def find(target: Target, api: Api) -> Found:
             return _at_head(_open(api.pulls_of_head(owner, branch), target.repository), sha)
 
 
-def refusal(target: Target, found: Found | None, *, allowed: bool) -> str | None:
-    """Tell why a pull request's code must not be evaluated here; None where it may.
+def permission(target: Target, look: Callable[[], Found] | None, *, accepted: bool) -> CodeAllowed:
+    """Return the permission to evaluate a pull request's code.
 
     An agent.yaml is code: its tools run, and its prompts can lead a model to give keys away. Publishing a record
     evaluates nothing and does not ask.
 
     Args:
         target: what the event is about.
-        found: its pull requests; None when GitHub could not be asked, which is refused where it could be a fork's.
-        allowed: whether the workflow's author has taken the responsibility (input `allow-unsafe-forks`).
+        look: asks GitHub for its pull requests; None when that cannot be done, and refused where it could be a fork's.
+        accepted: whether the workflow's author has taken the responsibility (input `allow-unsafe-forks`).
+
+    Raises:
+        CodeRefusedError: it must not be evaluated here.
     """
-    if allowed or not target.privileged or target.fork is False:
-        return None
-    if target.fork is None and (found is None or not found.pulls):
-        return (
-            f"{target.event} has the secrets and a token that can write, and it cannot be told whether the pull "
-            "request is a fork's, so nothing was evaluated: run it again with `permissions: pull-requests: read`, or "
-            "read docs/security.md and set the input `allow-unsafe-forks: true`"
-        )
-    if not target.fork and not (found is not None and any(map(is_fork, found.pulls))):
-        return None
-    return (
-        f"{target.event} would give a fork's code the secrets and a token that can write, so nothing was evaluated: "
-        f"evaluate on pull_request and publish in a second workflow ({FORKS}), or read docs/security.md and set the "
-        "input `allow-unsafe-forks: true`"
-    )
+    origin = target.origin
+    if look is not None and origin.privileged and origin.fork is None:
+        try:
+            pulls = look().pulls
+        except ApiError:
+            pulls = ()
+        if pulls:
+            origin = replace(origin, fork=any(map(is_fork, pulls)))
+    return CodeAllowed(origin, accepted)
 
 
 def check_evaluated(target: Target, found: Found, commit: str | None) -> str | None:

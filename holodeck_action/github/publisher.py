@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeVar
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ from holodeck_action.github.api import connect
 from holodeck_action.github.case_annotations import annotate
 from holodeck_action.github.channels import Access, Channel, Failed, Outcome, Published, Skipped
 from holodeck_action.github.event import Target, event_target
-from holodeck_action.github.lookup import Found, check_evaluated, find, refusal
+from holodeck_action.github.lookup import Found, check_evaluated, find, permission
 from holodeck_action.github.objects import ApiError, CheckRun, Pull
 from holodeck_action.github.payload import EventError, read_event
 from holodeck_action.github.review import publish_review
@@ -29,6 +30,7 @@ from holodeck_action.reports.places import Place
 from holodeck_action.reports.pull_request import render_comment, render_problem
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.report_views import Report
+from holodeck_action.workers.permission import CodeAllowed
 
 T = TypeVar("T")
 
@@ -103,15 +105,15 @@ class Publisher:
         )
         self._starting: tuple[str, str] | None = None
 
-    def refusal(self) -> str | None:
-        """Return why code of the event must not run here, in one sentence; None where it may."""
-        found = None
-        if self._target.privileged and self._target.fork is None and self._connection.access is not None:
-            try:
-                found = self._look(self._connection.access)
-            except ApiError:
-                found = None
-        return refusal(self._target, found, allowed=self._surfaces.allow_unsafe_forks)
+    def permission(self) -> CodeAllowed:
+        """Return the permission to run code of the event.
+
+        Raises:
+            CodeRefusedError: it must not run here.
+        """
+        access = self._connection.access
+        look = None if access is None else partial(self._look, access)
+        return permission(self._target, look, accepted=self._surfaces.allow_unsafe_forks)
 
     def begin(self, commits: Sequence[str | None] | None) -> None:
         """Show that a run is in progress.

@@ -35,7 +35,7 @@ class CaseRows:
         Args:
             checkout: of the suite.
             environ: the job's environment; functions see it without the job's tokens, Parquet files not at all.
-            installing: how the packages of functions come.
+            installing: how the packages of functions come, with the permission to start them.
             seconds: longest time that it may take.
         """
         self._checkout = checkout
@@ -65,7 +65,9 @@ class CaseRows:
         except PackagesError as error:
             raise RowsError(f"{reference}: its environment: {error}") from None
         interpreter = None if python is None else python.interpreter
-        pool = WorkerPool(folder, environ=self._environ, cwd=cwd, size=1, interpreter=interpreter)
+        pool = WorkerPool(
+            folder, environ=self._environ, cwd=cwd, size=1, code=self._installing.code, interpreter=interpreter
+        )
         with tempfile.TemporaryDirectory() as rows:
             yield from self._rows(pool, reference, {}, rows)
 

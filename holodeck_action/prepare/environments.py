@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -33,12 +33,16 @@ from holodeck_action.text.plain import cut_before
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.environment import job_environment
+from holodeck_action.workers.permission import CodeAllowed
+from holodeck_action.workers.processes import KillableProcess
 
 OLDEST = (3, 9)
 """The oldest Python that workers run under."""
 OF_THE_JOB = "HOLODECK_ACTION_PYTHON"
 """Variable that names the Python for suites of which nothing else says any, and for which packages are installed."""
 _ANSWER_S = 60.0
+_LONGEST_ANSWER = 10_000
+"""Bytes."""
 _WORDS = 1500
 """Characters of what uv says that are repeated: the last ones."""
 _PROBE = "import sys; print(*sys.version_info[:2], sys.version.replace('\\n', ' '), sys.prefix, sep='\\n')"
@@ -63,7 +67,7 @@ class Installing(Struct, frozen=True):
         requirements: lines of `--requirements`; none where the policy file decides.
         home: the user's home folder; None where there is none.
         cwd: where paths of `requirements` start, absolute.
-        vetted: whether the code is known to be allowed here, such as in a step that has asked GitHub.
+        code: the permission: what is installed runs, and so does an interpreter.
         tell: takes a sentence on what takes time.
         copy_of: where the suite is in a copy of what is under version control: that copy, and what it is a copy of.
     """
@@ -71,7 +75,7 @@ class Installing(Struct, frozen=True):
     requirements: tuple[str, ...]
     home: Path | None
     cwd: Path
-    vetted: bool = False
+    code: CodeAllowed
     tell: Callable[[str], None] = lambda sentence: None
     copy_of: tuple[Path, Path] | None = None
 
@@ -116,7 +120,7 @@ def python_of(
     if environment is None:
         return None
     if environment.interpreter is not None:
-        return _existing(environment.interpreter, how.original(files.folder), environ)
+        return _existing(environment.interpreter, how.original(files.folder), environ, how.code)
     try:
         return _installed(_recipe(environment, files), environ, how)
     except OSError as error:
@@ -161,16 +165,13 @@ def _recipe(environment: Environment, files: Checkout) -> Recipe:
 
 
 def _installed(recipe: Recipe, environ: Mapping[str, str], how: Installing) -> ProjectPython:
-    refused = None if how.vetted else _refusal(environ)
-    if refused is not None:
-        raise PackagesError(refused)
     folder = how.environments(recipe, environ)
     base = _base(environ, how)
     python = find(recipe, base, folder)
     if python is None:
         how.tell(f"installing {recipe.shown} in {folder}")
         begun = time.monotonic()
-        python = install(recipe, base, folder, environ)
+        python = install(recipe, base, folder, environ, how.code)
         how.tell(f"installed {recipe.shown} in {time.monotonic() - begun:.1f} s")
     return ProjectPython(python, recipe.digest(base))
 
@@ -185,47 +186,30 @@ def _base(environ: Mapping[str, str], how: Installing) -> Base:
     if not named:
         return Base(sys.executable, f"{sys.version} {sys.base_prefix}")
     try:
-        python = _existing(named, how.cwd, environ)
+        python = _existing(named, how.cwd, environ, how.code)
     except PackagesError as error:
         raise PackagesError(f"{OF_THE_JOB}: {error}") from None
     return Base(str(python.interpreter), python.digest)
 
 
-def _refusal(environ: Mapping[str, str]) -> str | None:
-    """Tell why nothing may be installed in a step of a workflow: what a fork names runs while it is installed."""
-    if environ.get("GITHUB_ACTIONS") != "true":
-        return None
-    from holodeck_action.github.event import FORKS, event_target
-
-    target = event_target(environ)
-    if not target.privileged or target.fork is False:
-        return None
-    return (
-        f"nothing is installed: {target.event} would give what a fork may name the secrets and a token that can write; "
-        f"evaluate on pull_request and publish in a second workflow ({FORKS})"
-    )
-
-
-def _existing(name: str, folder: Path, environ: Mapping[str, str]) -> ProjectPython:
+def _existing(name: str, folder: Path, environ: Mapping[str, str], code: CodeAllowed) -> ProjectPython:
     """Return an interpreter that is there.
 
     Raises:
         PackagesError: it is missing, no Python, or too old.
     """
     path = folder / name
-    try:
-        answer = subprocess.run(
-            [str(path), "-I", "-c", _PROBE],
-            env=job_environment(environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_ANSWER_S,
-        )
-    except OSError as error:
-        raise PackagesError(f"{name}: it cannot be started: {error.strerror}") from None
-    except subprocess.TimeoutExpired:
-        raise PackagesError(f"{name}: it did not answer in {_ANSWER_S:g} s") from None
-    match answer.stdout.decode("utf-8", "replace").splitlines():
+    with tempfile.TemporaryFile() as answer:
+        probe = (str(path), "-I", "-c", _PROBE)
+        try:
+            process = KillableProcess(probe, job_environment(environ), code=code, stdout=answer.fileno())
+        except OSError as error:
+            raise PackagesError(f"{name}: it cannot be started: {error.strerror}") from None
+        if process.wait(_ANSWER_S) is None:
+            raise PackagesError(f"{name}: it did not answer in {_ANSWER_S:g} s")
+        answer.seek(0)
+        lines = answer.read(_LONGEST_ANSWER).decode("utf-8", "replace").splitlines()
+    match lines:
         case [major, minor, version, prefix] if major.isdecimal() and minor.isdecimal():
             release = (int(major), int(minor))
         case _:

@@ -117,6 +117,7 @@ def prepare_labelled(
     prepared = Prepared(
         suite=asked,
         environ=loaded.environ,
+        code=loaded.code,
         shown=shown,
         settings=settings,
         cases=asked.cases,
@@ -183,6 +184,7 @@ async def _judge(opened: Opened, clock: Clock) -> list[TrialRecord]:
         environ=item.environ,
         cwd=suite.checkout.cwd,
         size=item.settings.workers,
+        code=item.code,
         interpreter=item.interpreter,
     )
     opened.prepare_judges()

@@ -42,6 +42,7 @@ from holodeck_action.text.plain import storable_text
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.code_errors import UserCodeError
+from holodeck_action.workers.permission import CodeAllowed, CodeRefusedError
 from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -53,34 +54,36 @@ class Surroundings(Struct, frozen=True):
 
     `environ` are the environment variables, `home` the user's home (None: there is none), `env_file` the file of
     `--env-file`, `allowed` what suites may do beyond their checkout. `requirements` are the lines of `--requirements`.
-    `vetted` says that the code is known to be allowed here, `tell` takes a sentence on what takes time.
+    `permission` judges whether code of the checkout may run here, and raises CodeRefusedError where not: no suite is
+    opened without its answer. `tell` takes a sentence on what takes time.
     `copy_of` are a copy of what is under version control, in which the suite is, and what it is a copy of.
     """
 
     environ: Mapping[str, str]
     home: Path | None
     cwd: Path
+    permission: Callable[[], CodeAllowed]
     env_file: GivenPath | None = None
     allowed: Allowed = NOTHING_MORE
     requirements: tuple[str, ...] = ()
-    vetted: bool = False
     tell: Callable[[str], None] = lambda sentence: None
     copy_of: tuple[Path, Path] | None = None
 
-    @property
-    def installing(self) -> Installing:
-        """How packages come to a suite."""
-        return Installing(self.requirements, self.home, self.cwd, self.vetted, self.tell, self.copy_of)
+    def installing(self, code: CodeAllowed) -> Installing:
+        """Return how packages come to a suite."""
+        return Installing(self.requirements, self.home, self.cwd, code, self.tell, self.copy_of)
 
 
 class Loaded(Struct, frozen=True):
     """A valid suite; `environ` is the job's environment with what an env file adds, `cards` are its judge cards.
 
+    `code` is the permission to start its code: there is no suite without one.
     `python` is the project's own Python; None where code of the suite runs in ours, or none has been asked for yet.
     """
 
     suite: Suite
     environ: Mapping[str, str]
+    code: CodeAllowed
     cards: Mapping[str, JudgeCard] = field(default_factory=dict)
     python: ProjectPython | None = None
 
@@ -117,11 +120,25 @@ def load_suites(
         found: told which files there are, before one is loaded.
 
     Raises:
-        ConfigurationError: what is named does not exist or is out of reach, or the problems of all suites.
+        ConfigurationError: their code must not run here, what is named does not exist or is out of reach, or the
+            problems of all suites.
     """
+    code = permitted(around.permission)
     paths = _find_suites(patterns, around.cwd, around.allowed)
     found(paths)
-    return _load_all(paths, around, allow_empty=allow_empty)
+    return _load_all(paths, around, code, allow_empty=allow_empty)
+
+
+def permitted(permission: Callable[[], CodeAllowed]) -> CodeAllowed:
+    """Return the permission to start code of suites.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    try:
+        return permission()
+    except CodeRefusedError as refused:
+        raise ConfigurationError([str(refused)]) from None
 
 
 def load_at(path: Path, checkout: Checkout, around: Surroundings) -> Loaded:
@@ -135,7 +152,7 @@ def load_at(path: Path, checkout: Checkout, around: Surroundings) -> Loaded:
     Raises:
         ConfigurationError: its problems.
     """
-    (loaded,) = _load_all([path], around, allow_empty=True, checkout=checkout)
+    (loaded,) = _load_all([path], around, permitted(around.permission), allow_empty=True, checkout=checkout)
     return loaded
 
 
@@ -202,7 +219,12 @@ def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Allowed) -> tuple[
 
 
 def _load_all(
-    paths: Sequence[Path], around: Surroundings, *, allow_empty: bool, checkout: Checkout | None = None
+    paths: Sequence[Path],
+    around: Surroundings,
+    code: CodeAllowed,
+    *,
+    allow_empty: bool,
+    checkout: Checkout | None = None,
 ) -> tuple[Loaded, ...]:
     """Load suites and check that their code graders can be imported.
 
@@ -225,11 +247,11 @@ def _load_all(
                 checkout=place,
                 plain_http=around.allowed.plain_http,
                 allow_empty=allow_empty,
-                rows=CaseRows(place, found.variables, around.installing),
+                rows=CaseRows(place, found.variables, around.installing(code)),
                 notices=found.notices,
             )
             cards = suite_cards(suite)
-            loaded = Loaded(suite, found.variables, cards)
+            loaded = Loaded(suite, found.variables, code, cards)
             references = graders(suite)
             if references:
                 loaded = with_python(loaded, around)
@@ -324,11 +346,12 @@ def with_python(loaded: Loaded, around: Surroundings, target: AnyTarget | None =
     """
     if loaded.python is not None or not needs_python(loaded.suite, target):
         return loaded
+    how = around.installing(loaded.code)
     try:
-        return structs.replace(loaded, python=project_python(loaded.suite, loaded.environ, around.installing))
+        return structs.replace(loaded, python=project_python(loaded.suite, loaded.environ, how))
     except PackagesError as error:
         shown = shown_folder(loaded.suite.folder, around.cwd)
-        raise ConfigurationError([environment_problem(loaded.suite, shown, error, around.installing)]) from error
+        raise ConfigurationError([environment_problem(loaded.suite, shown, error, how)]) from error
 
 
 async def check_callables(loaded: Loaded, references: Iterable[str], *, spans: bool = False) -> dict[str, str]:
@@ -343,6 +366,7 @@ async def check_callables(loaded: Loaded, references: Iterable[str], *, spans: b
         environ=loaded.environ,
         cwd=suite.checkout.cwd,
         size=1,
+        code=loaded.code,
         interpreter=loaded.interpreter,
         spans=spans,
     ) as pool:

@@ -80,6 +80,7 @@ def own_agent_of(
         redactor,
         turn_s=item.settings.turn_timeout_s,
         max_bytes=item.settings.max_response_bytes,
+        code=item.code,
         files=files,
         imported=imported,
         interpreter=item.interpreter,

@@ -244,6 +244,7 @@ def _open(
         environ=item.environ,
         cwd=item.suite.checkout.cwd,
         size=item.settings.concurrency,
+        code=item.code,
         imported=imported,
         interpreter=item.interpreter,
         spans=bool(item.suite.policy.spans),
@@ -280,6 +281,7 @@ def _open(
             files=item.target_files,
             environ=item.environ,
             max_bytes=settings.max_response_bytes,
+            code=item.code,
             pool=pool,
             receivers=receivers,
         )

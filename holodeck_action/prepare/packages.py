@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import hashlib
 import json
@@ -22,7 +21,9 @@ from msgspec import Struct
 from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, Checkout
 from holodeck_action.text.foreign import ForeignError
 from holodeck_action.workers.environment import job_environment
+from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.processes import KillableProcess
+from holodeck_action.workers.programs import program_outside
 
 LONGEST_S = 1800.0
 """Seconds that an installation may take."""
@@ -236,7 +237,7 @@ def _complete(environment: Path) -> Path | None:
     return python if (environment / _DONE).is_file() and python.exists() else None
 
 
-def install(recipe: Recipe, base: Base, folder: Path, environ: Mapping[str, str]) -> Path:
+def install(recipe: Recipe, base: Base, folder: Path, environ: Mapping[str, str], code: CodeAllowed) -> Path:
     """Make an environment, and return its interpreter; one that another process makes meanwhile is waited for.
 
     Args:
@@ -244,11 +245,15 @@ def install(recipe: Recipe, base: Base, folder: Path, environ: Mapping[str, str]
         base: for which Python; a locked project says itself which one it needs.
         folder: where environments are kept.
         environ: the job's environment; uv sees it without the job's tokens.
+        code: the permission: what a package is built with runs.
 
     Raises:
         PackagesError: uv is missing, the folder cannot be written, or uv cannot install them.
     """
-    uv = shutil.which("uv", path=environ.get("PATH", os.defpath))
+    path, workspace = environ.get("PATH", os.defpath), environ.get("GITHUB_WORKSPACE")
+    # In a workflow that of the machine, before one that the project has as a dependency.
+    outside = program_outside("uv", path, Path(workspace)) if workspace else None
+    uv = outside or shutil.which("uv", path=path)
     if uv is None:
         raise PackagesError(
             "installing packages needs uv, which is not on the PATH: install it (https://docs.astral.sh/uv), or name a "
@@ -261,7 +266,7 @@ def install(recipe: Recipe, base: Base, folder: Path, environ: Mapping[str, str]
             ready = _used(environment)
             if ready is None:
                 shutil.rmtree(environment, ignore_errors=True)
-                asyncio.run(_fill(environment, recipe, base, uv, environ))
+                _fill(environment, recipe, base, uv, environ, code)
                 (environment / _DONE).write_text(json.dumps({"installed": recipe.shown}) + "\n", encoding="utf-8")
         _remove_unused(folder)
     except OSError as error:
@@ -295,35 +300,33 @@ def _locked(path: Path, operation: int) -> Iterator[None]:
         yield
 
 
-async def _fill(environment: Path, recipe: Recipe, base: Base, uv: str, environ: Mapping[str, str]) -> None:
+def _fill(
+    environment: Path, recipe: Recipe, base: Base, uv: str, environ: Mapping[str, str], code: CodeAllowed
+) -> None:
     seen = {name: value for name, value in job_environment(environ).items() if name != "VIRTUAL_ENV"}
     if recipe.locked:
         seen["UV_PROJECT_ENVIRONMENT"] = str(environment)
-        await _run([uv, *_UV, "sync", "--compile-bytecode", *recipe.arguments], recipe, seen)
+        _run([uv, *_UV, "sync", "--compile-bytecode", *recipe.arguments], recipe, seen, code)
         return
-    await _run([uv, *_UV, "venv", "--no-project", "--python", base.interpreter, str(environment)], recipe, seen)
+    _run([uv, *_UV, "venv", "--no-project", "--python", base.interpreter, str(environment)], recipe, seen, code)
     python = ("--python", str(environment / "bin" / "python"))
-    await _run([uv, *_UV, *_INSTALL, *python, *recipe.arguments], recipe, seen)
+    _run([uv, *_UV, *_INSTALL, *python, *recipe.arguments], recipe, seen, code)
 
 
-async def _run(arguments: Sequence[str], recipe: Recipe, environ: Mapping[str, str]) -> None:
+def _run(arguments: Sequence[str], recipe: Recipe, environ: Mapping[str, str], code: CodeAllowed) -> None:
     """Run uv.
 
     Raises:
         PackagesError: with uv's own words.
     """
     with tempfile.TemporaryFile() as said:
-        process = KillableProcess(arguments, environ, folder=recipe.folder, stdout=said.fileno(), stderr=said.fileno())
-        ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        process.when_ended(ended.set_result)
-        try:
-            done, _ = await asyncio.wait([ended], timeout=LONGEST_S)
-        finally:
-            process.kill()
-            code = await ended
-        if not done:
+        out = said.fileno()
+        ended = KillableProcess(arguments, environ, code=code, folder=recipe.folder, stdout=out, stderr=out).wait(
+            LONGEST_S
+        )
+        if ended is None:
             raise PackagesError(f"uv did not install {recipe.shown} in {LONGEST_S:g} s")
-        if code != 0:
+        if ended != 0:
             said.seek(max(0, said.seek(0, os.SEEK_END) - _TAIL))
             words = " ".join(said.read().decode("utf-8", "replace").split()).removeprefix("error: ")
-            raise PackagesError(f"uv cannot install {recipe.shown}", words or f"it ended with code {code}")
+            raise PackagesError(f"uv cannot install {recipe.shown}", words or f"it ended with code {ended}")

@@ -124,6 +124,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
             Prepared(
                 suite,
                 loaded.environ,
+                loaded.code,
                 loaded.cards,
                 equipped.python,
                 shown=shown,
@@ -199,7 +200,7 @@ def check_targets(suites: Sequence[Loaded], around: Surroundings) -> tuple[tuple
             if target is None:
                 reasons = _check_own(equipped)
             else:
-                silence, untold = asyncio.run(_try_target(suite, target, loaded.environ, shown))
+                silence, untold = asyncio.run(_try_target(loaded, target, shown))
                 lines += untold
                 check_python_target(equipped, target)
         except TargetError as error:
@@ -256,13 +257,12 @@ def target_of(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarg
     return suite.policy.target, suite.checkout
 
 
-async def _try_target(
-    suite: Suite, target: WrittenTarget, environ: Mapping[str, str], shown: str
-) -> tuple[tuple[str, ...], list[str | Located]]:
+async def _try_target(loaded: Loaded, target: WrittenTarget, shown: str) -> tuple[tuple[str, ...], list[str | Located]]:
     """Build the agent and close it again; return what it cannot tell and the cases look at, and gates look at."""
-    pool = WorkerPool(suite.folder, environ=environ, cwd=suite.checkout.cwd, size=1)
+    suite, environ, code = loaded.suite, loaded.environ, loaded.code
+    pool = WorkerPool(suite.folder, environ=environ, cwd=suite.checkout.cwd, size=1, code=code)
     limit = suite.policy.limits.max_response_bytes
-    agent = build_agent(suite, target, files=suite.checkout, environ=environ, max_bytes=limit, pool=pool)
+    agent = build_agent(suite, target, files=suite.checkout, environ=environ, max_bytes=limit, code=code, pool=pool)
     await agent.close()
     problems = list(untold_gates(suite.policy.gates, suite, agent, target, shown))
     return tuple(silence_on_tools(agent, suite.cases)), problems
@@ -302,7 +302,7 @@ def _check_own(loaded: Loaded) -> tuple[str, ...]:
     """Check the suite's own model; return why a run would be refused here."""
     from holodeck_action.targets.own import check_own
 
-    return check_own(loaded.suite, loaded.environ, loaded.interpreter)
+    return check_own(loaded.suite, loaded.environ, loaded.code, loaded.interpreter)
 
 
 def judge_problems(

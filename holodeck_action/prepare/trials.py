@@ -24,6 +24,7 @@ def grading_pool(ready: Opened) -> WorkerPool:
         environ=item.environ,
         cwd=suite.checkout.cwd,
         size=item.settings.workers,
+        code=item.code,
         imported=ready.imported,
         interpreter=item.interpreter,
     )

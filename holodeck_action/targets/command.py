@@ -20,6 +20,7 @@ from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
 from holodeck_action.text.plain import excerpt
 from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.lines import LineProcess
+from holodeck_action.workers.permission import CodeAllowed
 
 if TYPE_CHECKING:
     from holodeck_action.targets.spans.listening import Listener, Listening
@@ -40,6 +41,8 @@ class CommandAgent(Agent):
         max_bytes: int,
         warm_up: str | None = None,
         listener: Listener | None = None,
+        *,
+        code: CodeAllowed,
     ) -> None:
         """Check that the command can be started.
 
@@ -50,6 +53,7 @@ class CommandAgent(Agent):
             max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
             warm_up: what each process is asked before its first turn; None for nothing.
             listener: receives the spans of the processes; None where nobody reads them.
+            code: the permission to start it.
 
         Raises:
             TargetError: the command is empty, wrongly quoted, or names no program.
@@ -61,6 +65,7 @@ class CommandAgent(Agent):
         if not self._arguments:
             raise TargetError("the command is empty; write the program and its arguments")
         self._folder = folder
+        self._code = code
         # Python holds back what it prints into a pipe; an agent waiting for its own output would look hung.
         self._environ = {"PYTHONUNBUFFERED": "1", **job_environment(environ)}
         self._max_bytes = max_bytes
@@ -85,6 +90,7 @@ class CommandAgent(Agent):
                 folder=self._folder,
                 environ=environ,
                 max_line=self._max_bytes * JSON_EXPANSION,
+                code=self._code,
             )
         except OSError as error:
             if listening is not None:

@@ -19,6 +19,7 @@ from holodeck_action.suite.targets import (
 )
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.protocol import Agent
+from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def build_agent(
     files: Checkout,
     environ: Mapping[str, str],
     max_bytes: int,
+    code: CodeAllowed,
     pool: WorkerPool,
     receivers: Receivers | None = None,
 ) -> Agent:
@@ -45,6 +47,7 @@ def build_agent(
             the current folder and everything for a flag.
         environ: the job's environment; processes see it without the job's tokens.
         max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
+        code: the permission to start a command.
         pool: where a Python target runs; it collects spans where the policy file wants them.
         receivers: those of the run, for spans of other targets; None for some of its own.
 
@@ -64,9 +67,8 @@ def build_agent(
         case CommandTarget(command=command):
             from holodeck_action.targets.command import CommandAgent
 
-            return CommandAgent(
-                command, suite.folder, environ, max_bytes, warm_up, _listener(suite, max_bytes, receivers, fixed=False)
-            )
+            listener = _listener(suite, max_bytes, receivers, fixed=False)
+            return CommandAgent(command, suite.folder, environ, max_bytes, warm_up, listener, code=code)
         case HttpTarget():
             from holodeck_action.targets.http import HttpAgent
 

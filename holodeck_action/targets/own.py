@@ -33,6 +33,7 @@ from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tools.toolbox import Tool, Toolkit, ToolSet
+from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.worker_process import Imported
 
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ def build_own(
     *,
     turn_s: float,
     max_bytes: int,
+    code: CodeAllowed,
     files: CaseFiles | None = None,
     imported: Imported = lambda files: None,
     interpreter: Path | None = None,
@@ -189,6 +191,7 @@ def build_own(
         environ: the job's environment: keys and addresses (see `environment_of`); tools see it without the job's
             tokens.
         wire: carries the model calls; closed by who made it.
+        code: the permission to start its functions and servers.
         files: reads the files of cases; closed by who made it. None where no case has any.
         imported: told which files of the checkout its functions have imported.
         interpreter: the Python of its functions; None for ours.
@@ -205,7 +208,7 @@ def build_own(
         plan, fallback = _plans(suite, settings, environ)
         if wire.limits_cost:
             check_price(plan)
-        toolkits = list(_toolkits(suite, plan, wire, environ, redactor, imported, interpreter))
+        toolkits = list(_toolkits(suite, plan, wire, environ, redactor, code, imported, interpreter))
     except ModelConfigError as error:
         raise TargetError(str(error)) from error
     except SuiteError as error:
@@ -227,10 +230,12 @@ def build_own(
     return OwnAgent(build, toolkits, settings)
 
 
-def check_own(suite: Suite, environ: Mapping[str, str], interpreter: Path | None = None) -> tuple[str, ...]:
-    """Build the suite's own agent as a run would, and drop it; nothing is asked or started.
+def check_own(
+    suite: Suite, environ: Mapping[str, str], code: CodeAllowed, interpreter: Path | None = None
+) -> tuple[str, ...]:
+    """Build the suite's own agent as a run would, and drop it; no model is asked, and no server is started.
 
-    `interpreter` is the Python of its functions, None for ours.
+    `code` is the permission to start its functions, `interpreter` their Python, None for ours.
 
     Returns:
         Why a run would be refused on this machine, each one sentence: keys and packages, which need not be here.
@@ -255,7 +260,8 @@ def check_own(suite: Suite, environ: Mapping[str, str], interpreter: Path | None
         await wire.close()
 
     keyless = Keyless(environ)
-    asyncio.run(close(build_own(suite, keyless, wire, redactor, turn_s=1.0, max_bytes=1, interpreter=interpreter)))
+    built = build_own(suite, keyless, wire, redactor, turn_s=1.0, max_bytes=1, code=code, interpreter=interpreter)
+    asyncio.run(close(built))
     return missing
 
 
@@ -293,6 +299,7 @@ def _toolkits(
     wire: Wire,
     environ: Mapping[str, str],
     redactor: Redactor,
+    code: CodeAllowed,
     imported: Imported,
     interpreter: Path | None,
 ) -> Iterator[Toolkit]:
@@ -311,6 +318,7 @@ def _toolkits(
                 folder=suite.folder,
                 environ=environ,
                 cwd=suite.checkout.cwd,
+                code=code,
                 clock=time.monotonic,
                 marks=suite.tool_marks,
                 imported=imported,
@@ -320,7 +328,7 @@ def _toolkits(
     if any(isinstance(tool, MCPTool) for tool in tools):
         from holodeck_action.tools.mcp_tools import McpServers
 
-        yield McpServers(tools, checkout=suite.checkout, environ=environ, redactor=redactor)
+        yield McpServers(tools, checkout=suite.checkout, environ=environ, code=code, redactor=redactor)
     if any(isinstance(tool, VectorstoreTool) for tool in tools):
         from holodeck_action.tools.vectorstore import VectorStores
 

@@ -24,6 +24,7 @@ from holodeck_action.text.plain import cut, storable
 from holodeck_action.tools.schemas import JsonSchema
 from holodeck_action.tools.toolbox import ToolError, Toolkit, ToolResult, parameters_schema, plain_result
 from holodeck_action.workers.code_errors import CallError, UserCodeError
+from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.pool import DedicatedWorker
 from holodeck_action.workers.worker_process import Imported
 
@@ -133,6 +134,7 @@ async def load_functions(
     folder: Path,
     environ: Mapping[str, str],
     cwd: Path,
+    code: CodeAllowed,
     clock: Callable[[], float],
     marks: Mapping[str, SourceMark] | None = None,
     imported: Imported = lambda files: None,
@@ -144,6 +146,7 @@ async def load_functions(
         tools: all tools of the suite, in its order; those that are no functions are passed over.
         environ: the job's environment; the processes see it without the job's tokens.
         cwd: the processes' working folder, absolute.
+        code: the permission to start them.
         imported: told which files of the checkout they have imported.
         interpreter: the Python that the processes run; None for ours.
 
@@ -152,7 +155,9 @@ async def load_functions(
     """
     entries: list[tuple[FunctionEntry, dict[str, Any]]] = []
     problems: list[Problem] = []
-    new_worker = partial(DedicatedWorker, folder, environ=environ, cwd=cwd, imported=imported, interpreter=interpreter)
+    new_worker = partial(
+        DedicatedWorker, folder, environ=environ, cwd=cwd, code=code, imported=imported, interpreter=interpreter
+    )
     worker = new_worker()
     try:
         for index, entry in enumerate(tools):

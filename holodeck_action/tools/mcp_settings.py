@@ -21,6 +21,7 @@ from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.environment import job_environment
+from holodeck_action.workers.permission import CodeAllowed
 
 _INSTALL = {
     "npx": "install Node.js, in a workflow with actions/setup-node",
@@ -43,12 +44,14 @@ class StdioServer:
         command: program, as the suite names it, and its arguments; relative paths of files resolved.
         folder: the suite's folder, where it starts.
         environ: its whole environment; never shown.
+        code: the permission to start it.
         encoding: of the lines on its standard streams; ASCII is written the same in it.
     """
 
     command: tuple[str, ...]
     folder: Path
     environ: Mapping[str, str] = field(repr=False)
+    code: CodeAllowed
     encoding: str = "utf-8"
 
 
@@ -72,19 +75,20 @@ class ServerPlan:
         return f"tools.{self.entry.name}"
 
 
-def read_entry(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str]) -> ServerPlan:
+def read_entry(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str], code: CodeAllowed) -> ServerPlan:
     """Check an entry.
 
     Args:
         entry: of the suite, variables substituted.
         environ: the job's environment; a server's process sees it without the job's tokens.
+        code: the permission to start it.
 
     Raises:
         TargetError: it cannot work; names the tool and the field.
     """
     allowed = _allowed(entry)
     if entry.transport == "stdio":
-        return ServerPlan(entry, allowed, _stdio(entry, checkout, environ))
+        return ServerPlan(entry, allowed, _stdio(entry, checkout, environ, code))
     if entry.transport == "websocket":
         raise TargetError(
             f"tools.{entry.name}.transport: websocket is no transport of the protocol's current versions; "
@@ -136,7 +140,7 @@ def server_secrets(tools: Iterable[ToolModel], checkout: Checkout) -> frozenset[
     return frozenset(found)
 
 
-def _stdio(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str]) -> StdioServer:
+def _stdio(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str], code: CodeAllowed) -> StdioServer:
     where = f"tools.{entry.name}"
     variables = job_environment(environ)
     if entry.env_file is not None:
@@ -160,7 +164,7 @@ def _stdio(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str]) -> St
             f"{where}.command: {entry.command} is not on the PATH; {_INSTALL[entry.command]}, or start the server "
             "yourself and give its address (transport: http)"
         )
-    return StdioServer((program, *arguments), checkout.folder, variables, _encoding(entry))
+    return StdioServer((program, *arguments), checkout.folder, variables, code, _encoding(entry))
 
 
 def _resolved(argument: str, folder: Path) -> str:

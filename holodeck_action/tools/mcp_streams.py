@@ -68,7 +68,9 @@ async def stdio_streams(server: StdioServer, heard: Heard) -> AsyncIterator[Stre
         AgentError: it ended (`crashed`), or wrote a message above the limit (`too_large`); as part of a group.
     """
     starting = asyncio.ensure_future(
-        LineProcess.start(server.command, folder=server.folder, environ=server.environ, max_line=MAX_MESSAGE)
+        LineProcess.start(
+            server.command, folder=server.folder, environ=server.environ, max_line=MAX_MESSAGE, code=server.code
+        )
     )
     try:
         process = await asyncio.shield(starting)

@@ -25,6 +25,7 @@ from holodeck_action.tools.schemas import JsonSchema
 from holodeck_action.tools.toolbox import Tool, ToolError, Toolkit, ToolResult, plain_result, text_result
 from holodeck_action.workers.code_errors import CallError
 from holodeck_action.workers.json_values import Plain
+from holodeck_action.workers.permission import CodeAllowed
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
@@ -40,20 +41,27 @@ class McpServers(Toolkit):
     """The MCP servers of a suite."""
 
     def __init__(
-        self, tools: Sequence[ToolModel], *, checkout: Checkout, environ: Mapping[str, str], redactor: Redactor
+        self,
+        tools: Sequence[ToolModel],
+        *,
+        checkout: Checkout,
+        environ: Mapping[str, str],
+        code: CodeAllowed,
+        redactor: Redactor,
     ) -> None:
         """Check the entries; nothing is started.
 
         Args:
             tools: all tools of the suite; of those that are no MCP servers only the names count.
             environ: the job's environment; the servers' processes see it without the job's tokens.
+            code: the permission to start them.
             redactor: masks secrets in what servers say of their trouble.
 
         Raises:
             TargetError: an entry cannot work; names the tool and the field.
         """
         entries = [tool for tool in tools if isinstance(tool, MCPTool)]
-        self._plans = [read_entry(entry, checkout, environ) for entry in entries if entry.load_tools]
+        self._plans = [read_entry(entry, checkout, environ, code) for entry in entries if entry.load_tools]
         self.notices = tuple(notice for entry in entries for notice in entry_notices(entry))
         self._taken = {
             f"{tool.name}_search" if isinstance(tool, VectorstoreTool | HierarchicalDocumentTool) else tool.name

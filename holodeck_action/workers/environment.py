@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 WITHHELD = frozenset(
@@ -45,3 +45,40 @@ def job_environment(environ: Mapping[str, str], interpreter: Path | None = None)
         if (programs.parent / "pyvenv.cfg").is_file():
             seen["VIRTUAL_ENV"] = str(programs.parent)
     return seen
+
+
+def hide_variables(names: Iterable[str]) -> str | None:
+    """Overwrite variables where the system shows those of this process.
+
+    `/proc/PID/environ` is the memory in which the process got its variables, and every process of the same user can
+    read it: code of a suite, too. `os.environ` is a copy and keeps them.
+
+    Returns:
+        A sentence where they can still be read; None where not.
+    """
+    given = [name for name in names if os.environ.get(name)]
+    if not given:
+        return None
+    failed = "variables with the job's tokens could not be hidden from code of the suite"
+    try:
+        # Only where there is something to hide.
+        import ctypes
+
+        entries = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
+        hidden = {os.fsencode(name) for name in given}
+        index = 0
+        while address := entries[index]:
+            name, _, value = ctypes.string_at(address).partition(b"=")
+            if name in hidden:
+                ctypes.memset(address + len(name) + 1, 0, len(value))
+            index += 1
+        left = _shown_variables() & {os.fsencode(f"{name}={os.environ[name]}") for name in given}
+    except (ImportError, OSError, ValueError, AttributeError) as error:
+        return f"{failed}: {error}"
+    return failed if left else None
+
+
+def _shown_variables() -> set[bytes]:
+    """Return the variables that the system shows of this process; none where it shows no process."""
+    shown = Path("/proc/self/environ")
+    return set(shown.read_bytes().split(b"\0")) if shown.exists() else set()

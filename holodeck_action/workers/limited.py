@@ -28,11 +28,12 @@ def limited_pool(environ: Mapping[str, str], *, size: int) -> WorkerPool:
         size: most processes at once.
     """
     # Not needed inside such a process.
+    from holodeck_action.workers.permission import NO_CODE
     from holodeck_action.workers.pool import WorkerPool
 
     seen = {name: environ[name] for name in _PASSED_ON if name in environ}
     folder = Path(__file__).parent
-    return WorkerPool(folder, environ={**seen, **_ONE_THREAD}, cwd=folder, size=size, server=__name__)
+    return WorkerPool(folder, environ={**seen, **_ONE_THREAD}, cwd=folder, size=size, code=NO_CODE, server=__name__)
 
 
 def serve(connection: int, folder: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.text.plain import excerpt
+from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.processes import KillableProcess, OutputTail, exit_phrase
 
 _STDERR_KEPT = 8192
@@ -29,9 +30,11 @@ class LineProcess(KillableProcess):
     own pipe. Writing never waits: input that is not taken stays in the transport's buffer until the process ends.
     """
 
-    def __init__(self, arguments: Sequence[str], folder: Path, environ: Mapping[str, str], max_line: int) -> None:
+    def __init__(
+        self, arguments: Sequence[str], folder: Path, environ: Mapping[str, str], max_line: int, code: CodeAllowed
+    ) -> None:
         pipe = subprocess.PIPE
-        super().__init__(arguments, environ, folder=folder, stdin=pipe, stdout=pipe, stderr=pipe)
+        super().__init__(arguments, environ, code=code, folder=folder, stdin=pipe, stdout=pipe, stderr=pipe)
         self._max_line = max_line
         self._output = bytearray()
         self._searched = 0
@@ -45,7 +48,7 @@ class LineProcess(KillableProcess):
 
     @classmethod
     async def start(
-        cls, arguments: Sequence[str], *, folder: Path, environ: Mapping[str, str], max_line: int
+        cls, arguments: Sequence[str], *, folder: Path, environ: Mapping[str, str], max_line: int, code: CodeAllowed
     ) -> LineProcess:
         """Start a program in `folder`.
 
@@ -54,11 +57,12 @@ class LineProcess(KillableProcess):
             folder: working directory.
             environ: the whole environment.
             max_line: most bytes of one line of output.
+            code: the permission to start it.
 
         Raises:
             OSError: the program cannot be started.
         """
-        process = cls(arguments, folder, environ, max_line)
+        process = cls(arguments, folder, environ, max_line, code)
         process.when_ended(process._ended)
         try:
             await process._connect()

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.environment import job_environment
+from holodeck_action.workers.permission import CodeAllowed, NoCode
 from holodeck_action.workers.worker_process import USER_CODE, Imported, Outcome, WorkerProcess
 
 IMPORT_TIMEOUT_S = 60.0
@@ -114,6 +115,7 @@ class WorkerPool:
         environ: Mapping[str, str],
         cwd: Path,
         size: int,
+        code: CodeAllowed | NoCode,
         server: str = USER_CODE,
         imported: Imported = lambda files: None,
         interpreter: Path | None = None,
@@ -126,6 +128,7 @@ class WorkerPool:
             environ: the job's environment; the workers see it without the job's tokens.
             cwd: the workers' working folder, absolute, second on their module path.
             size: most workers at once, at least 1.
+            code: the permission to start them: for code of the checkout, or for workers in which none runs.
             server: what answers in the workers (see `WorkerProcess`).
             imported: told which files of the checkout they have imported (see `WorkerProcess`).
             interpreter: the Python that they run, 3.9 or newer, absolute; None for ours.
@@ -136,6 +139,7 @@ class WorkerPool:
         self._interpreter = interpreter
         self._spans = spans
         self._cwd = cwd
+        self._code = code
         self._server = server
         self._imported = imported
         self._slots = asyncio.Semaphore(size)
@@ -211,7 +215,9 @@ class WorkerPool:
             self._end(worker)
         try:
             worker = WorkerProcess(
-                self._folder, self._environ, self._cwd, self._server, self._imported, self._interpreter, self._spans
+                *(self._folder, self._environ, self._cwd, self._server, self._imported),
+                *(self._interpreter, self._spans),
+                code=self._code,
             )
         except OSError as error:
             raise UserCodeError(
@@ -246,6 +252,7 @@ class DedicatedWorker:
         *,
         environ: Mapping[str, str],
         cwd: Path,
+        code: CodeAllowed,
         imported: Imported = lambda files: None,
         interpreter: Path | None = None,
     ) -> None:
@@ -255,6 +262,7 @@ class DedicatedWorker:
             folder: the suite's folder, absolute, first on the module path.
             environ: the job's environment; the process sees it without the job's tokens.
             cwd: its working folder, absolute, second on the module path.
+            code: the permission to start it.
             imported: told which files of the checkout it has imported (see `WorkerProcess`).
             interpreter: the Python that it runs, 3.9 or newer, absolute; None for ours.
         """
@@ -263,6 +271,7 @@ class DedicatedWorker:
         self._environ = job_environment(environ, interpreter)
         self._interpreter = interpreter
         self._cwd = cwd
+        self._code = code
         self._turn = asyncio.Lock()
         self._worker: WorkerProcess | None = None
         self._closed = False
@@ -343,6 +352,7 @@ class DedicatedWorker:
                     self._cwd,
                     imported=self._imported,
                     interpreter=self._interpreter,
+                    code=self._code,
                 )
             except OSError as error:
                 raise UserCodeError(

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from holodeck_action.workers.permission import CodeAllowed, NoCode
+
 MARK_VARIABLE = "HOLODECK_ACTION_PROCESS_MARK"
 """Environment variable by which the descendants of a process are found again."""
 
@@ -23,6 +25,9 @@ _SWEEPS = 8
 
 _SETTLING_S = 0.001
 """How long to wait for a process that is just starting another program, which takes microseconds on an idle machine."""
+
+_LONGEST_PAUSE_S = 0.05
+"""How long to wait, at most, before looking again whether a process has ended."""
 
 _KERNEL_THREAD = 0x0020_0000
 """Flag of processes that have no program."""
@@ -36,6 +41,7 @@ class KillableProcess:
         arguments: Sequence[str],
         environ: Mapping[str, str],
         *,
+        code: CodeAllowed | NoCode,
         folder: Path | None = None,
         stdin: int = subprocess.DEVNULL,
         stdout: int = subprocess.DEVNULL,
@@ -47,6 +53,7 @@ class KillableProcess:
         Args:
             arguments: program and arguments.
             environ: the whole environment.
+            code: the permission to start it: for code of the checkout, or for a process in which none runs.
             folder: working directory; None for the current one.
             stdin: as `subprocess.Popen` takes it, and so are `stdout`, `stderr` and `pass_fds`.
 
@@ -97,6 +104,24 @@ class KillableProcess:
             _kill_tree(self._popen.pid, self._mark)
         return self._popen.wait()
 
+    def wait(self, timeout_s: float) -> int | None:
+        """Wait for the end of the process, kill what it left behind, and return its exit code.
+
+        Returns:
+            None if it took longer: it was killed.
+        """
+        deadline, pause = time.monotonic() + timeout_s, _SETTLING_S
+        in_time = False
+        try:
+            while self.alive and (left := deadline - time.monotonic()) > 0:
+                time.sleep(min(pause, left))
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
+            in_time = not self.alive
+        finally:
+            self.kill()
+            code = self.reap()
+        return code if in_time else None
+
     def when_ended(self, ended: Callable[[int], None]) -> None:
         """Call `ended` with the exit code when the process has ended and is reaped, in the running event loop."""
         loop = asyncio.get_running_loop()
@@ -129,6 +154,7 @@ class ServingProcess(KillableProcess):
         environ: Mapping[str, str],
         *,
         cwd: Path,
+        code: CodeAllowed | NoCode,
         output: int = subprocess.DEVNULL,
         interpreter: Path | None = None,
     ) -> None:
@@ -139,6 +165,7 @@ class ServingProcess(KillableProcess):
             folder: its argument.
             environ: its whole environment.
             cwd: its working folder.
+            code: as for `KillableProcess`.
             output: where it writes its output and error output.
             interpreter: the Python that it runs, 3.9 or newer; None for ours.
 
@@ -157,6 +184,7 @@ class ServingProcess(KillableProcess):
                     *(str(connection.fileno()), str(lifeline), str(folder), str(_SCRIPT.parents[1]), server),
                 ],
                 environ,
+                code=code,
                 folder=cwd,
                 stdout=output,
                 stderr=output,

@@ -23,6 +23,7 @@ from holodeck_action.workers.frames import (
     pack,
     unpack,
 )
+from holodeck_action.workers.permission import CodeAllowed, NoCode
 from holodeck_action.workers.processes import OutputTail, ServingProcess, exit_phrase, open_pipe
 
 OUTPUT_KEPT = 64 * 1024
@@ -74,6 +75,8 @@ class WorkerProcess:
         imported: Imported = lambda files: None,
         interpreter: Path | None = None,
         spans: bool = False,
+        *,
+        code: CodeAllowed | NoCode,
     ) -> None:
         """Start the process.
 
@@ -85,6 +88,7 @@ class WorkerProcess:
             imported: told of files of the checkout that the process says it has imported, before it gives an answer.
             interpreter: the Python that it runs (see `ServingProcess`).
             spans: whether it collects the spans of its calls.
+            code: the permission to start it (see `KillableProcess`).
 
         Raises:
             OSError: the process cannot be started.
@@ -105,7 +109,9 @@ class WorkerProcess:
         self.gone: asyncio.Future[None] = self._loop.create_future()
         with ExitStack() as ours, ExitStack() as theirs:
             self._output, output = open_pipe(ours, theirs)
-            self._process = ServingProcess(server, folder, environ, cwd=cwd, output=output, interpreter=interpreter)
+            self._process = ServingProcess(
+                server, folder, environ, cwd=cwd, code=code, output=output, interpreter=interpreter
+            )
             ours.callback(self._process.disconnect)
             self._ours = ours.pop_all()
         self._connection = self._process.connection

@@ -27,7 +27,7 @@ from holodeck_action.tools.functions import FunctionTools, load_functions
 from holodeck_action.tools.schemas import JsonSchema
 from holodeck_action.tools.toolbox import ToolBox, ToolError, ToolResult, ToolSet, check_arguments
 from tests.agents.conversations import run
-from tests.usercode.support import running, wait_until, write
+from tests.usercode.support import CODE, running, wait_until, write
 
 MAX_BYTES = 1000
 
@@ -50,7 +50,9 @@ def with_tools(
     environ: Mapping[str, str] = os.environ,
 ) -> Any:
     async def bounded() -> Any:
-        functions = await load_functions(entries, folder=folder, environ=environ, cwd=folder, clock=time.monotonic)
+        functions = await load_functions(
+            entries, folder=folder, environ=environ, cwd=folder, code=CODE, clock=time.monotonic
+        )
         try:
             return await work(functions)
         finally:
@@ -95,7 +97,7 @@ def parameters(folder: Path, source: str, function: str = "act", **fields: Any) 
 def refused(folder: Path, *entries: Any, marks: Mapping[str, SourceMark] | None = None) -> list[str]:
     async def work() -> None:
         await load_functions(
-            list(entries), folder=folder, environ=os.environ, cwd=folder, clock=time.monotonic, marks=marks
+            list(entries), folder=folder, environ=os.environ, cwd=folder, code=CODE, clock=time.monotonic, marks=marks
         )
 
     with pytest.raises(SuiteError) as caught:

@@ -20,6 +20,7 @@ from holodeck_action.targets.protocol import Reply
 from holodeck_action.workers.pool import WorkerPool
 from tests.agents.conversations import MAX_BYTES, converse, run
 from tests.agents.service import Service
+from tests.usercode.support import CODE
 
 AGENT_YAML = """
 name: demo
@@ -42,13 +43,14 @@ def asked(suite: Suite, target: str, folder: Path) -> Reply | AgentError:
     """Build the agent of a target, ask it the suite's only case, close everything."""
 
     async def ask() -> Reply | AgentError:
-        async with WorkerPool(suite.folder, environ=os.environ, cwd=suite.folder, size=1) as pool:
+        async with WorkerPool(suite.folder, environ=os.environ, cwd=suite.folder, size=1, code=CODE) as pool:
             agent = build_agent(
                 suite,
                 parse_target(target),
                 files=Checkout.anywhere(folder),
                 environ=os.environ,
                 max_bytes=MAX_BYTES,
+                code=CODE,
                 pool=pool,
             )
             try:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holodeck_action.github.event import ByCommit, ByHead, ByNumber, NoPull, Target, is_fork, resolve
-from holodeck_action.github.lookup import refusal
 from holodeck_action.github.objects import Pull
 from holodeck_action.github.payload import PAYLOAD_LIMIT, EventError, read_event
+from holodeck_action.workers.permission import PRIVILEGED, Origin, origin_of
 from tests.github import events
 from tests.github.events import AFTER, BASE, HEAD, MERGE
+from tests.github.judging import refusal
 
 PLAIN = Target(
     event="",
@@ -423,6 +424,25 @@ def test_all_else_is_refused_only_where_it_could_be_a_forks(name: str) -> None:
     target = resolved(name)
     if name != "workflow_run.deleted-fork":
         assert (refusal(target, None, allowed=False) is None) == (target.fork is not None)
+
+
+@pytest.mark.parametrize(
+    ("event", "payload"),
+    [
+        *((event, None) for event in sorted(PRIVILEGED)),
+        ("pull_request_target", {}),
+        ("pull_request_target", {"pull_request": {"head": {"repo": {}}, "base": {"repo": {"full_name": "octo/shop"}}}}),
+        ("pull_request_target", {"pull_request": {"head": {"repo": {"full_name": "octo/shop"}}, "base": None}}),
+        ("workflow_run", {"repository": {"full_name": "octo/shop"}}),
+        ("workflow_run", {"workflow_run": {"head_repository": {"full_name": "octo/shop"}}}),
+        ("issue_comment", {}),
+        ("issue_comment", {"issue": {"pull_request": "yes"}}),
+        ("workflow_dispatch", {"inputs": [7]}),
+        ("workflow_dispatch", {"inputs": {"pr_number": " "}}),
+    ],
+)
+def test_an_event_that_does_not_say_whose_code_it_is_is_not_trusted(event: str, payload: dict[str, Any] | None) -> None:
+    assert origin_of(event, payload) == Origin(event, privileged=True, fork=None)
 
 
 def test_the_event_is_read_from_the_runners_file(tmp_path: Path) -> None:

@@ -13,12 +13,13 @@ from msgspec.structs import replace
 
 from holodeck_action.github.api import Api, connect
 from holodeck_action.github.event import Target, resolve
-from holodeck_action.github.lookup import Found, check_evaluated, find, refusal
+from holodeck_action.github.lookup import Found, check_evaluated, find
 from holodeck_action.github.objects import ApiError, Pull
 from tests.github import events
 from tests.github.events import AFTER, BASE, HEAD, MERGE
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.fake.permissions import Permissions
+from tests.github.judging import refusal
 
 NEWER = "b" * 40
 READING: Permissions = {"pull_requests": "read", "contents": "read"}

@@ -216,7 +216,7 @@ def test_packages_of_a_fork_are_not_installed_where_secrets_are(hub: FakeGitHub,
     for command in ("run", "validate"):
         found = workspace.run(command, **environ)
         assert found.code == 2
-        assert "environment.requirements: nothing is installed: " in found.stderr
+        assert "so nothing was evaluated: " in found.stderr
     assert _traces(workspace) == []
     assert not [*workspace.folder.rglob("environments")]
 

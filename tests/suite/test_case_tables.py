@@ -22,6 +22,7 @@ from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Suite
 from tests.cli.project import Project
 from tests.suite.folders import HEAD, write
+from tests.usercode.support import CODE
 
 CASES: list[dict[str, Any]] = [
     {"name": "return", "input": 'How long, "exactly", can I wait?', "ground_truth": "30 days.\nNot more."},
@@ -43,7 +44,7 @@ def loaded(folder: Path, file: str, files: Mapping[str, str | bytes], policy: st
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     checkout = Checkout.of(folder, folder)
-    rows = CaseRows(checkout, dict(os.environ), Installing((), None, folder), seconds)
+    rows = CaseRows(checkout, dict(os.environ), Installing((), None, folder, CODE), seconds)
     return load_suite(path, environ={}, home=None, metrics=built_in(), checkout=checkout, rows=rows)
 
 

@@ -11,6 +11,7 @@ from textwrap import dedent
 from typing import Any
 
 from holodeck_action.workers.code_errors import UserCodeError
+from holodeck_action.workers.permission import OUTSIDE, CodeAllowed
 from holodeck_action.workers.pool import WorkerPool
 from holodeck_action.workers.worker_process import Outcome
 
@@ -33,6 +34,10 @@ def write(folder: Path, source: str, module: str = "checks") -> None:
     file.write_text(dedent(source), encoding="utf-8")
 
 
+CODE = CodeAllowed(OUTSIDE)
+"""The permission of a person who runs the program."""
+
+
 def run(
     folder: Path,
     work: Callable[[WorkerPool], Awaitable[Any]],
@@ -44,7 +49,10 @@ def run(
     """Do some work with a pool, under a bound that only a hang can reach."""
 
     async def bounded() -> Any:
-        async with asyncio.timeout(60), WorkerPool(folder, environ=environ, cwd=cwd or folder, size=size) as pool:
+        async with (
+            asyncio.timeout(60),
+            WorkerPool(folder, environ=environ, cwd=cwd or folder, size=size, code=CODE) as pool,
+        ):
             return await work(pool)
 
     return asyncio.run(bounded())

@@ -12,7 +12,7 @@ import pytest
 from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.pool import MAX_RESULT_BYTES, DedicatedWorker, WorkerPool
 from holodeck_action.workers.worker_process import MAX_OUTPUT, OUTPUT_KEPT, Outcome
-from tests.usercode.support import failed, grade, graded, run, write
+from tests.usercode.support import CODE, failed, grade, graded, run, write
 
 
 def test_the_context_has_every_documented_field(tmp_path: Path) -> None:
@@ -435,7 +435,7 @@ def test_a_worker_of_ones_own_tells_what_it_has_imported(tmp_path: Path) -> None
 
     async def work() -> None:
         worker = DedicatedWorker(
-            tmp_path, environ=os.environ, cwd=tmp_path, imported=lambda files: told.append(sorted(files))
+            tmp_path, environ=os.environ, cwd=tmp_path, code=CODE, imported=lambda files: told.append(sorted(files))
         )
         await worker.describe("tools.py", "add")
         for _ in range(2):

@@ -25,6 +25,7 @@ from holodeck_action.llm.pauses import uncharged
 from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.workers.frames import HEADER, pack, unpack
+from holodeck_action.workers.permission import NO_CODE
 from holodeck_action.workers.processes import ServingProcess, exit_phrase
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class _LibraryProcess:
         Raises:
             OSError: it cannot be started.
         """
-        self._process = ServingProcess(_SERVER, _ROOT, _environment(environ), cwd=_ROOT)
+        self._process = ServingProcess(_SERVER, _ROOT, _environment(environ), cwd=_ROOT, code=NO_CODE)
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self.imported: set[Library] = set()

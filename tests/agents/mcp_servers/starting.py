@@ -18,7 +18,7 @@ from holodeck_action.text.redaction import Redactor
 from holodeck_action.tools.mcp_tools import McpServers
 from holodeck_action.tools.toolbox import Tool
 from tests.agents.conversations import run
-from tests.usercode.support import wait_until
+from tests.usercode.support import CODE, wait_until
 
 HERE = Path(__file__).parent
 SHOP, RUDE = str(HERE / "shop.py"), str(HERE / "rude.py")
@@ -47,7 +47,9 @@ def servers(folder: Path, *entries: dict[str, Any], secrets: tuple[str, ...] = (
         for entry in entries
     ]
     around = {**os.environ, "PATH": path_with_npx(folder), **environ}
-    return McpServers(tools, checkout=Checkout.of(folder, folder), environ=around, redactor=Redactor(secrets))
+    return McpServers(
+        tools, checkout=Checkout.of(folder, folder), environ=around, code=CODE, redactor=Redactor(secrets)
+    )
 
 
 def using(kit: McpServers, work: Callable[[dict[str, Tool]], Awaitable[Any]]) -> Any:
