@@ -14,8 +14,16 @@ def _complete_path() -> None:
     os.environ["PATH"] = os.pathsep.join([*given, *(folder for folder in needed if folder not in given)])
 
 
+def _find_package() -> None:
+    """Import our package from beside this file where it is there: an isolated Python does not look there."""
+    folder = Path(__file__).resolve().parent
+    if (folder / "holodeck_action").is_dir():
+        sys.path.insert(0, str(folder))
+
+
 if __name__ == "__main__":
     _complete_path()
+    _find_package()
     if os.environ.get("GITHUB_ACTIONS") == "true" and len(sys.argv) == 1:
         from holodeck_action.action import start
     else:

@@ -1,6 +1,7 @@
 """Starts the step of a workflow on the runner itself: makes the program's environment with uv, and becomes the program.
 
-It runs under the job's own Python, any from 3.9 on, in which the code of suites then runs too.
+It runs isolated, in a folder of the runner, under any Python from 3.9 on. Nothing of the checkout is started, imported
+or installed here: the event is judged first, and what PATH and variables name in the workspace is left out.
 """
 
 from __future__ import annotations
@@ -13,15 +14,31 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from holodeck_action.workers.environment import job_environment  # noqa: E402 - needs the folder above
+from holodeck_action.workers.environment import WITHHELD, hide_variables, job_environment  # noqa: E402 - needs the folder
+from holodeck_action.workers.permission import CodeAllowed, CodeRefusedError, origin_of  # noqa: E402
+from holodeck_action.workers.programs import folders_outside, leads_into, program_outside  # noqa: E402
 
 INPUTS = "HOLODECK_ACTION_INPUTS"
-_FOREIGN = ("UV_PROJECT_ENVIRONMENT", "UV_PYTHON", "VIRTUAL_ENV")
-"""Variables of the job that are about other environments."""
+OF_THE_JOB = "HOLODECK_ACTION_PYTHON"
+_FOREIGN = (
+    "UV_PROJECT",
+    "UV_PROJECT_ENVIRONMENT",
+    "UV_PYTHON",
+    "UV_WORKING_DIR",
+    "UV_WORKING_DIRECTORY",
+    "VIRTUAL_ENV",
+)
+"""Variables of the job that are about other environments and projects."""
+_SETTINGS = ("PIP_CONFIG_FILE", "UV_CONFIG_FILE")
+"""Variables whose relative paths start in the workspace."""
+_PAYLOAD_LIMIT = 25 * 1024 * 1024
+"""Bytes of an event's payload; GitHub delivers none that is larger (webhook documentation, "Payload cap")."""
 
 
 def main() -> None:
@@ -30,31 +47,109 @@ def main() -> None:
     Raises:
         OSError, subprocess.CalledProcessError: its environment cannot be made.
     """
-    inputs = json.loads(os.environ[INPUTS])
+    inputs: dict[str, str] = json.loads(os.environ[INPUTS])
+    note = hide_variables((*WITHHELD, INPUTS))
+    if note is not None:
+        print(f"note: {note}", flush=True)
     environ = {name: value for name, value in os.environ.items() if name != INPUTS}
-    environ.setdefault("HOLODECK_ACTION_PYTHON", sys.executable)
-    seen = {name: value for name, value in job_environment(environ).items() if name not in _FOREIGN}
-    uv = shutil.which("uv") or _installed_uv(seen)
-    folder = _folder(seen)
+    _check_event(inputs, environ)
+    workspace = Path(environ["GITHUB_WORKSPACE"])
+    own = Path(tempfile.mkdtemp(prefix="holodeck-action-", dir=environ.get("RUNNER_TEMP") or "/tmp"))  # noqa: S108
+    os.chdir(own)
+    seen = _own_variables(environ, workspace)
+    cache = _cache(seen, own)
+    uv = program_outside("uv", environ["PATH"], workspace) or _installed_uv(cache, seen)
+    folder = _folder(cache)
     _sync(uv, folder, seen)
+    environ.setdefault(OF_THE_JOB, _python_of_the_job(environ["PATH"], workspace))
     # Packages of suites are installed with the same uv.
     environ["PATH"] = os.pathsep.join((environ["PATH"], str(Path(uv).parent)))
     environ.update({f"INPUT_{name.replace(' ', '_').upper()}": value for name, value in inputs.items()})
     python = str(folder / "bin" / "python")
     sys.stdout.flush()
     # Nothing of the job's PYTHON… variables, which are for the code of suites.
-    os.execve(python, [python, "-Esu", str(ROOT / "entrypoint.py")], environ)  # noqa: S606 - no shell is needed
+    os.execve(python, [python, "-Iu", str(ROOT / "entrypoint.py")], environ)  # noqa: S606 - no shell is needed
 
 
-def _folder(environ: dict[str, str]) -> Path:
-    """Return the folder of the program's environment, which later jobs on this machine find again."""
-    digest = hashlib.sha256((ROOT / "uv.lock").read_bytes() + str(ROOT).encode()).hexdigest()[:16]
+def _check_event(inputs: Mapping[str, str], environ: Mapping[str, str]) -> None:
+    """End the step where the event is known to be about a fork and has secrets.
+
+    What only GitHub can tell, the program asks before it reads anything of the checkout.
+    """
+    if inputs.get("publish", "").strip() or inputs.get("merge", "").strip():
+        # Nothing of the checkout is evaluated.
+        return
+    origin = origin_of(environ.get("GITHUB_EVENT_NAME", "").strip(), _payload(environ))
+    try:
+        CodeAllowed(origin, accepted=inputs.get("allow-unsafe-forks", "").strip() == "true")
+    except CodeRefusedError as error:
+        if origin.fork:
+            fail(str(error), summary=inputs.get("summary", "").strip() != "false")
+
+
+def _payload(environ: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return what GitHub sent of the event; None where it cannot be read."""
+    try:
+        with open(environ.get("GITHUB_EVENT_PATH", ""), "rb") as file:
+            payload = json.loads(file.read(_PAYLOAD_LIMIT))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return payload if isinstance(payload, dict) else None
+
+
+def _own_variables(environ: Mapping[str, str], workspace: Path) -> dict[str, str]:
+    """Return the variables that uv and pip see: the job's without tokens, and without those of its Pythons.
+
+    None names a place in the workspace, where caches, settings and programs are the checkout's.
+    """
+    root = os.path.realpath(workspace)
+
+    def is_inside(name: str, value: str) -> bool:
+        if str(workspace) in value or root in value:
+            return True
+        return leads_into(value, root) if os.path.isabs(value) else name in _SETTINGS
+
+    seen = {
+        name: value
+        for name, value in job_environment(environ).items()
+        if name not in _FOREIGN and not name.startswith("PYTHON") and not is_inside(name, value)
+    }
+    # uv looks for Pythons there.
+    folders = folders_outside(environ["PATH"], workspace)
+    usable = [folder for folder in folders if not any(leads_into(each, root) for each in Path(folder).glob("python*"))]
+    return {**seen, "PATH": os.pathsep.join(usable)}
+
+
+def _python_of_the_job(path: str, workspace: Path) -> str:
+    """Return the Python for code of suites: this one, or an active virtual environment's in the workspace."""
+    root = os.path.realpath(workspace)
+    for folder in path.split(os.pathsep):
+        python = Path(folder, "python3")
+        if python.is_absolute() and os.access(python, os.X_OK):
+            if not leads_into(python, root):
+                break
+            if (python.parent.parent / "pyvenv.cfg").is_file():
+                return str(python)
+    return sys.executable
+
+
+def _cache(seen: Mapping[str, str], own: Path) -> Path:
+    """Return the folder that later jobs on this machine find again; without a home folder, one of this job."""
+    if os.path.isabs(seen.get("XDG_CACHE_HOME", "")):
+        return Path(seen["XDG_CACHE_HOME"]) / "holodeck-action"
+    if not os.path.isabs(seen.get("HOME", "")):
+        return own
     default = ("Library", "Caches") if sys.platform == "darwin" else (".cache",)
-    cache = environ.get("XDG_CACHE_HOME") or str(Path.home().joinpath(*default))
-    return Path(cache) / "holodeck-action" / "program" / digest
+    return Path(seen["HOME"]).joinpath(*default, "holodeck-action")
 
 
-def _sync(uv: str, folder: Path, environ: dict[str, str]) -> None:
+def _folder(cache: Path) -> Path:
+    """Return the folder of the program's environment."""
+    digest = hashlib.sha256((ROOT / "uv.lock").read_bytes() + str(ROOT).encode()).hexdigest()[:16]
+    return cache / "program" / digest
+
+
+def _sync(uv: str, folder: Path, seen: Mapping[str, str]) -> None:
     """Install what the program needs in the versions and with the hashes of uv.lock; nothing where it is there."""
     # rouge-score is of use to `verify` alone, and would have to be built.
     packages = ["--no-dev", "--all-extras", "--no-install-project", "--no-install-package", "rouge-score"]
@@ -62,34 +157,42 @@ def _sync(uv: str, folder: Path, environ: dict[str, str]) -> None:
     python = ["--python", ">=3.13"] if sys.platform == "darwin" else []
     subprocess.run(
         [uv, "sync", "--quiet", "--frozen", "--compile-bytecode", "--project", str(ROOT), *packages, *python],
-        env={**environ, "UV_PROJECT_ENVIRONMENT": str(folder), "UV_NO_BUILD": "1"},
+        env={**seen, "UV_PROJECT_ENVIRONMENT": str(folder), "UV_NO_BUILD": "1"},
         check=True,
     )
 
 
-def _installed_uv(environ: dict[str, str]) -> str:
+def _installed_uv(cache: Path, seen: Mapping[str, str]) -> str:
     """Install the uv of the image, checked by its hashes, where the machine has none."""
     text = (ROOT / "requirements" / "image.txt").read_text(encoding="utf-8")
     found = re.search(r"^uv==.*(?:\n .*)*", text, re.MULTILINE)
     assert found is not None
-    folder = Path(environ.get("RUNNER_TEMP") or tempfile.gettempdir()) / "holodeck-action-uv"
-    uv = folder / "bin" / "uv"
+    uv = cache / "uv" / hashlib.sha256(found[0].encode()).hexdigest()[:16] / "uv"
     if uv.exists():
         return str(uv)
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], env=environ, check=True)
-    (folder / "uv.txt").write_text(found[0] + "\n", encoding="utf-8")
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    checked = ["--require-hashes", "--only-binary", ":all:", "-r", str(folder / "uv.txt")]
-    subprocess.run([*pip, *checked], env=environ, check=True)
+    environment, requirements = Path("uv-environment").resolve(), Path("uv.txt").resolve()
+    subprocess.run([sys.executable, "-I", "-m", "venv", str(environment)], env=seen, check=True)
+    requirements.write_text(found[0] + "\n", encoding="utf-8")
+    pip = [str(environment / "bin" / "python"), "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    checked = ["--require-hashes", "--only-binary", ":all:", "-r", str(requirements)]
+    subprocess.run([*pip, *checked], env=seen, check=True)
+    uv.parent.mkdir(parents=True, exist_ok=True)
+    # Another job of this machine may look for it meanwhile: it finds all of it or nothing.
+    part = uv.with_name(f"uv-{os.getpid()}")
+    shutil.copy2(environment / "bin" / "uv", part)
+    os.replace(part, uv)
     return str(uv)
 
 
-def fail(reason: str) -> None:
-    """End the step as one that could not be evaluated."""
-    output = os.environ.get("GITHUB_OUTPUT")
-    if output:
-        with open(output, "a", encoding="utf-8") as file:
-            file.write("verdict=invalid\nexit-code=2\n")
+def fail(reason: str, *, summary: bool = False) -> None:
+    """End the step as one that could not be evaluated; with `summary`, also say so in the job summary."""
+    texts = {"GITHUB_OUTPUT": "verdict=invalid\nexit-code=2\n"}
+    if summary:
+        texts["GITHUB_STEP_SUMMARY"] = f"### holodeck-action: nothing was evaluated\n\n```\n{reason}\n```\n"
+    for name, text in texts.items():
+        if os.environ.get(name):
+            with open(os.environ[name], "a", encoding="utf-8") as file:
+                file.write(text)
     escaped = reason.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     print(f"::error title=holodeck-action::{escaped}", flush=True)
     sys.exit(2)

@@ -21,11 +21,29 @@ runs:
         echo "::error title=holodeck-action::This action needs Linux or macOS; Windows has WSL and containers for it."
         exit 2
     # All inputs go as one variable, so that none is part of a script. With `exec` no process is left that shows them.
+    # No python3 of the checkout is started: neither one that PATH has there, nor a link there, nor by a relative entry.
     - id: evaluate
       shell: bash
       env:
         HOLODECK_ACTION_INPUTS: ${{ toJSON(inputs) }}
-      run: exec python3 "$GITHUB_ACTION_PATH/start.py"
+      run: |
+        workspace=$(cd -P -- "$GITHUB_WORKSPACE" && pwd)
+        IFS=: read -r -a folders <<< "$PATH"
+        for folder in "${folders[@]}"; do
+          [[ $folder == /* && -f $folder/python3 && -x $folder/python3 ]] || continue
+          place=$folder/python3
+          while cd -P -- "${place%/*}/" && [[ $PWD/ != "$workspace"/* ]]; do
+            if [[ ! -L ${place##*/} ]]; then
+              cd -- "${RUNNER_TEMP:-/}"
+              exec "$folder/python3" -I "$GITHUB_ACTION_PATH/start.py"
+            fi
+            place=$(command -p readlink -- "${place##*/}")
+            [[ $place == /* ]] || place=$PWD/$place
+          done
+        done
+        { echo "verdict=invalid"; echo "exit-code=2"; } >> "$GITHUB_OUTPUT"
+        echo "::error title=holodeck-action::PATH has no python3 outside of the workspace: add actions/setup-python."
+        exit 2
 """
 
 

@@ -40,6 +40,7 @@ def run(
     token: str,
     system: str = "Linux",
     timeout_s: float = 100,
+    folder: Path = FOLDER,
 ) -> Ended:
     """Run the steps until one fails.
 
@@ -50,6 +51,7 @@ def run(
         token: `github.token`.
         system: `runner.os`.
         timeout_s: seconds that a step may take.
+        folder: of the action.
     """
     action = composite()
     given = {name: told.get("default", "") for name, told in action["inputs"].items()} | dict(inputs)
@@ -71,7 +73,7 @@ def run(
                 **environ,
                 "GITHUB_ACTIONS": "true",
                 "GITHUB_WORKSPACE": str(workspace),
-                "GITHUB_ACTION_PATH": str(FOLDER),
+                "GITHUB_ACTION_PATH": str(folder),
                 "GITHUB_OUTPUT": str(file),
                 **{name: _filled(value, values) for name, value in step.get("env", {}).items()},
             },
