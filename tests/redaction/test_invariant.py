@@ -162,6 +162,24 @@ def test_of_a_structured_secret_only_the_values_are_secret() -> None:
             assert (word in shown) == (word in secret), shown
 
 
+@pytest.mark.parametrize(
+    ("secret", "piece", "passes"),
+    [
+        ("qWxRtZpLmKvBnHsJ", "the key begins with qWxRtZpL", False),
+        ("sk-ant-api03-7Lq2zV8mZ8dxK4711Rt", "their keys begin with sk-ant-api03-7Lq", True),
+        ("sk-ant-api03-7Lq2zV8mZ8dxK4711Rt", "their keys begin with sk-ant-api03-7Lq2", False),
+        ("correct-horse-battery-42", "it is correct, horse and all", True),
+        ("correct-horse-battery-42", "CORRECT-horse-battery-\x1b[1m42", False),
+        ("a1b2c3d4e5f6a7b8c9d0", "a1b2c3d4e it is", True),
+        ("a1b2c3d4e5f6a7b8c9d0", "a1b2c3d4e5 it is", False),
+        ("314159265358979", "31415926535, give or take", True),
+        ("314159265358979", "314159265358, give or take", False),
+    ],
+)
+def test_what_makes_a_secret_known(secret: str, piece: str, passes: bool) -> None:
+    assert (Redactor([secret]).text(piece) is piece) == passes
+
+
 KEY = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 SEVENS = [KEY[at : at + 7] for at in range(0, len(KEY), 7)]
 EXCEPTIONS = {

@@ -26,7 +26,8 @@ def random_secret(random: Random, alphabet: str) -> str:
         return "".join(
             random.choices(random.choice(("0123456789abcdef", "0123456789ABCDEF")), k=random.randint(24, 64))
         )
-    letters = random.choices(MIXED, k=random.randint(20, 64))
+    letters = [*random.choices(MIXED, k=random.randint(20, 64)), random.choice(string.digits)]
+    random.shuffle(letters)
     if random.random() < 0.5:
         for _ in range(random.randint(1, 5)):
             letters.insert(random.randrange(len(letters)), random.choice("-_.+/=~!$%&*:@#"))
