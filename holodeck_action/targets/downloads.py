@@ -9,55 +9,38 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from holodeck_action import __version__
+from holodeck_action.suite.addresses import is_machine_service, is_public, reached
 
 if TYPE_CHECKING:
     import httpx2
-
-IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-"""Addresses that a gateway translates to the IPv4 address in their last 32 bits (RFC 6052)."""
 
 
 def refusal(address: str, *, public_only: bool) -> str | None:
     """Say why nothing is downloaded from an address; None when it may be.
 
     Args:
-        public_only: refuse everything that is not on the public internet. Link-local addresses, where clouds keep
-            the credentials of their machines, and groups of machines are refused everywhere.
+        public_only: refuse everything that is not on the public internet. Addresses where clouds keep the credentials
+            of their machines, and groups of machines, are refused everywhere.
     """
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
         return f"{address!r:.80} is no address"
-    for each in _meant(found):
+    for each in reached(found):
         if each.is_link_local or each.is_multicast or each.is_unspecified:
             return f"{address} is a link-local, multicast or unspecified address"
-        if public_only and not each.is_global:
-            return f"{address} is no public address, and CI is set"
+        if is_machine_service(each):
+            return f"{address} is where a cloud serves the credentials of its machines"
+    if public_only and not is_public(found):
+        return f"{address} is no public address, and CI is set"
     return None
-
-
-def _meant(address: IPAddress) -> Iterator[IPAddress]:
-    """Yield an address, and the IPv4 address in it that is reached in its place."""
-    if isinstance(address, ipaddress.IPv4Address):
-        yield address
-        return
-    if address.ipv4_mapped is not None:
-        yield address.ipv4_mapped
-        return
-    yield address
-    if address.sixtofour is not None:
-        yield address.sixtofour
-    if address in _NAT64:
-        yield ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
 
 
 MOST_BYTES = 25_000_000

@@ -1,0 +1,113 @@
+"""Which addresses are on the public internet, and which serve the credentials of a machine.
+
+The tables are our own: `is_global` of the standard library differs between the versions of Python that we support, and
+calls addresses public that lead to other ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+IPAddress = IPv4Address | IPv6Address
+
+# IANA's IPv4 special-purpose address registry, and multicast (RFC 5771). Whole blocks: the anycast addresses in
+# 192.0.0.0/24 that are reachable belong to the local network's router, and serve no files.
+_SPECIAL_4 = tuple(
+    IPv4Network(block)
+    for block in (
+        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
+        *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15"),
+        *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+    )
+)
+_GLOBAL_6 = IPv6Network("2000::/3")
+"""The only block that IANA allocates global unicast addresses from (RFC 4291, section 4)."""
+# What IANA's IPv6 special-purpose address registry reserves in it: protocols with Teredo, documentation, 6to4.
+_SPECIAL_6 = tuple(IPv6Network(block) for block in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
+
+_MAPPED = IPv6Network("::ffff:0:0/96")
+"""IPv4 addresses as IPv6 sockets name them (RFC 4291, section 2.5.5.2)."""
+_NAT64 = IPv6Network("64:ff9b::/96")
+"""IPv4 addresses behind a translator (RFC 6052). Prefixes that a network chooses itself cannot be recognised."""
+_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
+"""The same for translators of a local network (RFC 8215)."""
+_COMPATIBLE = IPv6Network("::/96")
+_TRANSLATED = IPv6Network("::ffff:0:0:0/96")
+_ISATAP = (0x0000_5EFE, 0x0200_5EFE)
+"""Third quarter of an address whose last one is an IPv4 address (RFC 5214), under any prefix."""
+
+_MACHINE_SERVICES = frozenset(
+    (
+        # Azure's host: learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
+        IPv4Address("168.63.129.16"),
+        # Oracle Cloud Classic: docs.oracle.com/en/cloud/iaas-classic, "Retrieving Instance Metadata"
+        IPv4Address("192.0.0.192"),
+        # Alibaba Cloud: www.alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata
+        IPv4Address("100.100.100.200"),
+        # AWS: docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
+        IPv6Address("fd00:ec2::254"),
+        # AWS EKS Pod Identity: docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html
+        IPv6Address("fd00:ec2::23"),
+        # Google Cloud: cloud.google.com/compute/docs/metadata/querying-metadata
+        IPv6Address("fd20:ce::254"),
+        # Oracle Cloud: docs.oracle.com/iaas/Content/Compute/Tasks/gettingmetadata.htm
+        IPv6Address("fd00:c1::a9fe:a9fe"),
+        # Scaleway: github.com/scaleway/scaleway-sdk-go, api/instance/v1/instance_metadata_sdk.go
+        IPv6Address("fd00:42::42"),
+        # Akamai (Linode): techdocs.akamai.com/cloud-computing/docs/metadata-service-api
+        IPv6Address("fd00:a9fe:a9fe::1"),
+    )
+)
+"""Addresses outside the link-local blocks where a cloud serves metadata and credentials, or is a machine's host."""
+
+
+def is_public(address: IPAddress) -> bool:
+    """Tell whether an address is globally routable, serves no machine and leads to no other address.
+
+    Of the addresses that hold an IPv4 address, only mapped and NAT64 ones (`::ffff:0:0/96`, `64:ff9b::/96`) are public,
+    if that address is. The others (IPv4-compatible, 6to4, Teredo, ISATAP, local NAT64) are not.
+    """
+    if isinstance(address, IPv4Address):
+        return address not in _MACHINE_SERVICES and not any(address in block for block in _SPECIAL_4)
+    if address in _MAPPED or address in _NAT64:
+        return is_public(_last(address))
+    # A zone is a link of this machine.
+    if address.scope_id is not None or address not in _GLOBAL_6 or _is_isatap(address):
+        return False
+    return not any(address in block for block in _SPECIAL_6)
+
+
+def is_machine_service(address: IPAddress) -> bool:
+    """Tell whether an address outside the link-local blocks is where a cloud serves a machine's credentials."""
+    return address in _MACHINE_SERVICES
+
+
+def reached(address: IPAddress) -> Iterator[IPAddress]:
+    """Yield an address, and the IPv4 addresses that it may lead to."""
+    if isinstance(address, IPv4Address):
+        yield address
+        return
+    # A zone would keep it from being equal to any other.
+    plain = IPv6Address(int(address))
+    yield plain
+    if plain.is_unspecified or plain.is_loopback:
+        return
+    if any(plain in block for block in (_MAPPED, _NAT64, _COMPATIBLE, _TRANSLATED)) or _is_isatap(plain):
+        yield _last(plain)
+    elif plain in _LOCAL_NAT64:
+        # After a prefix of 48, 56, 64 or 96 bits; the ninth byte is always zero and left out (RFC 6052, section 2.2).
+        packed = plain.packed[:8] + plain.packed[9:]
+        yield from (IPv4Address(packed[start : start + 4]) for start in (6, 7, 8, 11))
+    elif plain.sixtofour is not None:
+        yield plain.sixtofour
+    elif plain.teredo is not None:
+        yield from plain.teredo
+
+
+def _is_isatap(address: IPv6Address) -> bool:
+    return int(address) >> 32 & 0xFFFF_FFFF in _ISATAP
+
+
+def _last(address: IPv6Address) -> IPv4Address:
+    return IPv4Address(address.packed[12:])
