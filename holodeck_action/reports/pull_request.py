@@ -58,25 +58,30 @@ def render_comment(
 def render_problem(problems: Sequence[str], marker: str, at: Place, now: State, previous: State | None = None) -> str:
     """Return the comment that replaces an older verdict when there is none: nothing was evaluated, and why."""
     now = now.following(previous)
-    text = problem_text(problems, now.exit_code, _at(at, now))
+    at = _at(at, now)
+    text = problem_text(problems, now.exit_code, at, _named(at))
     return _whole(f"{marker}\n{now.encode()}\n", lambda _: text, rest_of(at))
 
 
-def problem_text(problems: Sequence[str], exit_code: int, at: Place) -> str:
-    """Return why nothing was evaluated: each problem with the place where it stands."""
+def problem_text(problems: Sequence[str], exit_code: int, at: Place, more: str = "") -> str:
+    """Return why nothing was evaluated: each problem with the place where it stands; `more` ends the first line."""
     lines = [f"> [!{'CAUTION' if exit_code == ExitCode.CONFIGURATION else 'WARNING'}]"]
-    lines += [f"> **No verdict: {nothing_evaluated(exit_code)}.**", ""]
+    lines += [f"> **No verdict: {nothing_evaluated(exit_code)}.**{more}", ""]
     lines += [f"- {_problem(problem)}" for problem in problems[:_PROBLEMS_SHOWN]]
     if len(problems) > _PROBLEMS_SHOWN:
         lines.append(f"- … and {len(problems) - _PROBLEMS_SHOWN:,} more")
     return "\n".join([*lines, *_facts(at)]) + "\n"
 
 
+def _named(at: Place) -> str:
+    """Return the end of a comment's first line, which names its commit."""
+    commit = at.commit(at.sha)
+    return "" if commit is None else f" · commit {commit}"
+
+
 def _facts(at: Place) -> list[str]:
     """Return the lines of small print below several suites, or none."""
-    facts = [f"commit {commit}"] if (commit := at.commit(at.sha)) else []
-    facts += [at.more] if at.run_url else []
-    return ["", f"<sub>{' · '.join(facts)}</sub>"] if facts else []
+    return ["", f"<sub>{at.more}</sub>"] if at.run_url else []
 
 
 def _problem(problem: str) -> str:
@@ -138,8 +143,11 @@ class _Text(Struct, frozen=True):
 
     def _suite(self, report: Report, change: Change | None, limit: SizeLimit, *, alone: bool) -> str:
         if self.template is not None:
+            commit = self.at.commit(self.at.sha) if alone else None
+            head = "" if commit is None else f"Commit {commit}\n\n"
+            room = limit.bytes - len(head.encode())
             try:
-                return custom_markdown(self.template, report, limit, rest=rest_of(self.at))
+                return head + custom_markdown(self.template, report, SizeLimit(room, room), rest=rest_of(self.at))
             except TemplateError as error:
                 self.note(f"{error}; the built-in report is used instead")
         base = None if report.comparison is None else report.comparison.base.commit
@@ -147,7 +155,7 @@ class _Text(Struct, frozen=True):
             "report": wrap(report),
             "alone": alone,
             "change": change,
-            "commit": self.at.commit(self.at.sha) if alone else None,
+            "named": _named(self.at) if alone else "",
             "base_commit": self.at.commit(base),
             "run": self.at.more if alone and self.at.run_url else None,
             "linked": lambda source, shown=None: self._linked(report, source, shown),
@@ -164,7 +172,7 @@ class _Text(Struct, frozen=True):
         red = [report for report in reports if report.outcome != "passed"]
         outcome = OUTCOMES.get(self.exit_code)
         if outcome == "passed":
-            lines = [f"✅ **All {len(reports)} suites passed**"]
+            lines = [f"✅ **All {len(reports)} suites passed**{_named(self.at)}"]
         else:
             lines = [f"> [!{'CAUTION' if outcome == 'failed' else 'WARNING'}]"]
             names = ", ".join(prose(report.suite, 60) for report in red[:_NAMED])
@@ -173,6 +181,7 @@ class _Text(Struct, frozen=True):
             lines += [f"> **{len(red)} of {len(reports)} suites {what}**{f': {names}{more}' if names else ''}"]
             if worst_exit_code(report.exit_code for report in reports) != self.exit_code:
                 lines[-1] += f" · the run ended otherwise than its suites: see the log of {self.at.run}"
+            lines[-1] += _named(self.at)
         return "\n".join(lines) + "\n\n"
 
     def _green(self, reports: Sequence[Report]) -> str:

@@ -282,6 +282,31 @@ def test_whole_comments(name: str) -> None:
     assert shown == file.read_bytes().decode(), f"{file.name} differs; UPDATE_GOLDEN=1 writes it anew"
 
 
+def named_in_the_first_line(text: str) -> bool:
+    """Tell whether the first line that is shown names the commit, as a link, and no other line does."""
+    shown = [line for line in text.split("\n")[2:] if not line.startswith("> [!")]
+    link = f"ommit [`{A[:7]}`]({SERVER}/octo/shop/commit/{A})"
+    return [number for number, line in enumerate(shown) if link in line] == [0]
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_the_first_line_names_the_commit(name: str) -> None:
+    assert named_in_the_first_line(SCENES[name]())
+
+
+def test_so_does_that_of_a_template_and_of_a_text_that_is_cut() -> None:
+    report = in_folder(support())
+    template = CustomTemplate("mine.j2", "{{ report.suite }}: {{ report.outcome }}\n" + "line\n" * 20_000)
+    for made in ((report,), (report, report)):
+        text = comment(*made, template=template)
+        assert named_in_the_first_line(text)
+        assert within(text, COMMENT)
+    broken = CustomTemplate("mine.j2", "{{ nothing }}")
+    assert named_in_the_first_line(comment(report, template=broken, note=lambda _: None))
+    stopped_early = comment(report, exit_code=4)
+    assert named_in_the_first_line(stopped_early)
+
+
 def test_every_golden_file_is_of_a_scene() -> None:
     assert {file.stem for file in GOLDEN.iterdir()} == set(SCENES)
 
@@ -321,7 +346,8 @@ def test_a_problem_replaces_a_verdict_and_keeps_what_to_compare_with() -> None:
 )
 def test_without_a_verdict(code: int, alert: str, shown: str) -> None:
     text = render_problem(("a.yaml:3:5: why",), MARKER, AT, state_of((), code, A, "77/1", ("why",)))
-    assert text.split("\n")[2:6] == [f"> [!{alert}]", f"> **No verdict: {shown}.**", "", "- `a.yaml:3:5` why"]
+    commit = f"commit [`{A[:7]}`]({SERVER}/octo/shop/commit/{A})"
+    assert text.split("\n")[2:6] == [f"> [!{alert}]", f"> **No verdict: {shown}.** · {commit}", "", "- `a.yaml:3:5` why"]
     title, summary = render_check((), ("why",), AT, None, silent, exit_code=code)
     assert title == f"NO VERDICT: {shown}"
     assert summary.startswith(f"> [!{alert}]\n> **No verdict: {shown}.**\n\n- why\n")
@@ -513,7 +539,7 @@ def test_a_template_of_the_users_own_stands_below_the_hidden_lines() -> None:
     first, hidden, rest = text.split("\n", 2)
     assert first == MARKER
     assert is_state(hidden)
-    assert rest == "# `support`\n- `Worn shoes`\n\n"
+    assert rest == f"Commit [`{A[:7]}`]({SERVER}/octo/shop/commit/{A})\n\n# `support`\n- `Worn shoes`\n\n"
     assert render_check((report,), (), AT, TEMPLATE, silent)[1] == "# `support`\n- `Worn shoes`\n"
     long = comment(in_folder(record(*failing(5000, "no"))), template=TEMPLATE)
     assert within(long, COMMENT)
