@@ -23,7 +23,7 @@ from holodeck_action.github.action_inputs import anchored, output_dir_of, read_a
 from holodeck_action.github.annotations import annotate_problems, unplaced
 from holodeck_action.github.channels import Channel, lines, table
 from holodeck_action.github.job import links_of
-from holodeck_action.github.publisher import Findings, Publication, Publisher, open_publisher
+from holodeck_action.github.publisher import Findings, Publication, Publisher, nothing_published, open_publisher
 from holodeck_action.github.runner import (
     ChannelError,
     SuiteResult,
@@ -123,19 +123,18 @@ def _written(folder: GivenPath | None, name: str) -> str | None:
     return os.path.relpath(path, path.start) if path is not None and path.path.is_file() else None
 
 
-def summary(
-    ended: Ended, template: CustomTemplate | None, channels: Sequence[Channel], room: int, run: str | None
-) -> str:
+def summary(ended: Ended, template: CustomTemplate | None, published: Publication, room: int, run: str | None) -> str:
     """Return the job summary of at most `room` bytes: every suite's report, or why there is none, and the channels.
 
+    It begins with the comments that are out of date.
     `run` is the address of the run whose artifacts may hold the viewer's page; None where none was written.
     """
     pages = f"\n[All cases]({run}#artifacts): `{PAGE_FILE}`, where the output folder is uploaded\n" if run else ""
-    where = pages + table(channels)
-    room -= len(where.encode())
+    where = pages + table(published.channels)
+    room -= len((published.first + where).encode())
     if ended.done is None:
         problems = fence("\n".join(ended.problems) or ended.plan, _PROBLEMS_SHOWN)
-        return f"### {TITLE}: nothing was evaluated{problems}{where}"
+        return f"{published.first}### {TITLE}: nothing was evaluated{problems}{where}"
     if ended.done.not_run:
         where = f"\n⏹️ Not run: {cell(', '.join(ended.done.not_run), 1000)}\n{where}"
         room -= _NOT_RUN_BYTES
@@ -146,7 +145,7 @@ def summary(
         text = readable(suite.report, template, lambda _: None, SizeLimit(share, share))
         texts.append(text + "\n")
         room -= len(texts[-1].encode())
-    return "".join(texts) + where
+    return "".join([published.first, *texts, where])
 
 
 def why(ended: Ended, channels: Sequence[Channel]) -> str:
@@ -348,7 +347,7 @@ class _Step:
         def note(sentence: str) -> None:
             log.write(f"note: {one_line(sentence, 1000)}\n")
 
-        published = Publication((), ())
+        published = nothing_published(environ) if publisher is None else Publication((), ())
         if isinstance(asked, _Asked) and publisher is not None:
             reports = tuple(suite.report for suite in ended.done.suites) if ended.done is not None else ()
             findings = Findings(
@@ -379,7 +378,7 @@ class _Step:
             # What is only published stands in another run's artifact.
             suites = () if ended.done is None or publishes else ended.done.suites
             run = links_of(environ).run if any(_written(suite.folder, PAGE_FILE) for suite in suites) else None
-            writers.append(lambda: append_summary(file, summary(ended, template, channels, summary_room(file), run)))
+            writers.append(lambda: append_summary(file, summary(ended, template, published, summary_room(file), run)))
         for write in writers:
             try:
                 write()

@@ -75,11 +75,17 @@ class Channel(Struct, frozen=True):
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: how the channel ends
-    """A channel has ended, whatever it was about to do next."""
+    """A channel has ended, whatever it was about to do next.
 
-    def __init__(self, outcome: Outcome) -> None:
+    Attributes:
+        outcome: how it ended.
+        unclear: whether the last write was done is not known.
+    """
+
+    def __init__(self, outcome: Outcome, *, unclear: bool = False) -> None:
         super().__init__()
         self.outcome = outcome
+        self.unclear = unclear
 
 
 class Access(Struct, frozen=True):
@@ -180,7 +186,7 @@ class Access(Struct, frozen=True):
         try:
             return self.poll(look, enough)
         except ApiError as error:
-            raise Stopped(Failed(f"{sentence(error)}; {unknown}")) from error
+            raise Stopped(Failed(f"{sentence(error)}; {unknown}"), unclear=True) from error
 
     def refused(self, what: str, permission: str, error: ApiError, also: str = "", *, missing: str = "") -> Outcome:
         """Return how a channel ends that GitHub refuses a call.

@@ -105,52 +105,72 @@ def found(github: Access, sha: str, name: str, external_id: str) -> CheckRun | O
     return made if made is not None else Skipped(f"{stopped}, and GitHub shows none", asked=True)
 
 
-def conclude(
-    github: Access,
-    run: CheckRun,
-    *,
-    conclusion: Conclusion,
-    title: str,
-    summary: str,
-    annotations: Sequence[Mapping[str, Any]],
-    now: datetime,
-) -> Outcome:
-    """Conclude a check run, with annotations.
-
-    Annotations that cannot be added do not keep it from being concluded: one that is in progress for ever would hold
-    up the merge without saying why.
+def ending(conclusion: Conclusion, title: str, summary: str, now: datetime) -> CheckState:
+    """Return the state of a check run that is concluded.
 
     The title is cut at `TITLE_LIMIT`, the summary has to be within `reports.size_limit.CHECK`, `now` has a time zone.
-
-    Returns:
-        Published where it stands with all annotations.
     """
-    ending = CheckState(
+    return CheckState(
         status="completed",
         conclusion=conclusion,
         title=_line(title, TITLE_LIMIT),
         summary=summary,
         completed_at=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
-    added, broken = _annotate(github, run, ending, annotations)
+
+
+def conclude(github: Access, run: CheckRun, end: CheckState, annotations: Sequence[Mapping[str, Any]]) -> Outcome:
+    """Conclude a check run by its `ending`, with annotations.
+
+    Annotations that cannot be added do not keep it from being concluded: one that is in progress for ever would hold
+    up the merge without saying why.
+
+    Returns:
+        Published where it stands with all annotations.
+    """
+    added, broken = _annotate(github, run, end, annotations)
     if broken is None:
-        return _published(conclusion, added, run)
+        return _published(end, added, run)
     try:
-        _end(github, run, ending)
+        _end(github, run, end)
     except ApiError as error:
         left = f"the check run {run.url} is not known to be concluded and may stay in progress"
         return github.refused(left, "checks: write", error)
     if added == len(annotations):
-        return _published(conclusion, added, run)
+        return _published(end, added, run)
     # Of a request without an answer some more may stand there: only what is certain is claimed.
     return Failed(
-        f"the check run {run.url} is concluded ({conclusion}), but only {added} of its {len(annotations)} annotations "
-        f"are certain to stand there: {sentence(broken)}"
+        f"the check run {run.url} is concluded ({end.conclusion}), but only {added} of its {len(annotations)} "
+        f"annotations are certain to stand there: {sentence(broken)}"
     )
 
 
+def begin_with(github: Access, run: CheckRun, end: CheckState, before: Outcome) -> Outcome:
+    """Give a concluded check run a summary that begins with the comment that is out of date.
+
+    The comment is written after the check run is concluded: however long GitHub takes for it, nothing is in progress.
+
+    Args:
+        end: the `ending` with that summary.
+        before: how the check run was concluded.
+
+    Returns:
+        `before`, or how the channel ends if it was published and the summary could not be replaced.
+    """
+    try:
+        _end(github, run, end)
+    except ApiError as error:
+        if not isinstance(before, Published):
+            return before
+        return Failed(
+            f"the check run {run.url} is concluded ({end.conclusion}), but its summary does not begin with the comment "
+            f"that is out of date: {sentence(error)}"
+        )
+    return before
+
+
 def _annotate(
-    github: Access, run: CheckRun, ending: CheckState, annotations: Sequence[Mapping[str, Any]]
+    github: Access, run: CheckRun, end: CheckState, annotations: Sequence[Mapping[str, Any]]
 ) -> tuple[int, ApiError | None]:
     """Add annotations, the last of them with the end.
 
@@ -168,7 +188,7 @@ def _annotate(
             status="in_progress", title="The annotations are being added", summary=_RUNNING, annotations=batch
         )
         try:
-            github.api.update_check(run.id, replace(ending, annotations=batch) if last else more)
+            github.api.update_check(run.id, replace(end, annotations=batch) if last else more)
         except ApiError as error:
             tries += 1
             if not error.accepted:
@@ -191,11 +211,11 @@ def _annotate(
                 return added, None
 
 
-def _end(github: Access, run: CheckRun, ending: CheckState) -> None:
+def _end(github: Access, run: CheckRun, end: CheckState) -> None:
     """Conclude without adding anything, which can be repeated."""
     for seconds in (LOOKS_S[0], None):
         try:
-            github.api.update_check(run.id, ending)
+            github.api.update_check(run.id, end)
             return
         except ApiError as error:
             if seconds is None or not error.accepted:
@@ -209,8 +229,8 @@ def _made(github: Access, sha: str, name: str, external_id: str) -> CheckRun | N
     )
 
 
-def _published(conclusion: Conclusion, count: int, run: CheckRun) -> Outcome:
-    return Published(f"{conclusion}, {count} annotation{'' if count == 1 else 's'}", run.url)
+def _published(end: CheckState, count: int, run: CheckRun) -> Outcome:
+    return Published(f"{end.conclusion}, {count} annotation{'' if count == 1 else 's'}", run.url)
 
 
 def _line(text: str, limit: int) -> str:

@@ -21,7 +21,8 @@ from holodeck_action.github.lookup import Found, check_evaluated, find, permissi
 from holodeck_action.github.objects import ApiError, CheckRun, Pull
 from holodeck_action.github.payload import EventError, read_event
 from holodeck_action.github.review import publish_review
-from holodeck_action.github.sticky_comment import Wanted, marker, publish_comment
+from holodeck_action.github.stale_comments import first_line_unpublished, first_lines
+from holodeck_action.github.sticky_comment import Commented, Earlier, Wanted, marker, publish_comment
 from holodeck_action.github.surfaces import Surfaces
 from holodeck_action.reports.changes import State, clash, same_result, state_of, worse
 from holodeck_action.reports.check_summary import Mark, render_check
@@ -63,10 +64,12 @@ class Publication(Struct, frozen=True):
     """How publishing ended: every channel, and the annotations for the step itself.
 
     These are the ones that no check run shows, and those of problems: the job that fails by them shows them, too.
+    `first` is Markdown that the job summary begins with: which comments are out of date.
     """
 
     channels: tuple[Channel, ...]
     annotations: tuple[Annotation, ...]
+    first: str = ""
 
 
 class Connection(Struct, frozen=True):
@@ -137,14 +140,16 @@ class Publisher:
 
     def _finish(self, findings: Findings) -> Publication:
         marks = findings.marks + annotate(findings.reports)
-        check = self._conclude(self._begun(), findings, marks)
-        channels = [Channel("check", check)]
-        for outcome in self._each_pull("comment", lambda github, pull: self._comment(github, pull, findings)):
-            channels.append(Channel("comment", outcome))
-        for outcome in self._each_pull("review", lambda github, pull: self._review(github, pull, findings, marks)):
+        begun = self._begun()
+        check = self._conclude(begun, findings, marks)
+        comments, first = self._write_comments(findings)
+        if first:
+            check = self._conclude(begun, findings, marks, first, before=check)
+        channels = [Channel("check", check), *(Channel("comment", outcome) for outcome in comments)]
+        for _, outcome in self._each_pull("review", lambda github, pull: self._review(github, pull, findings, marks)):
             channels.append(Channel("review", outcome))
         channels += [Channel("annotations", Skipped(reason, asked=False)) for reason in _unplaced(findings)]
-        return Publication(tuple(channels), findings.marks if isinstance(check, Published) else marks)
+        return Publication(tuple(channels), findings.marks if isinstance(check, Published) else marks, first)
 
     def _begin(self, github: Access) -> CheckRun | Outcome:
         foreign = self._foreign(github)
@@ -168,34 +173,57 @@ class Publisher:
         sha, external_id = self._starting
         return self._guarded(lambda github: check_run.found(github, sha, self._surfaces.check_name, external_id))
 
-    def _conclude(self, begun: CheckRun | Outcome, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
+    def _conclude(
+        self,
+        begun: CheckRun | Outcome,
+        findings: Findings,
+        marks: Sequence[Annotation],
+        first: str = "",
+        before: Outcome | None = None,
+    ) -> Outcome:
+        """Conclude the check run; one that was concluded `before` gets a summary that begins with `first`."""
         if not isinstance(begun, CheckRun):
             return begun
-        return self._guarded(lambda github: self._ended(github, begun, findings, marks))
-
-    def _ended(self, github: Access, begun: CheckRun, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
         shown = marks[:MOST]
-        title, summary = render_check(
-            findings.reports,
-            findings.problems,
-            self._where(),
-            findings.template,
-            findings.note,
-            [Mark(mark.path, mark.line, mark.level) for mark in shown],
-            len(marks) - len(shown),
-            exit_code=findings.exit_code,
-        )
-        return check_run.conclude(
-            github,
-            begun,
-            conclusion=check_run.conclusion_of(findings.exit_code, self._surfaces.check_fail_on),
-            title=title,
-            summary=summary,
-            annotations=[as_check(mark) for mark in shown],
-            now=datetime.now(UTC),
-        )
 
-    def _comment(self, github: Access, pull: Pull, findings: Findings) -> Outcome:
+        def write(github: Access) -> Outcome:
+            title, summary = render_check(
+                findings.reports,
+                findings.problems,
+                self._where(),
+                findings.template,
+                # What is wrong with the template is said once.
+                findings.note if before is None else lambda _: None,
+                [Mark(mark.path, mark.line, mark.level) for mark in shown],
+                len(marks) - len(shown),
+                exit_code=findings.exit_code,
+                first=first,
+            )
+            ending = check_run.ending(
+                check_run.conclusion_of(findings.exit_code, self._surfaces.check_fail_on),
+                title,
+                summary,
+                datetime.now(UTC),
+            )
+            if before is not None:
+                return check_run.begin_with(github, begun, ending, before)
+            return check_run.conclude(github, begun, ending, [as_check(mark) for mark in shown])
+
+        return self._guarded(write)
+
+    def _write_comments(self, findings: Findings) -> tuple[tuple[Outcome, ...], str]:
+        """Write the comments; return how each ended, and what to begin with if one of an earlier run stands there."""
+        earlier: dict[int, Earlier | None] = {}
+
+        def write(github: Access, pull: Pull) -> Outcome:
+            written = self._comment(github, pull, findings)
+            earlier[pull.number] = written.earlier
+            return written.outcome
+
+        ended = self._each_pull("comment", write)
+        return tuple(outcome for _, outcome in ended), first_lines(self._target, self._where(), ended, earlier)
+
+    def _comment(self, github: Access, pull: Pull, findings: Findings) -> Commented:
         first_line = marker(self._surfaces.comment_id)
         now = state_of(findings.reports, findings.exit_code, pull.head_sha, self._run, findings.problems)
 
@@ -226,9 +254,12 @@ class Publisher:
     def _review(self, github: Access, pull: Pull, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
         return publish_review(github, pull.number, pull.head_sha, self._surfaces.comment_id, findings.reports, marks)
 
-    def _each_pull(self, name: str, publish: Callable[[Access, Pull], Outcome]) -> tuple[Outcome, ...]:
+    def _each_pull(
+        self, name: str, publish: Callable[[Access, Pull], Outcome]
+    ) -> tuple[tuple[int | None, Outcome], ...]:
+        """Return how a channel ended for each pull request, by number; None if it ended before they were known."""
         if not self._surfaces.asks(name):
-            return (_off(name),)
+            return ((None, _off(name)),)
 
         def look(github: Access) -> Found | Outcome:
             foreign = self._foreign(github)
@@ -239,8 +270,8 @@ class Publisher:
 
         found = self._guarded(look)
         if not isinstance(found, Found):
-            return (found,)
-        return tuple(self._for_pull(pull, publish) for pull in found.pulls)
+            return ((None, found),)
+        return tuple((pull.number, self._for_pull(pull, publish)) for pull in found.pulls)
 
     def _for_pull(self, pull: Pull, publish: Callable[[Access, Pull], Outcome]) -> Outcome:
         return self._guarded(lambda github: self._outdated(github, pull) or publish(github, pull))
@@ -324,7 +355,14 @@ def open_publisher(
         connection = Connection(None, "GITHUB_EVENT_NAME is not set: this is no step of a workflow")
     else:
         connection = _connection(surfaces, known, environ, pause)
-    return Publisher(known, connection, surfaces, _place(known, environ, evaluates), _run(environ))
+    return Publisher(known, connection, surfaces, _place(known, environ, evaluates=evaluates), _run(environ))
+
+
+def nothing_published(environ: Mapping[str, str]) -> Publication:
+    """Return the publication of a step whose inputs cannot be used: a comment of an earlier run stays as it is."""
+    target = event_target(environ)
+    off = environ.get("INPUT_COMMENT", "").strip() == "off"
+    return Publication((), (), "" if off else first_line_unpublished(target, _place(target, environ, evaluates=True)))
 
 
 def _connection(
@@ -345,7 +383,7 @@ def _connection(
     return Connection(Access(api, target.why, personal is None, pause), no_check=personal)
 
 
-def _place(target: Target, environ: Mapping[str, str], evaluates: bool) -> Place:
+def _place(target: Target, environ: Mapping[str, str], *, evaluates: bool) -> Place:
     server = (environ.get("GITHUB_SERVER_URL") or "https://github.com").rstrip("/")
     run_id = environ.get("GITHUB_RUN_ID", "") if evaluates else _evaluated_run(environ)
     home = f"{server}/{target.repository}"

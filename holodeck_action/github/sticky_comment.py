@@ -70,7 +70,29 @@ class Wanted(Struct, frozen=True):
     worse: Callable[[str], bool]
 
 
-def publish_comment(github: Access, pull_number: int, first_line: str, wanted: Wanted) -> Outcome:
+class Earlier(Struct, frozen=True):
+    """A comment of an earlier run that was not replaced, or may not have been.
+
+    Attributes:
+        body: as it was read; None if it could not be read, so that there may be none.
+        certain: nothing was written since it was read.
+    """
+
+    body: str | None
+    certain: bool
+
+
+UNREAD = Earlier(None, certain=False)
+
+
+class Commented(Struct, frozen=True):
+    """How the comment ended, and the earlier one that still stands there; None if there is none."""
+
+    outcome: Outcome
+    earlier: Earlier | None = None
+
+
+def publish_comment(github: Access, pull_number: int, first_line: str, wanted: Wanted) -> Commented:
     """Make the comment of a pull request, or bring the one that stands there up to date.
 
     Only comments that we wrote and that nobody has hidden count. A GitHub that does not tell (GraphQL) is taken at the
@@ -79,11 +101,8 @@ def publish_comment(github: Access, pull_number: int, first_line: str, wanted: W
     The comment is found by its first line, a `marker`.
     """
     if wanted.mode == "off":
-        return Skipped("the comment is switched off", asked=False)
-    try:
-        return _Sticky(github, pull_number, first_line, wanted).publish()
-    except Stopped as stopped:
-        return stopped.outcome
+        return Commented(Skipped("the comment is switched off", asked=False))
+    return _Sticky(github, pull_number, first_line, wanted).publish()
 
 
 class _Sticky(Struct, frozen=True):
@@ -92,22 +111,31 @@ class _Sticky(Struct, frozen=True):
     first_line: str
     wanted: Wanted
 
-    def publish(self) -> Outcome:
+    def publish(self) -> Commented:
         try:
             ours = self._ours()
         except ApiError as error:
-            raise Stopped(self._unread(error)) from error
+            return Commented(self._unread(error), UNREAD)
+        except Stopped as stopped:
+            return Commented(stopped.outcome, UNREAD)
         text = None
         for index, comment in enumerate(ours):
             text = self._rendered(comment.body)
-            outcome = self._replace(comment, text)
+            try:
+                outcome = self._replace(comment, text)
+            except Stopped as stopped:
+                return Commented(stopped.outcome, Earlier(comment.body, certain=not stopped.unclear))
             if outcome is not None:
-                return _with_others(outcome, len(ours) - index)
+                # What failed here without being stopped is a clash with another step of this run.
+                return Commented(_with_others(outcome, len(ours) - index))
         if text is None:
             if self.wanted.mode == "failures" and not self.wanted.failed:
-                return Skipped("nothing failed, and the comment is for failures only", asked=False)
+                return Commented(Skipped("nothing failed, and the comment is for failures only", asked=False))
             text = self._rendered(None)
-        return self._create(text)
+        try:
+            return Commented(self._create(text))
+        except Stopped as stopped:
+            return Commented(stopped.outcome)
 
     def _rendered(self, previous: str | None) -> str:
         text = self.wanted.render(previous)

@@ -48,6 +48,7 @@ def render_check(
     hidden: int = 0,
     *,
     exit_code: int | None = None,
+    first: str = "",
 ) -> tuple[str, str]:
     """Return title and summary of a check run: a line of at most `TITLE_LIMIT`, Markdown within `size_limit.CHECK`.
 
@@ -60,6 +61,7 @@ def render_check(
         marks: the annotations that the check run shows, in their order.
         hidden: how many more there are.
         exit_code: of the run; None for the worst of the suites'.
+        first: Markdown to begin with: lines of ours.
     """
     nothing = bool(problems) or not reports
     if exit_code is None:
@@ -73,7 +75,7 @@ def render_check(
         own = [text for report in reports if (text := _own(report, template, note, at))]
         parts = own or parts
     parts.append(_overview(marks, hidden, at))
-    summary = "\n".join(part for part in parts if part)
+    summary = first + "\n".join(part for part in parts if part)
     if not CHECK.holds(len(summary), len(summary.encode())):
         summary = cut(summary, CHECK, rest_of(at))
     return title[:TITLE_LIMIT], summary

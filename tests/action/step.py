@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from tests.cli.project import Project
 
 ROOT = Path(__file__).parents[2]
 ENTRYPOINT = ROOT / "entrypoint.py"
+_STALE = re.compile(r"\A(⚠️ \*\*(?:The|A) comment on [^\n]*\n\n)+")
 
 
 def run_here(
@@ -65,7 +67,8 @@ class Ended:
     @property
     def report(self) -> str:
         """The job summary without what it says of this run and the channels."""
-        return self.summary.partition("\n### Published\n")[0].partition("\n[All cases](")[0].strip()
+        shown = _STALE.sub("", self.summary)
+        return shown.partition("\n### Published\n")[0].partition("\n[All cases](")[0].strip()
 
     @property
     def meant(self) -> list[Command]:

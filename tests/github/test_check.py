@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.github.api import connect
 from holodeck_action.github.channels import Access, Failed, Outcome, Published, Skipped
-from holodeck_action.github.check_run import conclude, conclusion_of, found, start, token_can_check
+from holodeck_action.github.check_run import conclude, conclusion_of, ending, found, start, token_can_check
 from holodeck_action.github.objects import CheckRun
 from tests.github.fake import FakeGitHub, Fault, Token
 
@@ -73,7 +73,8 @@ def _conclude(hub: FakeGitHub, run: CheckRun, count: int, token: str = "ghs_job"
     why = given.pop("why", "")
     timeout = {"timeout_s": given.pop("timeout_s")} if "timeout_s" in given else {}
     with connect(token, hub.url, REPOSITORY, pause=_silent, **timeout) as api:
-        return conclude(Access(api, why, pause=_silent), run, **given)
+        annotations = given.pop("annotations")
+        return conclude(Access(api, why, pause=_silent), run, ending(**given), annotations)
 
 
 def _annotations(count: int) -> list[dict[str, Any]]:

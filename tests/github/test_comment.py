@@ -66,7 +66,7 @@ def _silent(seconds: float) -> None:
 def _publish(hub: FakeGitHub, wanted: Wanted, token: str = "ghs_job", **options: Any) -> Outcome:
     timeout = {"timeout_s": options.pop("timeout_s")} if "timeout_s" in options else {}
     with connect(token, hub.url, REPOSITORY, pause=_silent, **timeout) as api:
-        return publish_comment(Access(api, **{"pause": _silent, **options}), 7, LINE, wanted)
+        return publish_comment(Access(api, **{"pause": _silent, **options}), 7, LINE, wanted).outcome
 
 
 def _writes(hub: FakeGitHub, method: str) -> int:

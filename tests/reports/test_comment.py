@@ -347,7 +347,12 @@ def test_a_problem_replaces_a_verdict_and_keeps_what_to_compare_with() -> None:
 def test_without_a_verdict(code: int, alert: str, shown: str) -> None:
     text = render_problem(("a.yaml:3:5: why",), MARKER, AT, state_of((), code, A, "77/1", ("why",)))
     commit = f"commit [`{A[:7]}`]({SERVER}/octo/shop/commit/{A})"
-    assert text.split("\n")[2:6] == [f"> [!{alert}]", f"> **No verdict: {shown}.** · {commit}", "", "- `a.yaml:3:5` why"]
+    assert text.split("\n")[2:6] == [
+        f"> [!{alert}]",
+        f"> **No verdict: {shown}.** · {commit}",
+        "",
+        "- `a.yaml:3:5` why",
+    ]
     title, summary = render_check((), ("why",), AT, None, silent, exit_code=code)
     assert title == f"NO VERDICT: {shown}"
     assert summary.startswith(f"> [!{alert}]\n> **No verdict: {shown}.**\n\n- why\n")
