@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import math
@@ -15,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.foreign import read_file
 from holodeck_action.text.plain import cut
 
 _PASS = frozenset(("pass", "passed", "yes", "true", "1"))
@@ -28,6 +28,7 @@ _GUARDED = re.compile(r"'[=+\-@\t\r]")
 """How a name begins that a spreadsheet would compute without the apostrophe."""
 _MOST_PROBLEMS = 20
 _LONGEST_FIELD = 16_000_000
+_MOST_BYTES = 256_000_000
 
 
 class LabelError(ConfigurationError):
@@ -103,12 +104,12 @@ def read_labels(path: Path, shown: str) -> Labels:
         LabelError: the problems of all rows.
     """
     try:
-        content = path.read_bytes()
-        text = content.decode("utf-8-sig")
+        content = read_file(path, _MOST_BYTES)
+        text = content.parse(lambda data: data.decode("utf-8-sig"), UnicodeDecodeError)
     except OSError as error:
         raise LabelError([f"{shown}: cannot be read: {error.strerror}; give a CSV file of labels"]) from error
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        line = error.object.count(b"\n", 0, error.start) + 1
         raise LabelError([f"{shown}:{line}: not UTF-8 text; save the file as UTF-8"]) from error
     columns, rows = _table(text, shown)
     problems: list[str] = []
@@ -119,7 +120,7 @@ def read_labels(path: Path, shown: str) -> Labels:
         problems += _repeated(answers, shown)
     if problems:
         raise LabelError(problems)
-    return Labels(shown, hashlib.sha256(content).hexdigest(), scores, tuple(answers))
+    return Labels(shown, content.digest(), scores, tuple(answers))
 
 
 def about_metric(labels: Labels, metric: str, suite: str) -> Labels:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from holodeck_action.commands.caller import Caller
@@ -10,7 +9,7 @@ from holodeck_action.commands.options import LAST_RESULTS
 from holodeck_action.prepare.loading import writable_folder
 from holodeck_action.results.disk import write_atomically
 from holodeck_action.results.folder import Claims
-from holodeck_action.results.result_files import RESULTS_FILE, VERDICT_FILE, results_place
+from holodeck_action.results.result_files import RESULTS_FILE, results_place, verdict_values
 from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -59,7 +58,6 @@ def results_or_last(given: GivenPath | None, caller: Caller) -> GivenPath:
 
 def _suites(folder: GivenPath) -> list[str]:
     try:
-        suites = json.loads((folder / VERDICT_FILE).path.read_bytes())["suites"]
-        return [str(suite["folder"]) for suite in suites]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return [str(suite["folder"]) for suite in verdict_values(folder)["suites"]]
+    except (KeyError, TypeError):
         return []

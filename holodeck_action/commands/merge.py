@@ -131,7 +131,7 @@ def _below(file: GivenPath) -> str:
 
 
 def _results(folder: GivenPath) -> Iterator[GivenPath]:
-    if folder.path.is_file() or folder.name == PARQUET_FOLDER:
+    if folder.name == PARQUET_FOLDER or (folder.path.exists() and not folder.path.is_dir()):
         yield folder
         return
     there = False

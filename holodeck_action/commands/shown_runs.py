@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -34,18 +33,22 @@ from holodeck_action.results.result_files import (
     PARQUET_FOLDER,
     RESULTS_FILE,
     VERDICT_FILE,
+    opened_results,
     results_place,
+    verdict_values,
 )
 from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.runner.journal import JOURNAL_FILE, Running, follow
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import Gates
+from holodeck_action.text.foreign import Foreign, ForeignError, open_file, read_file
 from holodeck_action.text.given_paths import GivenPath
 
 _USUAL = (LAST_RESULTS.parent, Path("holodeck-results"))
 """Where runs keep results that are given no folder."""
 _MOST_FOLDERS = 10_000
 _HEAD_BYTES = 1024 * 1024
+_MANIFEST_BYTES = 64 * 1024 * 1024
 
 
 class ShownRun(Struct, frozen=True):
@@ -111,8 +114,15 @@ def _usual(caller: Caller) -> Iterator[GivenPath]:
 
 
 def _runs(path: GivenPath, caller: Caller) -> Iterator[ShownRun]:
-    if path.path.is_file() or path.name == PARQUET_FOLDER:
-        yield _of_results(results_place(path))
+    if path.name == PARQUET_FOLDER:
+        yield _of_results(path)
+    elif path.path.exists() and not path.path.is_dir():
+        place = results_place(path)
+        if place == path:
+            with opened_results(path):
+                # Whoever names a file is told at once why it is none.
+                pass
+        yield _of_results(place)
     elif (path / HISTORY_FILE).path.is_file():
         yield from _of_history(path, caller)
     elif path.path.is_dir():
@@ -137,7 +147,7 @@ def _below(path: GivenPath) -> Iterator[ShownRun]:
 
 
 def _of_results(file: GivenPath) -> ShownRun:
-    head, verdict = _head(file), _json(file.path.with_name(VERDICT_FILE))
+    head, verdict = _head(file), verdict_values(file.path.parent)
     suite = head.get("suite")
     return ShownRun(
         key=_key(file.path),
@@ -151,7 +161,7 @@ def _of_results(file: GivenPath) -> ShownRun:
 
 
 def _of_several(folder: GivenPath, suites: Sequence[str]) -> ShownRun:
-    verdict = _json((folder / VERDICT_FILE).path)
+    verdict = verdict_values(folder)
     listed = [each for each in verdict["suites"] if isinstance(each, dict)]
     passed = sum(each.get("outcome") == "passed" for each in listed)
     files = [file for name in suites if (file := results_place(folder / name)) != folder / name]
@@ -168,7 +178,7 @@ def _of_several(folder: GivenPath, suites: Sequence[str]) -> ShownRun:
 
 def _suites(folder: GivenPath) -> list[str]:
     """Return the folders of the suites that a combined verdict names."""
-    found = _json((folder / VERDICT_FILE).path).get("suites")
+    found = verdict_values(folder).get("suites")
     names = [each.get("folder") for each in found if isinstance(each, dict)] if isinstance(found, list) else []
     # What stands there may come from an artifact.
     return [name for name in names if isinstance(name, str) and name not in ("", ".", "..") and os.sep not in name]
@@ -202,7 +212,7 @@ def _going_on(folder: GivenPath) -> ShownRun:
     journal = (folder / JOURNAL_FILE).path
 
     def view() -> View:
-        running = follow(journal)
+        running = _followed(journal)
         if running is None:
             raise RecordError(f"{folder / JOURNAL_FILE}: holds nothing yet")
         return View([_so_far(running)], ExitCode.INCOMPLETE, results=str(folder / RESULTS_FILE))
@@ -224,10 +234,22 @@ def progress_of(run: ShownRun) -> Progress:
     if run.journal is None:
         return Progress(f"{run.changed}", 0, 0, running=False)
     version = run.journal.stat().st_size
-    running = follow(run.journal)
+    running = _followed(run.journal)
     done = 0 if running is None else len(running.trials)
     planned = done if running is None or running.planned is None else running.planned
     return Progress(f"{version} so far", done, planned, running=_is_locked(run.journal.parent))
+
+
+def _followed(journal: Path) -> Running | None:
+    """Return how far a run is, by its journal; None if that holds nothing yet.
+
+    Raises:
+        RecordError: the journal cannot be read.
+    """
+    try:
+        return follow(journal)
+    except OSError as error:
+        raise RecordError(f"{journal}: cannot be read: {error.strerror}") from error
 
 
 def _so_far(running: Running) -> ViewedSuite:
@@ -282,7 +304,7 @@ def _view(suites: Sequence[ViewedSuite], results: str) -> View:
 def _is_locked(folder: Path) -> bool:
     """Tell whether a process writes into a folder; its lock ends with it."""
     try:
-        with open(folder / LOCK_FILE, "rb") as file:
+        with open_file(folder / LOCK_FILE) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -298,19 +320,13 @@ def _key(path: Path) -> str:
 def _head(file: GivenPath) -> dict[str, Any]:
     """Return what a results file says before its cases; nothing where it is none."""
     if file.path.is_dir():
-        return _json((file / MANIFEST_FILE).path)
+        try:
+            return read_file(file / MANIFEST_FILE, _MANIFEST_BYTES).json_object()
+        except (OSError, ForeignError):
+            return {}
     try:
-        with open(file, "rb") as stream:
+        with opened_results(file) as stream:
             start = stream.read(_HEAD_BYTES)
-        found = json.loads(start.partition(b',\n "cases": [')[0] + b"}")
-    except (OSError, ValueError, RecursionError):
+        return Foreign(start.partition(b',\n "cases": [')[0] + b"}").json_object()
+    except (RecordError, ForeignError):
         return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

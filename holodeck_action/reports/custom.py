@@ -19,6 +19,7 @@ from holodeck_action.reports.size_limit import IN_THE_RECORD, JOB_SUMMARY, SizeL
 from holodeck_action.results.report_views import Report
 from holodeck_action.results.serialization import to_json
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.foreign import open_file
 from holodeck_action.text.plain import one_line
 
 MAX_SOURCE = 1024 * 1024
@@ -70,7 +71,7 @@ def read_template(path: os.PathLike[str]) -> CustomTemplate:
         TemplateError: it is missing, too large, or not UTF-8.
     """
     try:
-        with open(path, "rb") as file:
+        with open_file(path, None) as file:
             content = file.read(MAX_SOURCE + 1)
         if len(content) > MAX_SOURCE:
             raise TemplateError(f"{path}: is larger than {MAX_SOURCE:,} bytes; give a smaller template")

@@ -14,11 +14,11 @@ from holodeck_action.results.result_files import (
     RESULTS_FILE,
     BaseResults,
     Results,
+    opened_results,
     parse_results,
     read_results,
     results_place,
     sealed_record,
-    unreadable,
 )
 from holodeck_action.results.stored_cases import INDEXED_FROM, RecordError, StoredCases, indexed
 from holodeck_action.text.given_paths import GivenPath
@@ -45,11 +45,8 @@ def results_at(path: Path | GivenPath) -> BaseResults:
     path = results_place(path)
     if os.path.isdir(path):
         return results_of(read_results(path).record)
-    try:
-        with open(path, "rb") as file:
-            return results_from(file, os.fspath(path))
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with opened_results(path) as file:
+        return results_from(file, os.fspath(path))
 
 
 def results_from(file: BinaryIO, name: str) -> BaseResults:

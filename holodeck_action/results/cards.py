@@ -20,7 +20,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.errors import Problem, SuiteError, quoted
 from holodeck_action.suite.values import Suite
-from holodeck_action.text.foreign import RefusedFileError
+from holodeck_action.text.foreign import RefusedFileError, read_file
 from holodeck_action.text.given_paths import GivenPath
 
 MOST_BYTES = 16 * 1024 * 1024
@@ -85,11 +85,7 @@ def read_card(path: GivenPath) -> JudgeCard:
         ConfigurationError: the file cannot be read, or is no judge card.
     """
     try:
-        with path.path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise _CardError(f"has more than {MOST_BYTES:,} bytes, which no judge card has")
-        return _parsed(content)
+        return read_file(path, MOST_BYTES).parse(_parsed, _CardError)
     except OSError as error:
         problem = f"{path}: cannot be read: {error.strerror}; give the judge-card.json of a calibration"
         raise ConfigurationError([problem]) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -12,7 +11,14 @@ from pathlib import Path
 from types import TracebackType
 
 from holodeck_action.results.disk import DISK, Disk
-from holodeck_action.results.result_files import BASE_FOLDER, EARLIER_FILE, PARQUET_FOLDER, RESULTS_FILE, VERDICT_FILE
+from holodeck_action.results.result_files import (
+    BASE_FOLDER,
+    EARLIER_FILE,
+    PARQUET_FOLDER,
+    RESULTS_FILE,
+    VERDICT_FILE,
+    verdict_values,
+)
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
@@ -147,9 +153,8 @@ def _remove(path: Path, disk: Disk) -> None:
 def _suite_folders(folder: Path) -> Iterator[Path]:
     """Yield the folders of suites that the combined verdict of an earlier run names."""
     try:
-        suites = json.loads((folder / VERDICT_FILE).read_bytes())["suites"]
-        names = [suite["folder"] for suite in suites]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        names = [suite["folder"] for suite in verdict_values(folder)["suites"]]
+    except (KeyError, TypeError):
         return
     for name in names:
         if isinstance(name, str) and name not in ("", ".", "..") and os.sep not in name:

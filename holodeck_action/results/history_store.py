@@ -26,6 +26,7 @@ from holodeck_action.results.history import (
 )
 from holodeck_action.results.history_layout import HISTORY_FILE, RECORDS_FOLDER
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.foreign import open_file, read_file
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 
@@ -177,7 +178,7 @@ class HistoryFolder:
         """
         file = self._folder / line.record_path
         try:
-            packed = file.path.read_bytes()
+            packed = read_file(file, MOST_RESULTS_BYTES).parse(bytes)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -187,9 +188,10 @@ class HistoryFolder:
     def _content(self) -> bytes:
         file = self._folder / HISTORY_FILE
         try:
-            if file.path.stat().st_size > MOST_HISTORY_BYTES:
-                raise HistoryError(f"{file}: has more than {MOST_HISTORY_BYTES:,} bytes; remove its oldest lines")
-            return file.path.read_bytes()
+            with open_file(file, None) as opened:
+                if os.fstat(opened.fileno()).st_size > MOST_HISTORY_BYTES:
+                    raise HistoryError(f"{file}: has more than {MOST_HISTORY_BYTES:,} bytes; remove its oldest lines")
+                return opened.read()
         except FileNotFoundError:
             return b""
         except OSError as error:

@@ -10,9 +10,9 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Literal, overload
+from typing import Any, BinaryIO, Literal, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,7 +34,7 @@ from holodeck_action.results.stored_cases import (
 )
 from holodeck_action.results.verdict import CombinedVerdict, Verdict
 from holodeck_action.results.verdict_file import verdict_head, written_cases
-from holodeck_action.text.foreign import read_file
+from holodeck_action.text.foreign import ForeignError, open_file, read_file
 from holodeck_action.text.given_paths import GivenPath
 
 RESULTS_FILE = "results.json"
@@ -234,33 +234,35 @@ def read_results(path: Path | GivenPath, indexed_from: int = INDEXED_FROM) -> Re
         from holodeck_action.results.parquet.cases import read_parquet
 
         return Results(*read_parquet(path))
-    try:
-        with open(path, "rb") as file:
-            large = os.fstat(file.fileno()).st_size >= indexed_from
-            found = indexed(file, os.fspath(path)) if large else None
+    with opened_results(path) as file:
+        large = os.fstat(file.fileno()).st_size >= indexed_from
+        found = indexed(file, os.fspath(path)) if large else None
         if found is not None:
             return Results(*found)
-    except OSError:
-        # What is wrong is told by who reads it as a whole.
-        pass
-    return parse_results(read_content(path), path)
+        file.seek(0)
+        return parse_results(file.read(), path)
 
 
-def read_content(path: os.PathLike[str]) -> bytes:
-    """Return the bytes of a results file.
+@contextmanager
+def opened_results(path: os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a results file: the only way to its bytes, so that no command waits for a pipe.
 
     Raises:
-        RecordError: it cannot be read.
+        RecordError: it is missing, no regular file, or cannot be read.
     """
     try:
-        return Path(path).read_bytes()
+        with open_file(path, None) as file:
+            yield file
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise RecordError(f"{path}: cannot be read: {error.strerror}; give the results.json of a run") from error
 
 
-def unreadable(path: os.PathLike[str] | str, error: OSError) -> RecordError:
-    """Say that a results file cannot be read."""
-    return RecordError(f"{path}: cannot be read: {error.strerror}; give the results.json of a run")
+def verdict_values(folder: os.PathLike[str]) -> dict[str, Any]:
+    """Return what the verdict.json of a folder says, unchecked; nothing if it is none."""
+    try:
+        return read_file(Path(folder) / VERDICT_FILE, LARGEST_JSON).json_object()
+    except (OSError, ForeignError):
+        return {}
 
 
 def read_earlier(path: Path | GivenPath) -> tuple[HistoryLine, ...]:

@@ -6,6 +6,7 @@ groups: everything that arrived since the last flush is written and fsynced toge
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -21,6 +22,7 @@ from msgspec import Struct, field
 from holodeck_action.results.disk import DISK, Disk
 from holodeck_action.results.record import TrialRecord
 from holodeck_action.results.serialization import from_plain
+from holodeck_action.text.foreign import open_file
 from holodeck_action.text.given_paths import GivenPath
 
 JOURNAL_FILE = "journal.jsonl"
@@ -180,7 +182,7 @@ def read_for_resume(
     Raises:
         JournalError: the journal is another run's, or broken or unreadable as a whole, or imported files have changed.
     """
-    if not path.path.is_file():
+    if not os.path.exists(path):
         return Resumed({}, 0, (f"there is no {path.name} to resume; everything is run",))
     try:
         found = read_journal(path, identity)
@@ -203,6 +205,9 @@ def set_aside(path: Path) -> tuple[str, ...]:
     Raises:
         OSError: the file cannot be renamed.
     """
+    if path.is_fifo():
+        # Opening it would wait for a reader.
+        raise FileExistsError(errno.EEXIST, "it is a pipe", str(path))
     if not path.is_file() or not path.stat().st_size:
         return ()
     path.replace(path.with_name(PREVIOUS_FILE))
@@ -224,7 +229,7 @@ def follow(path: Path) -> Running | None:
         OSError: the file cannot be read.
     """
     trials: dict[str, list[TrialRecord]] = {}
-    with open(path, "rb") as file:
+    with open_file(path, None) as file:
         header = file.readline()
         try:
             head = json.loads(header)
@@ -254,7 +259,7 @@ def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> Journaled:
     places: dict[tuple[str, int], tuple[int, int]] = {}
     imported: dict[str, str | None] = {}
     sound = broken = 0
-    with open(path, "rb") as file:
+    with open_file(path, None) as file:
         header = file.readline()
         if not header.endswith(b"\n"):
             # Killed while the header was written: nothing had run yet.

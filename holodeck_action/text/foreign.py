@@ -26,6 +26,7 @@ MOST_SMALL = 16_000_000
 """Bytes of a small file: a setting, a prompt, a schema."""
 _LIMIT = 200
 """Characters of foreign words in a message."""
+_NO_FILE = "is no regular file (a pipe, a device or a socket)"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -159,6 +160,9 @@ def open_file(path: os.PathLike[str] | str, most: int | None = MOST_SMALL) -> Bi
         return regular_file(os.open(path, _FILE), most)
     except ValueError:
         raise RefusedFileError("is no path of a file") from None
+    except OSError as error:
+        # So the system says of a socket, before anybody can look at it.
+        raise RefusedFileError(_NO_FILE) if error.errno == errno.ENXIO else error from None
 
 
 def read_file(path: os.PathLike[str] | str, most: int = MOST_SMALL) -> Foreign:
@@ -199,7 +203,7 @@ def regular_file(descriptor: int, most: int | None) -> BinaryIO:
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(found.st_mode):
-            raise RefusedFileError("is no regular file (a pipe, a device or a socket)")
+            raise RefusedFileError(_NO_FILE)
         if most is not None and found.st_size > most:
             raise _too_large(found.st_size, most)
         os.set_blocking(descriptor, True)
