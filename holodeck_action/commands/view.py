@@ -7,6 +7,7 @@ page of another origin that has its name resolved to this machine does not), and
 from __future__ import annotations
 
 import secrets
+import sys
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from holodeck_action.commands.caller import Caller
+from holodeck_action.commands.program import explained
 from holodeck_action.commands.shown_runs import ShownRun, progress_of, shown_runs
 from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.untrusted import wrap
@@ -109,10 +111,22 @@ class _Site(Struct, frozen=True):
         if first or not secrets.compare_digest(token.encode(), self.token.encode()):
             return _NOTHING
         try:
-            return self._of(rest)
+            found = self._of(rest)
+            # Cases of large results are read while the page is made.
+            return replace(found, body=[b"".join(found.body)])
         except ConfigurationError as error:
             said = "\n".join(one_line(line, 1000) for line in error.lines)
             return _Answer(HTTPStatus.CONFLICT, _TEXT, [f"{said}\n".encode()])
+        except OSError as error:
+            # A run that goes on moves and removes its files.
+            said = one_line(f"{error.filename or 'a file'}: cannot be read: {error.strerror}", 1000)
+            return _Answer(HTTPStatus.CONFLICT, _TEXT, [f"{said}\n".encode()])
+        except Exception as error:  # noqa: BLE001 - a defect is one sentence for the reader, and the server goes on
+            return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, [f"{self.defect(error)}\n".encode()])
+
+    def defect(self, error: BaseException) -> str:
+        """Say in one line what went wrong in our own code."""
+        return one_line(" ".join(map(str, explained(error, self.caller.environ).problems)), 1000)
 
     def _of(self, parts: Sequence[str]) -> _Answer:
         match parts:
@@ -158,6 +172,12 @@ class _Site(Struct, frozen=True):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     site: _Site
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Write one line about a defect; that a browser has left is nothing to write about."""
+        error = sys.exc_info()[1]
+        if error is not None and not isinstance(error, ConnectionError | TimeoutError):
+            self.site.caller.stderr.write(f"note: {self.site.defect(error)}\n")
 
 
 class _Handler(BaseHTTPRequestHandler):

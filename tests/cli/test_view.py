@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import signal
+import socket
+import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -173,3 +176,42 @@ def test_results_that_cannot_be_used_are_told_of(project: Project) -> None:
             409,
             True,
         )
+
+
+def leave(site: Site, sent: str, read: int) -> None:
+    """Send bytes, read some of the answer, and break the connection off as a browser does that is closed."""
+    parts = urlsplit(site.address)
+    with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection:
+        # Little room, so that the server is still writing.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.sendall(sent.encode())
+        while read > 0:
+            read -= len(connection.recv(read))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def test_a_browser_that_leaves_prints_nothing(project: Project) -> None:
+    """`served` checks what stands on standard error."""
+    project.numbered(300)
+    project.run("run", "-o", "out")
+    with served(project, "out") as site:
+        address, _ = site.runs()[0]
+        asked = f"GET {address} HTTP/1.1\r\nHost: {site.host}\r\n\r\n"
+        for sent, read in ((asked, 0), (asked, 100), (asked, 100_000), (asked[:20], 0), ("", 0), ("\0\r\n\r\n", 1)):
+            for _ in range(3):
+                leave(site, sent, read)
+        assert site.get(address)[0] == 200
+        assert site.get(f"{address}live")[0] == 200
+
+
+def test_files_that_cannot_be_read_meanwhile_are_told_of(project: Project) -> None:
+    project.numbered(2)
+    project.write("out/journal.jsonl", "")
+    with served(project, "out") as site:
+        ((address, _),) = site.runs()
+        journal = project.out / "journal.jsonl"
+        journal.unlink()
+        os.mkfifo(journal)
+        for path in (address, f"{address}live"):
+            status, _, body = site.get(path)
+            assert (status, "journal.jsonl" in body, body.count("\n")) == (409, True, 1), body
