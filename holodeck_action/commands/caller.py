@@ -84,17 +84,18 @@ class Caller:
             env_file,
             allowed or NOTHING_MORE,
             requirements,
-            self._note,
+            self.note,
         )
 
     def _permission(self) -> CodeAllowed:
         with self.job() as job:
             return job.permission(self.cwd)
 
-    def _note(self, sentence: str) -> None:
+    def note(self, *sentences: str) -> None:
+        """Write notes, each on a line of its own, to standard error."""
         from holodeck_action.text.plain import one_line
 
-        self.stderr.write(f"note: {one_line(sentence, 1000)}\n")
+        self.stderr.writelines(f"note: {one_line(sentence, 1000)}\n" for sentence in sentences)
         self.stderr.flush()
 
     def job(self) -> Job:

@@ -137,9 +137,11 @@ def _both(asked: Comparing, caller: Caller) -> tuple[Results, Results]:
     for path in (asked.base, head):
         if path not in named:
             found[path] = read_results(path)
-    for path in named:
-        assert asked.history is not None
+    if named and asked.history is not None:
         store = HistoryFolder(asked.history, caller.pause, caller.disk or DISK)
-        suite = next((suite_of(results.record) for results in found.values()), None)
-        found[path] = results_in(record_at(store, str(path), suite), f"{asked.history}: {path}").results
+        lines = store.read()
+        caller.note(*lines.notices)
+        for path in named:
+            suite = next((suite_of(results.record) for results in found.values()), None)
+            found[path] = results_in(record_at(store, lines, str(path), suite), f"{asked.history}: {path}").results
     return found[asked.base], found[head]

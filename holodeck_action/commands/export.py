@@ -115,12 +115,9 @@ def convert_record(asked: Exporting, form: str, caller: Caller) -> int:
 def _history(asked: Exporting, record: Record, caller: Caller) -> Iterator[HistoryLine]:
     """Yield the whole runs of the suite from the given history, or from what the run kept of its own."""
     suite = suite_of(record)
-    if asked.history is None:
-        yield from (line for line in read_earlier(asked.results) if line.suite == suite and line.counts)
-        return
-    found = HistoryFolder(asked.history, caller.pause).read()
-    caller.stderr.writelines(f"note: {one_line(notice, 1000)}\n" for notice in found.notices)
-    if not found.of(suite):
+    found = read_earlier(asked.results) if asked.history is None else HistoryFolder(asked.history, caller.pause).read()
+    caller.note(*found.notices)
+    if asked.history is not None and not found.of(suite):
         there = ", ".join(sorted({line.suite for line in found.lines})) or "none"
         problem = f"{asked.history / HISTORY_FILE}: holds no run of {suite} (it has runs of: {there})"
         raise ConfigurationError([one_line(problem, 1000)])

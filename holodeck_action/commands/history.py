@@ -37,8 +37,7 @@ def show_history(folder: GivenPath, form: str, caller: Caller) -> int:
         ConfigurationError: there is no history.
     """
     found = HistoryFolder(folder, caller.pause, caller.disk or DISK).read()
-    for notice in found.notices:
-        caller.stderr.write(f"note: {one_line(notice, 1000)}\n")
+    caller.note(*found.notices)
     if not found.lines:
         raise ConfigurationError(
             [f"{folder / HISTORY_FILE}: holds no run; add runs with `run --history`, or with `history import`"]
@@ -89,7 +88,9 @@ def import_runs(given: Sequence[GivenPath], into: GivenPath, caller: Caller) -> 
             entries.append(entry)
     if problems:
         raise ConfigurationError(problems)
-    added = HistoryFolder(into, caller.pause, caller.disk or DISK).append(entries)
+    store = HistoryFolder(into, caller.pause, caller.disk or DISK)
+    caller.note(*store.read().notices)
+    added = store.append(entries)
     known = len(entries) - added
     caller.stdout.write(f"imported {added} {'run' if added == 1 else 'runs'}{f', {known} known' if known else ''}\n")
     return ExitCode.PASSED

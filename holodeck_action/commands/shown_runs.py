@@ -84,20 +84,23 @@ class Progress(Struct, frozen=True):
     running: bool
 
 
-def shown_runs(given: Sequence[GivenPath], caller: Caller) -> list[ShownRun]:
+def shown_runs(
+    given: Sequence[GivenPath], caller: Caller, note: Callable[[str], None] = lambda sentence: None
+) -> list[ShownRun]:
     """Return the runs that are there, the newest first.
 
     Args:
         given: results files, output folders, folders of these, or a history; without any, the folders that runs write
             into where the caller is.
         caller: whose folder that is.
+        note: takes sentences about lines of histories that cannot be read.
 
     Raises:
         ConfigurationError: something that is given is not there, or holds no run.
     """
     runs: dict[str, ShownRun] = {}
     for path in given or _usual(caller):
-        found = list(_runs(path, caller))
+        found = list(_runs(path, caller, note))
         if given and not found:
             raise ConfigurationError([f"{path}: holds no {RESULTS_FILE}; give the output folder of a run"])
         runs.update((run.key, run) for run in found)
@@ -113,7 +116,7 @@ def _usual(caller: Caller) -> Iterator[GivenPath]:
                 yield folder
 
 
-def _runs(path: GivenPath, caller: Caller) -> Iterator[ShownRun]:
+def _runs(path: GivenPath, caller: Caller, note: Callable[[str], None]) -> Iterator[ShownRun]:
     if path.name == PARQUET_FOLDER:
         yield _of_results(path)
     elif path.path.exists() and not path.path.is_dir():
@@ -124,7 +127,7 @@ def _runs(path: GivenPath, caller: Caller) -> Iterator[ShownRun]:
                 pass
         yield _of_results(place)
     elif (path / HISTORY_FILE).path.is_file():
-        yield from _of_history(path, caller)
+        yield from _of_history(path, caller, note)
     elif path.path.is_dir():
         yield from _below(path)
 
@@ -184,7 +187,7 @@ def _suites(folder: GivenPath) -> list[str]:
     return [name for name in names if isinstance(name, str) and name not in ("", ".", "..") and os.sep not in name]
 
 
-def _of_history(folder: GivenPath, caller: Caller) -> Iterator[ShownRun]:
+def _of_history(folder: GivenPath, caller: Caller, note: Callable[[str], None]) -> Iterator[ShownRun]:
     store = HistoryFolder(folder, caller.pause)
 
     def view(line: HistoryLine) -> View:
@@ -195,7 +198,10 @@ def _of_history(folder: GivenPath, caller: Caller) -> Iterator[ShownRun]:
             [ViewedSuite(conclude(results_in(content, f"{folder}: {line.place}").results.record))], str(folder)
         )
 
-    for line in store.read().lines:
+    history = store.read()
+    for notice in history.notices:
+        note(notice)
+    for line in history.lines:
         if (folder / line.record_path).path.is_file():
             yield ShownRun(
                 key=_key(folder.path / line.record_path),

@@ -29,6 +29,7 @@ from holodeck_action.results.conclusion import Conclusion, conclude
 from holodeck_action.results.decision import Terms
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import Claims, suite_folders
+from holodeck_action.results.history import HistoryLines
 from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import BASE_FOLDER, Beside
 from holodeck_action.runner.journal import JOURNAL_FILE, Journal, set_aside
@@ -120,7 +121,7 @@ def _evaluate(
         done = _run(sides, request, output, deadline, flush)
         record, results = compared(done.record, head.ready.item, _ran_beside(head.ready, done.base) or base)
         terms = Terms.against(None if results is None else results.results)
-        concluded = conclude(record, terms, folder=head.ready.item.shown, earlier=past)
+        concluded = conclude(record, terms, folder=head.ready.item.shown, earlier=HistoryLines(past))
         beside = Beside(results, past)
         reported = report_suite(concluded, head.ready.folder, output, beside, journaled=head.journal is not None)
         finished.append(reported)

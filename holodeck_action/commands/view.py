@@ -55,7 +55,7 @@ def view_runs(given: Sequence[GivenPath], port: int, browser: bool, caller: Call
     Raises:
         ConfigurationError: what is given holds no run, or the port cannot be listened on.
     """
-    shown_runs(given, caller)
+    shown_runs(given, caller, caller.note)
     token = secrets.token_urlsafe(24)
     try:
         server = _Server((ADDRESS, port), _Handler)

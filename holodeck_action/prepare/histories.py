@@ -10,7 +10,7 @@ from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.results.base_results import results_of
 from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.disk import Disk
-from holodeck_action.results.history import HistoryLine, HistoryLines, history_line, suite_name
+from holodeck_action.results.history import NO_LINES, HistoryLine, HistoryLines, history_line, suite_name
 from holodeck_action.suite.base_sources import parse_source
 from holodeck_action.suite.checkout import repository_root
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _Place = tuple[str, str]
 """What tells one history from another: its branch, and the root of the checkout (both empty for a folder)."""
-_NONE = HistoryLines(())
 
 
 class Histories:
@@ -101,7 +100,7 @@ class Histories:
             if self._given is not None:
                 # Else the report says why there is no base, which is the same.
                 self._note(f"the history cannot be shown: {error}")
-            return _NONE
+            return NO_LINES
         for notice in found.notices:
             self._note(notice)
         return found

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.results.decision import OWN_TERMS, Terms, decide
-from holodeck_action.results.history import HistoryLine, history_line, in_order, suite_of
+from holodeck_action.results.history import NO_LINES, HistoryLine, HistoryLines, history_line, in_order, suite_of
 from holodeck_action.results.record import Record
 from holodeck_action.results.report_building import build_report
 from holodeck_action.results.report_views import Report
@@ -33,7 +33,7 @@ def conclude(
     folder: str = "",
     results_digest: str | None = None,
     surveyed: Survey | None = None,
-    earlier: Sequence[HistoryLine] = (),
+    earlier: HistoryLines = NO_LINES,
 ) -> Conclusion:
     """Decide and report.
 
@@ -43,12 +43,13 @@ def conclude(
         folder: the suite's, as the reader would type it.
         results_digest: of the file that holds the record; None for none.
         surveyed: what its cases came to, where that is known already.
-        earlier: runs of a history, in any order.
+        earlier: runs of a history, in any order; its notices become those of the report.
     """
     surveyed = Survey(record) if surveyed is None else surveyed
     verdict = replace(decide(record, terms, surveyed), results_digest=results_digest)
-    history = _history(record, verdict, terms.base, earlier)
-    return Conclusion(record, verdict, build_report(record, verdict, folder, history, surveyed))
+    history = _history(record, verdict, terms.base, earlier.lines)
+    report = build_report(record, verdict, folder, history, surveyed)
+    return Conclusion(record, verdict, replace(report, notices=(*report.notices, *earlier.notices)))
 
 
 def _history(record: Record, verdict: Verdict, base: Record | None, earlier: Sequence[HistoryLine]) -> History | None:

@@ -41,6 +41,7 @@ MOST_LINE_BYTES = 1024 * 1024
 _ID_LENGTH = 200
 _TEXT_LENGTH = 1000
 _FIRST_YEAR, _LAST_YEAR = 1970, 9998
+_BROKEN_NAMED = 10
 
 _Amount = Annotated[float, Meta(ge=0.0)]
 _Count = Annotated[int, Meta(ge=0)]
@@ -344,6 +345,9 @@ class HistoryLines(Struct, frozen=True):
         return tuple(line for line in self.lines if line.suite == suite)
 
 
+NO_LINES = HistoryLines(())
+
+
 def dump_line(line: HistoryLine) -> bytes:
     """Return a line as JSON with the line feed that ends it."""
     values = to_plain(line)
@@ -361,17 +365,29 @@ def parse_lines(content: bytes, place: str) -> HistoryLines:
         The lines, and at most one notice.
     """
     found: list[HistoryLine] = []
-    broken: list[str] = []
+    broken: list[tuple[int, str]] = []
     for number, text in enumerate(content.split(b"\n"), start=1):
         if text.strip():
             try:
                 found.append(_parse(text))
             except ValueError as error:
-                broken.append(f"line {number} {error}")
+                broken.append((number, str(error)))
     if not broken:
         return HistoryLines(in_order(found))
-    skipped = "1 line is skipped" if len(broken) == 1 else f"{len(broken)} lines are skipped; the first"
-    return HistoryLines(in_order(found), (f"{one_line(place)}: {skipped}: {broken[0]}",))
+    return HistoryLines(in_order(found), (f"{one_line(place)}: {_skipped(broken)}",))
+
+
+def _skipped(broken: Sequence[tuple[int, str]]) -> str:
+    """Say which lines are skipped, by number, and what is wrong with the first."""
+    (number, why), *others = broken
+    if not others:
+        return f"1 line is skipped: line {number} {why}"
+    also = [str(number) for number, _ in others[:_BROKEN_NAMED]]
+    if len(others) > len(also):
+        also.append(f"{len(others) - len(also)} more")
+    listed = also[0] if len(also) == 1 else f"{', '.join(also[:-1])} and {also[-1]}"
+    word = "line" if len(others) == 1 else "lines"
+    return f"{len(broken)} lines are skipped; the first: line {number} {why} (also {word} {listed})"
 
 
 def in_order(lines: Iterable[HistoryLine]) -> tuple[HistoryLine, ...]:
@@ -398,15 +414,23 @@ def _parse(text: bytes) -> HistoryLine:
         raise ValueError(f"has {len(text):,} bytes, more than {MOST_LINE_BYTES:,}")
     try:
         line = from_json(text, HistoryLine)
-        if line.moment.tzinfo is None or not _FIRST_YEAR <= line.moment.year <= _LAST_YEAR:
-            raise ValueError("no offset")
     except ValidationError as error:
         raise ValueError(one_line(f"is not a run: {problem_of(error)}")) from None
-    except (DecodeError, RecursionError):
+    except (DecodeError, ValueError, RecursionError):
         raise ValueError("is not JSON") from None
-    except ValueError:
-        raise ValueError("is not a run: time: not a time with an offset") from None
+    if not _is_moment(line.time):
+        raise ValueError("is not a run: time: not a time with an offset")
+    if line.pass_rate is not None and not 0.0 <= line.pass_rate.value <= 1.0:
+        raise ValueError("is not a run: pass_rate.value: not between 0 and 1")
     return line
+
+
+def _is_moment(time: str) -> bool:
+    try:
+        moment = datetime.fromisoformat(time)
+    except ValueError:
+        return False
+    return moment.tzinfo is not None and _FIRST_YEAR <= moment.year <= _LAST_YEAR
 
 
 def lines_after(lines: Sequence[HistoryLine], new: Iterable[HistoryLine]) -> Iterator[HistoryLine]:

@@ -70,18 +70,19 @@ class HistoryStore(Protocol):
         """
 
 
-def record_at(store: HistoryFolder, run: str, suite: str | None = None) -> bytes:
+def record_at(store: HistoryFolder, found: HistoryLines, run: str, suite: str | None = None) -> bytes:
     """Return the results file of a run of a history.
 
     Args:
         store: the history.
+        found: what it holds.
         run: the first 4 or more characters of its commit, or -1 for the newest run with results, -2 for the one before.
         suite: its folder and file; None where the history has one suite.
 
     Raises:
         HistoryError: there is no such run, or several are meant.
     """
-    lines = [line for line in store.read().lines if line.counts]
+    lines = [line for line in found.lines if line.counts]
     suites = sorted({line.suite for line in lines})
     if suite is None and len(suites) > 1:
         raise HistoryError(
@@ -92,10 +93,10 @@ def record_at(store: HistoryFolder, run: str, suite: str | None = None) -> bytes
     if position is not None:
         newest = of_suite[position] if -len(of_suite) <= position else None
         return _kept(store, newest, run, len(of_suite))
-    found = [line for line in of_suite if len(run) >= _SHORTEST and line.place.startswith(run)]
-    if len({line.place for line in found}) > 1:
+    named = [line for line in of_suite if len(run) >= _SHORTEST and line.place.startswith(run)]
+    if len({line.place for line in named}) > 1:
         raise HistoryError(f"{one_line(run, 80)!r} begins several commits of the history; give more of its characters")
-    return _kept(store, found[-1] if found else None, run, len(of_suite))
+    return _kept(store, named[-1] if named else None, run, len(of_suite))
 
 
 _SHORTEST = 4

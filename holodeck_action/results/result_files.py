@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from holodeck_action.results.canonical import chosen_cases, head_of
 from holodeck_action.results.disk import DISK, Disk, staged, write_atomically
-from holodeck_action.results.history import HistoryLine, dump_line, parse_lines
+from holodeck_action.results.history import NO_LINES, HistoryLine, HistoryLines, dump_line, parse_lines
 from holodeck_action.results.parquet.needed import is_installed
 from holodeck_action.results.parsed_record import examined, parsed_once
 from holodeck_action.results.record import FIRST_VERSION, Record
@@ -34,7 +34,7 @@ from holodeck_action.results.stored_cases import (
 )
 from holodeck_action.results.verdict import CombinedVerdict, Verdict
 from holodeck_action.results.verdict_file import verdict_head, written_cases
-from holodeck_action.text.foreign import ForeignError, open_file, read_file
+from holodeck_action.text.foreign import ForeignError, RefusedFileError, open_file, read_file
 from holodeck_action.text.given_paths import GivenPath
 
 RESULTS_FILE = "results.json"
@@ -265,17 +265,19 @@ def verdict_values(folder: os.PathLike[str]) -> dict[str, Any]:
         return {}
 
 
-def read_earlier(path: Path | GivenPath) -> tuple[HistoryLine, ...]:
-    """Return the earlier runs of which the report of a results file tells; what cannot be read is none."""
+def read_earlier(path: Path | GivenPath) -> HistoryLines:
+    """Return the earlier runs of which the report of a results file tells; what cannot be read is skipped and noted."""
     file = Path(results_place(path)).absolute().with_name(EARLIER_FILE)
     try:
         # An artifact may hold a pipe by that name, or a link to anything.
         if file.is_symlink():
-            return ()
+            raise RefusedFileError("is a link")
         content = read_file(file, _EARLIER_BYTES)
-    except OSError:
-        return ()
-    return content.parse(lambda data: parse_lines(data, EARLIER_FILE)).lines
+    except FileNotFoundError:
+        return NO_LINES
+    except OSError as error:
+        return HistoryLines((), (f"{EARLIER_FILE}: is not read: {error.strerror}",))
+    return content.parse(lambda data: parse_lines(data, EARLIER_FILE))
 
 
 def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:

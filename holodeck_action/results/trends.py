@@ -144,10 +144,14 @@ def sparkline(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None]
     if not known:
         return _NO_BAR * len(values)
-    span = max(max(known) - min(known), _LEAST_SPAN)
-    bottom = (max(known) + min(known) - span) / 2
+    # A quarter of each, so that no difference of two numbers is too large for one.
+    top, low = max(known) / 4, min(known) / 4
+    span = max(top - low, _LEAST_SPAN / 4)
+    bottom = (top + low - span) / 2
     return "".join(
-        _NO_BAR if value is None else _BARS[min(len(_BARS) - 1, int((value - bottom) / span * len(_BARS) + _ROUNDING))]
+        _NO_BAR
+        if value is None
+        else _BARS[min(len(_BARS) - 1, int((value / 4 - bottom) / span * len(_BARS) + _ROUNDING))]
         for value in values
     )
 

@@ -315,3 +315,88 @@ def test_a_run_of_a_history_of_several_suites_is_of_the_other_ones_suite(project
     finished = project.run("compare", "--history", "past", "--", "-1", "-1")
     assert finished.code == 2
     assert "the history has 2 suites (one/agent.yaml, two/agent.yaml)" in finished.stderr
+
+
+BROKEN = (b'{"version": 1', b"\xff\xfe", b"[" * 2000, b"garbage")
+
+
+def broken_in(project: Project, file: str, *more: bytes) -> None:
+    """Put lines that are none before the last one of a file, and a number that overflows what is computed of it."""
+    path = project.folder / file
+    *before, last = path.read_bytes().splitlines()
+    huge = json.loads(before[0])
+    huge["metrics"]["equality"]["mean"]["value"] = -1.7e308
+    path.write_bytes(b"\n".join([*before, json.dumps(huge).encode(), *more, last]) + b"\n")
+
+
+READERS: dict[str, tuple[str, ...]] = {
+    "history show": ("history", "show", "past"),
+    "history show markdown": ("history", "show", "past", "--format", "markdown"),
+    "history show json": ("history", "show", "past", "--format", "json"),
+    "history import": ("history", "import", "out", "--into", "past"),
+    "compare": ("compare", "--history", "past", "--", "aaaa", "-1"),
+    "export": ("export", "out/results.json", "--format", "honeyhive", "--history", "past"),
+    "run": ("run", "-o", "new", "--history", "past"),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_broken_line_is_skipped_and_named_by_every_reader(four: Project, name: str) -> None:
+    broken_in(four, "past/history.jsonl", *BROKEN)
+    finished = four.run(*READERS[name])
+    assert finished.code in (0, 1), finished.stderr
+    notes = [line for line in finished.stderr.splitlines() if line.startswith("note: past/history.jsonl: ")]
+    assert notes == [
+        "note: past/history.jsonl: 4 lines are skipped; the first: line 5 is not JSON (also lines 6, 7 and 8)"
+    ]
+    assert b"\n".join(BROKEN) in (four.folder / "past" / "history.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report", "out"),
+        ("report", "out", "--format", "markdown"),
+        ("report", "out", "--format", "html"),
+        ("report", "out", "--format", "json"),
+        ("decide", "out"),
+        ("export", "out/results.json", "--format", "honeyhive"),
+    ],
+)
+def test_so_it_is_beside_the_results(four: Project, arguments: tuple[str, ...]) -> None:
+    broken_in(four, "out/earlier-runs.jsonl", *BROKEN[:1])
+    finished = four.run(*arguments)
+    assert finished.code in (0, 1), finished.stderr
+    assert "earlier-runs.jsonl: 1 line is skipped: line 4 is not JSON" in finished.stdout + finished.stderr
+
+
+def test_what_stands_in_the_place_of_the_earlier_runs_is_named(four: Project) -> None:
+    file = four.out / "earlier-runs.jsonl"
+    file.unlink()
+    file.symlink_to(four.folder / "past" / "history.jsonl")
+    assert "earlier-runs.jsonl: is not read: it is a link" in four.run("report", "out").stdout
+    file.unlink()
+    file.mkdir()
+    assert "earlier-runs.jsonl: is not read: Is a directory" in four.run("report", "out").stdout
+    file.rmdir()
+    assert "earlier-runs" not in four.run("report", "out").stdout
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.1, 1e308])
+def test_a_rate_that_is_none_is_a_broken_line(four: Project, rate: float) -> None:
+    values = lines(four)[0]
+    values["pass_rate"]["value"] = rate
+    path = four.folder / "past" / "history.jsonl"
+    path.write_bytes(path.read_bytes() + json.dumps(values).encode() + b"\n")
+    finished = four.run("history", "show", "past")
+    assert finished.stdout.startswith("agent.yaml: 4 runs\n")
+    assert finished.stderr == (
+        "note: past/history.jsonl: 1 line is skipped: line 5 is not a run: pass_rate.value: not between 0 and 1\n"
+    )
+
+
+def test_a_history_of_broken_lines_alone_says_which(project: Project) -> None:
+    project.write("past/history.jsonl", "one\ntwo\n")
+    finished = project.run("history", "show", "past")
+    assert finished.code == 2
+    assert "2 lines are skipped; the first: line 1 is not JSON (also line 2)" in finished.stderr

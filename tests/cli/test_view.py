@@ -185,8 +185,8 @@ def leave(site: Site, sent: str, read: int) -> None:
         # Little room, so that the server is still writing.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.sendall(sent.encode())
-        while read > 0:
-            read -= len(connection.recv(read))
+        while read > 0 and (received := connection.recv(read)):
+            read -= len(received)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
@@ -197,7 +197,7 @@ def test_a_browser_that_leaves_prints_nothing(project: Project) -> None:
     with served(project, "out") as site:
         address, _ = site.runs()[0]
         asked = f"GET {address} HTTP/1.1\r\nHost: {site.host}\r\n\r\n"
-        for sent, read in ((asked, 0), (asked, 100), (asked, 100_000), (asked[:20], 0), ("", 0), ("\0\r\n\r\n", 1)):
+        for sent, read in ((asked, 0), (asked, 100), (asked, 100_000), (asked[:20], 0), ("", 0)):
             for _ in range(3):
                 leave(site, sent, read)
         assert site.get(address)[0] == 200
@@ -215,3 +215,21 @@ def test_files_that_cannot_be_read_meanwhile_are_told_of(project: Project) -> No
         for path in (address, f"{address}live"):
             status, _, body = site.get(path)
             assert (status, "journal.jsonl" in body, body.count("\n")) == (409, True, 1), body
+
+
+def test_a_broken_line_of_a_history_is_named_at_the_start(project: Project) -> None:
+    project.numbered(1)
+    project.run("run", "-o", "out", "--history", "past")
+    history = project.folder / "past" / "history.jsonl"
+    history.write_bytes(b"garbage\n" + history.read_bytes())
+    process = project.start("view", "--no-browser", "past")
+    try:
+        assert process.stdout is not None
+        site = Site(process, process.stdout.readline().strip())
+        assert len(site.runs()) == len(site.runs()) == 1
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert errors.count("past/history.jsonl: 1 line is skipped: line 1 is not JSON") == 1
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
