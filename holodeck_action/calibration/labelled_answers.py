@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.csv_cells import unguarded
 from holodeck_action.text.foreign import read_file
 from holodeck_action.text.plain import cut
 
@@ -24,8 +25,6 @@ _PLACE = ("case", "turn", "trial", "suite", "metric")
 _TEXTS = ("input", "response", "ground_truth")
 _LISTS = ("context", "retrieval_context")
 _LABEL = re.compile(r"label(_[2-9])?")
-_GUARDED = re.compile(r"'[=+\-@\t\r]")
-"""How a name begins that a spreadsheet would compute without the apostrophe."""
 _MOST_PROBLEMS = 20
 _LONGEST_FIELD = 16_000_000
 _MOST_BYTES = 256_000_000
@@ -247,8 +246,10 @@ class _Row(Struct, frozen=True):
         return text if text is not None and text.strip() else None
 
     def _name(self, column: str) -> str | None:
-        name = (self._text(column) or "").strip()
-        return (name[1:] if _GUARDED.match(name) else name) or None
+        cell = self._text(column) or ""
+        name = unguarded(cell)
+        # What people typed may have white space around it.
+        return (unguarded(cell.strip()) if name == cell else name) or None
 
     def _label(self, column: str, scores: bool) -> float | None:
         text = self.fields[column].strip()

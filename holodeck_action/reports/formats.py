@@ -27,6 +27,7 @@ from holodeck_action.results.disk import DISK, Disk, write_atomically
 from holodeck_action.results.report_views import CaseView, Report, TurnView, in_suite_order
 from holodeck_action.results.serialization import to_json
 from holodeck_action.results.verdict import TurnVerdict
+from holodeck_action.text.csv_cells import guarded
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import lines_of, one_line
 
@@ -148,9 +149,6 @@ COLUMNS = (
     "case", "title", "case_outcome", "trial", "turn", "metric", "outcome", "score", "threshold", "polarity", "reason",
     "source",
 )  # fmt: skip
-
-_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-"""First characters that make a spreadsheet compute a cell (OWASP, CSV Injection); tabs and line ends are gone here."""
 
 
 def render(report: Report, name: str) -> Iterator[bytes]:
@@ -294,5 +292,4 @@ def _turn_rows(turn: TurnVerdict) -> Iterator[tuple[object, ...]]:
 
 
 def _cell(text: str) -> str:
-    shown = one_line(text, _TEXT_LIMIT)
-    return f"'{shown}" if shown.startswith(_FORMULA) else shown
+    return guarded(one_line(text, _TEXT_LIMIT))

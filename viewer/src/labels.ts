@@ -44,9 +44,16 @@ export function storeLabels(head: Head, labels: Labels): void {
   }
 }
 
+// As in holodeck_action/text/csv_cells.py, whose tests compare them.
+const FORMULA = String.raw`=+\-@＝＋－＠﹦﹢﹣﹫⁼⁺⁻₌₊₋−`;
+const BLANK = String.raw`\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f`
+  + String.raw`\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}`;
+/** What gets an apostrophe: formulas, and white space or invisible characters at either end. */
+const GUARDED = new RegExp(`^'*[${FORMULA}${BLANK}]|[${BLANK}]$`, "u");
+
 /** A field of CSV that no spreadsheet computes. */
 function field(text: string): string {
-  const inert = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  const inert = GUARDED.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert;
 }
 
