@@ -85,11 +85,7 @@ def _span_reader(suite: Suite, max_bytes: int) -> SpanReader | None:
 
 
 def _listener(suite: Suite, max_bytes: int, receivers: Receivers | None, *, fixed: bool) -> Listener | None:
-    """Return what receives the spans of the target, at a `fixed` port or any; None where the suite does not want them.
-
-    Raises:
-        TargetError: a package is missing.
-    """
+    """Return what receives the spans of the target, at a `fixed` port or any; None if the suite does not want them."""
     reader, spans = _span_reader(suite, max_bytes), suite.policy.spans
     if reader is None:
         return None

@@ -103,7 +103,7 @@ class PythonSession(Session):
         self._spans = TurnSpans()
         reply = await self._ask(self._conversation.request(turn))
         if self._reader is not None:
-            reply = self._reader.filled(reply, self._spans)
+            reply = await self._reader.filled(reply, self._spans)
         self._conversation.add(turn, reply)
         return reply
 

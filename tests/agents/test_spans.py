@@ -315,7 +315,7 @@ for line in sys.stdin:
         ],
         "status": {"code": 2, "message": "no such order"},
     }
-    spans = [span, {**span, "spanId": "00f067aa0ba902b8", "startTimeUnixNano": "soon"}, 7]
+    spans = [span, {**span, "spanId": "00f067aa0ba902b8", "startTimeUnixNano": "soon"}, {**span, "spanId": ""}]
     body = json.dumps({"resourceSpans": [{"scopeSpans": [{"scope": {"name": "raw"}, "spans": spans}]}]}).encode()
     zipped = {"content-encoding": "gzip"}
     bomb = gzip.compress(b" " * 20_000_000)

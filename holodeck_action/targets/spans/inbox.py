@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from holodeck_action.targets.spans.span import Span, TurnSpans, new_traceparent
+from holodeck_action.targets.spans.strays import Sized
 from holodeck_action.workers.frames import MOST_SPAN_BYTES
 from holodeck_action.workers.instrumentation import MOST_SPANS
 
@@ -31,7 +32,12 @@ class Patience(Struct):
 
 
 class Inbox:
-    """Takes the spans of one conversation; used within one event loop."""
+    """Takes the spans of one conversation; used within one event loop.
+
+    Attributes:
+        since: when the turn began, in nanoseconds since 1970.
+        traces: those that belong to the turn.
+    """
 
     def __init__(self, session: str, *, own: bool, patience: Patience) -> None:
         """Begin without a turn.
@@ -48,8 +54,8 @@ class Inbox:
 
     def _begin(self, trace: str, root: str) -> None:
         self._trace, self._root = trace, root
-        self._since = time.time_ns()
-        self._traces = {trace}
+        self.since = time.time_ns()
+        self.traces = {trace}
         self._spans: dict[str, Span] = {}
         self._left = MOST_SPAN_BYTES
         self._unread = 0
@@ -62,27 +68,22 @@ class Inbox:
         self._begin(trace, root)
         return traceparent
 
-    def wants(self, span: Span) -> bool:
-        """Tell whether a span belongs to the turn: by its trace, or by the conversation that it names."""
-        if span.trace in self._traces or (self._own and span.start_ns >= self._since):
-            return True
-        if self.session in (span.attributes.get("gen_ai.conversation.id"), span.attributes.get("session.id")):
-            # The rest of its trace need not name the conversation.
-            self._traces.add(span.trace)
-            return span.start_ns >= self._since
-        return False
-
-    def take(self, spans: Iterable[Span], unread: int = 0) -> None:
-        """Keep spans of the turn, and count those that could not be read."""
+    def take(self, spans: Iterable[Sized], unread: int = 0) -> None:
+        """Keep the spans that belong to the turn, and count those that could not be read."""
         self._unread += unread
-        for span in spans:
-            size = len(span.name) + len(repr(span.attributes)) + len(repr(span.events))
+        for span, size in spans:
+            if not self._wants(span) or span.id in self._spans:
+                continue
             if len(self._spans) >= MOST_SPANS or size > self._left:
                 self._unread += 1
-            elif span.id not in self._spans:
+            else:
                 self._spans[span.id] = span
                 self._left -= size
         self._arrived.set()
+
+    def _wants(self, span: Span) -> bool:
+        """Tell whether a span belongs to the turn: it is in its trace, or in another one of its and not from before."""
+        return span.trace == self._trace or (span.start_ns >= self.since and (self._own or span.trace in self.traces))
 
     def so_far(self) -> TurnSpans:
         """Return what has come."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from holodeck_action.results.agent_errors import TargetError
 from holodeck_action.targets.protocol import Attempt, Reply
 
 if TYPE_CHECKING:
@@ -33,17 +31,7 @@ class Listener:
     """Receives and reads the spans of a target's conversations."""
 
     def __init__(self, receiver: Receiver, reader: SpanReader) -> None:
-        """Prepare; nothing is opened yet.
-
-        Raises:
-            TargetError: the packages that read requests of exporters are missing.
-        """
-        for package in ("opentelemetry", "opentelemetry.proto"):
-            if importlib.util.find_spec(package) is None:
-                raise TargetError(
-                    "spans of programs and services need packages that are not installed; "
-                    "install them with: pip install 'holodeck-action[otel]'"
-                )
+        """Prepare; nothing is opened yet."""
         self._receiver = receiver
         self._reader = reader
 
@@ -84,7 +72,7 @@ class Listening:
 
     async def completed(self, reply: Reply) -> Reply:
         """Wait for the spans of the turn, and return its reply with what they tell besides."""
-        return self._reader.filled(reply, await self._inbox.settled())
+        return await self._reader.filled(reply, await self._inbox.settled())
 
     def attempt(self) -> Attempt:
         """Tell what the spans say that have come of a turn that failed."""

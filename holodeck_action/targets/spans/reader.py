@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+
+from msgspec import Struct
 
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.targets.protocol import Attempt, Reply
@@ -43,22 +46,36 @@ class SpanReader:
             found.append(f"spans: those of {turns} do not fit into a reply, and do not count")
         return tuple(found)
 
-    def filled(self, reply: Reply, turn: TurnSpans) -> Reply:
-        """Return a reply with what it does not say itself, as far as its spans do."""
+    async def filled(self, reply: Reply, turn: TurnSpans) -> Reply:
+        """Return a reply with what it does not say itself, as far as its spans do; read in a thread, for the loop."""
         self._turns += 1
         self._unread += turn.unread
         self._failed |= dict.fromkeys(turn.failed)
-        self._silent += not reply_parts(turn.spans)
-        return self._with(reply, turn.spans)
+        found = await asyncio.to_thread(_filled, reply, turn.spans, self._max_bytes)
+        self._silent += found.silent
+        return self._usable(found)
 
     def attempt(self, turn: TurnSpans) -> Attempt:
         """Return what a turn did that got no answer."""
-        told = self._with(Reply(""), turn.spans)
+        told = self._usable(_filled(Reply(""), turn.spans, self._max_bytes))
         return Attempt(told.tool_invocations, told.usage)
 
-    def _with(self, reply: Reply, spans: Sequence[Span]) -> Reply:
-        try:
-            return filled(reply, spans, self._max_bytes)
-        except AgentError:
-            self._unusable += 1
-            return reply
+    def _usable(self, found: _Filled) -> Reply:
+        self._unusable += not found.usable
+        return found.reply
+
+
+class _Filled(Struct, frozen=True):
+    """A reply, whether spans of agents tell anything, and whether what they tell fits into it."""
+
+    reply: Reply
+    silent: bool
+    usable: bool = True
+
+
+def _filled(reply: Reply, spans: Sequence[Span], max_bytes: int) -> _Filled:
+    parts = reply_parts(spans)
+    try:
+        return _Filled(filled(reply, parts, max_bytes), not parts)
+    except AgentError:
+        return _Filled(reply, not parts, usable=False)

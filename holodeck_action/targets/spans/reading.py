@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from msgspec.structs import replace
@@ -28,18 +30,18 @@ from holodeck_action.targets.spans.conventions import (
 from holodeck_action.targets.spans.span import Span
 
 
-def filled(reply: Reply, spans: Sequence[Span], max_bytes: int) -> Reply:
+def filled(reply: Reply, parts: Mapping[str, Any], max_bytes: int) -> Reply:
     """Return a reply with what it does not say itself, as far as the spans of its turn do.
 
     Args:
         reply: what the target said.
-        spans: those of the turn.
+        parts: what the spans say, see `reply_parts`.
         max_bytes: most bytes that they may add (`limits.max_response_bytes`).
 
     Raises:
         AgentError: they add more (`too_large`), or what no reply can hold (`bad_reply`).
     """
-    told = reply_from_mapping({"response": "", **reply_parts(spans)}, max_bytes=max_bytes)
+    told = reply_from_mapping({"response": "", **parts}, max_bytes=max_bytes)
     silent = reply.retrieved_chunks is None and reply.retrieval_context is None
     return replace(
         reply,
@@ -112,18 +114,21 @@ class _Turn:
     def used(self) -> list[dict[str, Any]]:
         """Return what each model took: the innermost spans that tell it, since those around them repeat the sum."""
         telling = {span.id: used for span in self.ordered if (used := usage_of(span)) is not None}
-        repeating = {outer.id for inner in telling for outer in self._around(self._by_id[inner])}
+        repeating = self._enclosing(telling)
         innermost = [span for span in self.ordered if span.id in telling and span.id not in repeating]
-        counted = [span for span in innermost if not _is_told_twice(span, innermost, telling)]
+        # Another library tells of the same call: it took longer there, with the same tokens.
+        twice = _wrapped(innermost, {span.id: _counts(telling[span.id]) for span in innermost})
+        counted = [span for span in innermost if span.id not in twice]
         sums: dict[str | None, dict[str, Any]] = {}
         for span in counted:
             used = telling[span.id]
             before = sums.get(used["model"])
             sums[used["model"]] = used if before is None else _added(before, used)
-        covered = telling.keys() | repeating
-        for span in self.of("model"):
-            within = any(outer.id in covered for outer in self._around(span))
-            if span.id not in covered and not within and span.error is None and is_answered(span):
+        models = self.of("model")
+        covered = dict.fromkeys(telling.keys() | repeating, "covered")
+        within = self._inside(covered, dict.fromkeys((span.id for span in models), "covered"))
+        for span in models:
+            if span.id not in covered and span.id not in within and span.error is None and is_answered(span):
                 # A model answered, and nobody says what that took.
                 sums[model_of(span)] = {"model": model_of(span)}
         return list(sums.values())
@@ -132,25 +137,68 @@ class _Turn:
         """Return the spans of a kind of work, without those inside of one for the same: two libraries tell of it."""
         spans = self.of(work)
         named = {span.id: tool_name(span) if work == "tool" else work for span in spans}
-        return [
-            span
-            for span in spans
-            if not any(named.get(outer.id) == named[span.id] for outer in self._around(span))
-            and not any(_wraps(other, span) and named[other.id] == named[span.id] for other in spans)
-        ]
+        repeated = self._inside(named, named) | _wrapped(spans, named)
+        return [span for span in spans if span.id not in repeated]
 
-    def _around(self, span: Span) -> Iterator[Span]:
-        seen = {span.id}
-        parent = span.parent
-        while parent is not None and parent in self._by_id and parent not in seen:
-            seen.add(parent)
-            yield self._by_id[parent]
-            parent = self._by_id[parent].parent
+    def _enclosing(self, inner: Iterable[str]) -> set[str]:
+        """Return the ids of all spans that are around some."""
+        found: set[str] = set()
+        for start in inner:
+            parent = self._by_id[start].parent
+            while parent in self._by_id and parent not in found:
+                found.add(parent)
+                parent = self._by_id[parent].parent
+        return found
+
+    def _inside(self, marks: Mapping[str, str], looked_for: Mapping[str, str]) -> set[str]:
+        """Return the ids of spans that are inside of one with the mark that is looked for.
+
+        Args:
+            marks: marks of spans by their ids.
+            looked_for: for some spans, the mark of those around them.
+        """
+        inner: dict[str | None, list[str]] = {}
+        for span in self._by_id.values():
+            inner.setdefault(span.parent if span.parent in self._by_id else None, []).append(span.id)
+        around: Counter[str] = Counter()
+        found, seen = set(), set()
+        # Those in a ring have none around all of them.
+        path: list[tuple[str, bool]] = [(each, True) for each in (*self._by_id, *inner.get(None, ()))]
+        while path:
+            each, enters = path.pop()
+            mark = marks.get(each)
+            if not enters:
+                around[mark or ""] -= 1
+            elif each not in seen:
+                seen.add(each)
+                if around[looked_for.get(each, "")]:
+                    found.add(each)
+                if mark is not None:
+                    around[mark] += 1
+                    path.append((each, False))
+                path += ((child, True) for child in inner.get(each, ()))
+        return found
 
 
-def _is_told_twice(span: Span, spans: Sequence[Span], telling: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Tell whether another library tells of the same call: it took longer there, with the same tokens."""
-    return any(_wraps(other, span) and _counts(telling[other.id]) == _counts(telling[span.id]) for other in spans)
+def _wrapped(spans: Iterable[Span], marks: Mapping[str, Hashable]) -> set[str]:
+    """Return the ids of spans within the time of another one with the same mark, which another library made."""
+    by_mark: dict[Hashable, list[Span]] = {}
+    for span in spans:
+        by_mark.setdefault(marks[span.id], []).append(span)
+    found = set()
+    for alike in by_mark.values():
+        alike.sort(key=lambda span: (span.start_ns, -span.end_ns))
+        # The two that end last of those that began before, of different libraries: one of them is another one's.
+        last: dict[str, int] = {}
+        for _, group in groupby(alike, key=lambda span: (span.start_ns, span.end_ns)):
+            same_time = list(group)
+            for span in same_time:
+                if any(end >= span.end_ns for scope, end in last.items() if scope != span.scope):
+                    found.add(span.id)
+            for span in same_time:
+                last[span.scope] = max(span.end_ns, last.get(span.scope, span.end_ns))
+                last = dict(sorted(last.items(), key=lambda each: each[1])[-2:])
+    return found
 
 
 def _counts(used: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -167,9 +215,3 @@ def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         known = [each[key] for each in (one, other) if each[key] is not None]
         found[key] = sum(known) if known else None
     return found
-
-
-def _wraps(outer: Span, inner: Span) -> bool:
-    if outer.scope == inner.scope or (outer.start_ns, outer.end_ns) == (inner.start_ns, inner.end_ns):
-        return False
-    return outer.start_ns <= inner.start_ns and inner.end_ns <= outer.end_ns

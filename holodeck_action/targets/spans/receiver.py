@@ -1,36 +1,25 @@
-"""The receiver of spans: OTLP over HTTP on this machine's loopback address."""
+"""The receiver of spans: OTLP over HTTP, and the conversation that each span belongs to."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import OrderedDict
-from collections.abc import Mapping
-from contextlib import suppress
-
-import h11
-from msgspec import Struct
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.targets.spans.connections import HOST, Answer, Connections, Head, Take
+from holodeck_action.targets.spans.conventions import is_of_agent
 from holodeck_action.targets.spans.inbox import EXPORT_MS, Inbox, Patience
-from holodeck_action.targets.spans.otlp import JSON, PROTOBUF, decompressed, exported_spans
+from holodeck_action.targets.spans.otlp import JSON, PROTOBUF, exported_spans
 from holodeck_action.targets.spans.span import Span
+from holodeck_action.targets.spans.strays import Sized, Strays
+from holodeck_action.text.foreign import Foreign, ForeignError
 
-HOST = "127.0.0.1"
 _PATH = "/v1/traces"
-_MOST_BODY = 16_000_000
-"""Bytes of one request, compressed or not."""
-_MOST_CONNECTIONS = 64
-_IDLE_S = 60.0
-_MOST_STRAYS = 2_000
-"""Spans kept that belong to no conversation yet: a span of their trace that names it may come later."""
+_AT_ONCE = 500
+"""Spans that are handed out before anything else may run."""
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
-
-
-class _Answer(Struct, frozen=True):
-    status: int
-    kind: str = "text/plain"
-    body: bytes = b""
 
 
 class Receiver:
@@ -47,12 +36,13 @@ class Receiver:
             port: where to listen; 0 for any that is free.
         """
         self._port = port
-        self._server: asyncio.Server | None = None
+        self._connections: Connections | None = None
         self._opening = asyncio.Lock()
+        self._reading = asyncio.Lock()
         self._addressed: dict[str, Inbox] = {}
         self._inboxes: dict[str, Inbox] = {}
-        self._strays: OrderedDict[str, Span] = OrderedDict()
-        self._connections: set[asyncio.Task[None]] = set()
+        # Apart: what web servers and databases tell is most of all, and takes no room from what agents did.
+        self._strays, self._others = Strays(), Strays()
         self._patience = Patience()
 
     async def open(self, session: str, *, addressed: bool) -> Inbox:
@@ -92,127 +82,88 @@ class Receiver:
         """Take no more spans for a conversation."""
         self._inboxes.pop(inbox.session, None)
         self._addressed = {secret: found for secret, found in self._addressed.items() if found is not inbox}
+        if not self._inboxes:
+            self._strays.clear()
+            self._others.clear()
 
     async def close(self) -> None:
         """End the receiver."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for task in self._connections:
-            task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        if self._connections is not None:
+            await self._connections.close()
+            self._connections = None
 
     async def _listen(self) -> None:
         async with self._opening:
-            if self._server is not None:
+            if self._connections is not None:
                 return
+            connections = Connections(self._begun)
             try:
-                self._server = await asyncio.start_server(self._serve, HOST, self._port)
+                self._port = await connections.open(self._port)
             except OSError as error:
                 raise AgentError(
                     f"spans cannot be received at {HOST}:{self._port}: {error.strerror or error}; choose another port "
                     "in the policy file, such as spans: {port: 4400}",
                     "cannot_start",
                 ) from None
-            self._port = self._server.sockets[0].getsockname()[1]
+            self._connections = connections
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _begun(self, head: Head) -> Answer | Take:
+        """Look at the head of a request; return what takes its body, or why it is refused."""
+        if head.host not in (f"{HOST}:{self._port}", f"localhost:{self._port}"):
+            # A page whose own name leads here could else send spans, and ask what is served.
+            return Answer(421, f"the header Host must name {HOST}:{self._port}")
+        inbox = self._addressed.get(head.path.removesuffix(_PATH).removeprefix("/"))
+        if not head.path.endswith(_PATH) or (inbox is None and head.path != _PATH):
+            return Answer(404, f"spans are received at {_PATH}")
+        if head.method != "POST":
+            return Answer(405, "spans are received by POST")
+        if head.kind not in (PROTOBUF, JSON):
+            return Answer(415, f"the header Content-Type must be {PROTOBUF} or {JSON}")
+        return partial(self._take, head, inbox)
+
+    async def _take(self, head: Head, inbox: Inbox | None, body: Foreign) -> Answer:
         try:
-            if len(self._connections) < _MOST_CONNECTIONS:
-                self._connections.add(task)
-                await self._exchange(h11.Connection(h11.SERVER), reader, writer)
-        except (OSError, TimeoutError, h11.LocalProtocolError, asyncio.CancelledError):
-            # Nobody but `close` cancels it, and the server would report that.
-            pass
-        finally:
-            self._connections.discard(task)
-            writer.close()
-            with suppress(OSError, asyncio.CancelledError):
-                await writer.wait_closed()
-
-    async def _exchange(
-        self, connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        while True:
-            try:
-                answer = await self._answered(connection, reader, writer)
-            except h11.RemoteProtocolError as error:
-                answer = _Answer(error.error_status_hint)
-            if answer is None:
-                return
-            headers = [("content-type", answer.kind), ("content-length", str(len(answer.body)))]
-            going_on = connection.their_state is h11.DONE
-            if not going_on:
-                headers.append(("connection", "close"))
-            for event in (h11.Response(status_code=answer.status, headers=headers), h11.Data(answer.body)):
-                writer.write(connection.send(event) or b"")
-            writer.write(connection.send(h11.EndOfMessage()) or b"")
-            await writer.drain()
-            if not going_on or connection.our_state is not h11.DONE:
-                return
-            connection.start_next_cycle()
-
-    async def _answered(
-        self, connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> _Answer | None:
-        """Read one request and return its answer; None where the client has left."""
-        inbox: Inbox | None = None
-        headers: dict[bytes, bytes] = {}
-        body = bytearray()
-        while True:
-            event = connection.next_event()
-            if event is h11.NEED_DATA:
-                if connection.they_are_waiting_for_100_continue:
-                    writer.write(connection.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
-                async with asyncio.timeout(_IDLE_S):
-                    connection.receive_data(await reader.read(65536))
-            elif isinstance(event, h11.Request):
-                headers = dict(event.headers)
-                path = event.target.partition(b"?")[0].decode("ascii", "replace")
-                inbox = self._addressed.get(path.removesuffix(_PATH).removeprefix("/"))
-                if not path.endswith(_PATH) or (inbox is None and path != _PATH):
-                    return _Answer(404)
-                if event.method != b"POST":
-                    return _Answer(405)
-            elif isinstance(event, h11.Data):
-                body += event.data
-                if len(body) > _MOST_BODY:
-                    return _Answer(413)
-            elif isinstance(event, h11.EndOfMessage):
-                return self._taken(bytes(body), headers, inbox)
-            else:
-                return None
-
-    def _taken(self, body: bytes, headers: Mapping[bytes, bytes], inbox: Inbox | None) -> _Answer:
-        kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
-        if kind not in (PROTOBUF, JSON):
-            return _Answer(415)
-        try:
-            encoding = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
-            found = exported_spans(decompressed(body, encoding, _MOST_BODY), kind)
-        except ValueError:
+            # One at a time: each of several would slow down all else.
+            async with self._reading:
+                found = await asyncio.to_thread(exported_spans, body, head.kind, head.encoding)
+        except (ForeignError, MemoryError) as error:
             if inbox is not None:
                 inbox.take((), unread=1)
-            return _Answer(400)
+            return Answer(400, f"the request {error}")
         self._patience.heard = self._patience.waits = True
         if inbox is not None:
-            inbox.take((span for span in found.spans if inbox.wants(span)), found.unread)
-        else:
-            self._hand_out(found.spans)
-        return _Answer(200, kind, b"{}" if kind == JSON else b"")
+            inbox.take((), unread=found.unread)
+        for start in range(0, len(found.spans), _AT_ONCE):
+            part = found.spans[start : start + _AT_ONCE]
+            if inbox is None:
+                self._hand_out(part)
+            else:
+                inbox.take(part)
+            await asyncio.sleep(0)
+        return Answer(200, "{}" if head.kind == JSON else "", head.kind)
 
-    def _hand_out(self, spans: tuple[Span, ...]) -> None:
-        """Give spans to the conversations that they belong to, and keep the last others."""
-        self._strays.update((span.id, span) for span in spans)
-        # Twice: the span that names the conversation is often the last one of its trace.
-        for _ in range(2):
-            for inbox in self._inboxes.values():
-                wanted = [span for span in self._strays.values() if inbox.wants(span)]
-                for span in wanted:
-                    del self._strays[span.id]
-                if wanted:
-                    inbox.take(wanted)
-        while len(self._strays) > _MOST_STRAYS:
-            self._strays.popitem(last=False)
+    def _hand_out(self, spans: Sequence[Sized]) -> None:
+        """Give spans to the conversations that they belong to; keep the others while some conversation is open."""
+        if not self._inboxes:
+            return
+        by_trace = {trace: inbox for inbox in self._inboxes.values() for trace in inbox.traces}
+        since = min(inbox.since for inbox in self._inboxes.values())
+        for span, size in spans:
+            inbox = by_trace.get(span.trace) or self._named_by(span)
+            if inbox is None:
+                if span.start_ns >= since:
+                    (self._strays if is_of_agent(span) else self._others).keep(span, size)
+                continue
+            if span.trace not in by_trace:
+                # The span that names the conversation is often the last one of its trace.
+                by_trace[span.trace] = inbox
+                inbox.traces.add(span.trace)
+                for strays in (self._strays, self._others):
+                    inbox.take(*strays.claim(span.trace))
+            inbox.take([(span, size)])
+
+    def _named_by(self, span: Span) -> Inbox | None:
+        """Return the inbox of the conversation that a span names; None if it is from before the turn."""
+        names = (span.attributes.get("gen_ai.conversation.id"), span.attributes.get("session.id"))
+        found = next((inbox for name in names if isinstance(name, str) and (inbox := self._inboxes.get(name))), None)
+        return found if found is not None and span.start_ns >= found.since else None

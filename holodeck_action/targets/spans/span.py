@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-_LONGEST_ID = 32
+LONGEST_ID = 32
+"""Characters of an id."""
 
 
 class Span(Struct, frozen=True):
@@ -76,9 +77,9 @@ def _spans(items: Iterable[Any]) -> Iterable[Span]:
 def _span(item: Mapping[str, Any]) -> Span:
     parent = item["parent"]
     return Span(
-        trace=_text(item["trace"])[:_LONGEST_ID],
-        id=_text(item["id"])[:_LONGEST_ID],
-        parent=None if parent is None else _text(parent)[:_LONGEST_ID],
+        trace=_text(item["trace"])[:LONGEST_ID],
+        id=_text(item["id"])[:LONGEST_ID],
+        parent=None if parent is None else _text(parent)[:LONGEST_ID],
         scope=_text(item["scope"]),
         name=_text(item["name"]),
         start_ns=int(item["start"]),
