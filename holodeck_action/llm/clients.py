@@ -36,6 +36,10 @@ class Clients(Protocol):
         """
         ...
 
+    def redact(self, text: str) -> str:
+        """Return a text without the run's secrets."""
+        ...
+
 
 class ModelClient:
     """A model that can be asked.
@@ -77,14 +81,14 @@ class ModelClient:
             refusal = refusal_of(answer)
             again = self.codec.instead(out, answer.status, refusal)
             if again is None:
-                raise status_error(answer.status, refusal, self.plan)
+                raise status_error(answer.status, refusal, self.plan, self._clients.redact)
             answer = await self._send(again)
             if answer.status >= 300:
-                raise status_error(answer.status, refusal_of(answer), self.plan)
+                raise status_error(answer.status, refusal_of(answer), self.plan, self._clients.redact)
         try:
             reply = self.codec.read(answer.payload)
         except BrokenAnswerError as error:
-            raise malformed(self.plan, str(error)) from None
+            raise malformed(self.plan, str(error), self._clients.redact) from None
         if reply.finish == "content_filter" and reply.refusal is None:
             raise filtered(self.plan, None)
         return reply
@@ -93,7 +97,8 @@ class ModelClient:
         try:
             content, document = _encoded(out.body)
         except ValueError:
-            raise malformed(self.plan, "a call in it holds a number that JSON does not have") from None
+            reason = "a call in it holds a number that JSON does not have"
+            raise malformed(self.plan, reason, self._clients.redact) from None
         request = Post(self._url, {**self._headers, **out.headers}, content, document)
         try:
             return await self._clients.answer(self.plan.account, request)

@@ -228,7 +228,7 @@ class Embedder:
 
     def _refusal(self, answer: Answer) -> ModelCallError:
         """Describe an answer with an error's status in the words that a chat would have for it."""
-        described = status_error(answer.status, refusal_of(answer), self.plan.model)
+        described = status_error(answer.status, refusal_of(answer), self.plan.model, self._clients.redact)
         if self.plan.sends_dimensions and "dimension" in described.message:
             hint = "remove embedding_dimensions to get vectors of the model's own length"
             return ModelCallError(f"{described.message}; {hint}", described.code, described.context)
@@ -244,13 +244,14 @@ class Embedder:
             vectors = _vectors(payload, count)
             rows = _normalised(vectors)
         except ValueError as error:
-            raise malformed(self.plan.model, str(error)) from None
+            raise malformed(self.plan.model, str(error), self._clients.redact) from None
         length = int(rows.shape[1])
         if self._length is None:
             self._length = length
         if length != self._length:
             wanted = "embedding_dimensions asks for" if self.plan.dimensions is not None else "earlier ones have"
-            raise malformed(self.plan.model, f"a vector has {length} numbers, {wanted} {self._length}")
+            reason = f"a vector has {length} numbers, {wanted} {self._length}"
+            raise malformed(self.plan.model, reason, self._clients.redact)
         return rows
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from holodeck_action.llm.calls import WireError
 from holodeck_action.llm.providers import ModelPlan
-from holodeck_action.text.plain import excerpt
+from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.text.redaction import Redactor
 
 _DETAIL = 300
@@ -47,20 +47,21 @@ def call_error(error: WireError, plan: ModelPlan) -> ModelCallError:
     return _error(plan, error.message, error.code, error.status)
 
 
-def status_error(status: int, body: Any, plan: ModelPlan) -> ModelCallError:
+def status_error(status: int, body: Any, plan: ModelPlan, redact: Redact) -> ModelCallError:
     """Describe a status that is no success.
 
     Args:
         status: from 300.
         body: of the answer, a JSON value, or a text where it is none.
         plan: the model that was asked; its key is taken out of every text.
+        redact: removes the run's secrets from the provider's words.
     """
     told = _told(body)
     if plan.provider == "azure_openai" and status == 400 and told.get("code") == "content_filter":
         # Its filter takes the answer away so as well, and says what it found.
         inner = told.get("innererror")
         return filtered(plan, inner if isinstance(inner, Mapping) else None)
-    detail = _detail(status, body)
+    detail = _detail(status, body, redact)
     code, sentence = _classify(status, body, detail, plan)
     return _error(plan, f"{sentence}: {detail}" if detail else sentence, code, status)
 
@@ -77,9 +78,10 @@ def filtered(plan: ModelPlan, details: Mapping[str, Any] | None) -> ModelCallErr
     return _error(plan, f"the content filter of {plan.title} let no answer through{reason}", "content_filter", None)
 
 
-def malformed(plan: ModelPlan, reason: str) -> ModelCallError:
-    """Describe an answer that is none."""
-    return _error(plan, f"{plan.title} gave a broken answer: {excerpt(reason, _DETAIL)}", "bad_reply", None)
+def malformed(plan: ModelPlan, reason: str, redact: Redact) -> ModelCallError:
+    """Describe an answer that is none; `redact` removes the run's secrets from the reason, which may repeat it."""
+    words = Foreign.of_text(reason).words(redact, _DETAIL)
+    return _error(plan, f"{plan.title} gave a broken answer: {words}", "bad_reply", None)
 
 
 def unwritable(plan: ModelPlan, reason: str) -> ModelCallError:
@@ -193,17 +195,18 @@ def _hint(detail: str, plan: ModelPlan) -> str:
     return ""
 
 
-def _detail(status: int, body: Any) -> str:
+def _detail(status: int, body: Any, redact: Redact) -> str:
     """Return the provider's own words; empty when there are none worth showing."""
     if status == 401:
         # Providers repeat parts of the key there, and nothing else of use.
         return ""
     for source in (body.get("error") if isinstance(body, Mapping) else None, body):
         if isinstance(source, Mapping) and isinstance(source.get("message"), str):
-            return excerpt(source["message"], _DETAIL)
+            return Foreign.of_text(source["message"]).words(redact, _DETAIL)
         if isinstance(source, str):
-            return "an HTML page" if source.lstrip()[:1] == "<" else excerpt(source, _DETAIL)
-    return excerpt(str(body), _DETAIL)
+            page = source.lstrip()[:1] == "<"
+            return "an HTML page" if page else Foreign.of_text(source).words(redact, _DETAIL)
+    return Foreign.of_text(str(body)).words(redact, _DETAIL)
 
 
 def _codes(body: object) -> Iterator[str]:

@@ -14,7 +14,7 @@ from holodeck_action.llm.errors import ModelCallError, malformed, unwritable
 from holodeck_action.llm.messages import AnswerSchema, Question, Reply, Request, TokenProbability
 from holodeck_action.llm.providers import REASONING, ModelPlan, resolve_model
 from holodeck_action.suite.providers import LLMProvider
-from holodeck_action.text.plain import cut
+from holodeck_action.text.foreign import Foreign
 
 DEFAULT_JUDGE = LLMProvider(provider="ollama", name="gpt-oss:20b")
 """Who grades where neither metric nor suite names a model (DeepEval data model §1.1)."""
@@ -70,6 +70,10 @@ class JudgeModel:
     def gives_probabilities(self) -> bool:
         """Whether log probabilities can be asked for, as far as is known."""
         return self._gives_probabilities
+
+    def redact(self, text: str) -> str:
+        """Return a text without the run's secrets."""
+        return self._clients.redact(text)
 
     async def ask(
         self,
@@ -154,14 +158,16 @@ class JudgeModel:
 
     def _answer(self, reply: Reply, structured: bool) -> JudgeAnswer:
         if reply.refusal is not None:
+            words = Foreign.of_text(reply.refusal).words(self.redact) or "it declined"
             raise ModelCallError(
-                f"{self.plan.title} refused to judge: {cut(reply.refusal or 'it declined', 200)}",
+                f"{self.plan.title} refused to judge: {words}",
                 "refused",
                 {"provider": self.plan.provider, "model": self.plan.name},
             )
-        text = reply.text
+        # What is made of it is cut in many places, and it is recorded without secrets, too.
+        text = self.redact(reply.text)
         if not text.strip():
-            raise malformed(self.plan, "it is empty")
+            raise malformed(self.plan, "it is empty", self.redact)
         return JudgeAnswer(
             text=text,
             structured=structured,

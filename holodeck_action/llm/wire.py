@@ -228,6 +228,10 @@ class Wire:
         """Whether a budget in US dollars limits the calls."""
         return self._settings.mode != "replay" and any(budget.max_cost_usd is not None for budget in self._budgets)
 
+    def redact(self, text: str) -> str:
+        """Return a text without the run's secrets."""
+        return self._redactor.text(text)
+
     async def answer(self, account: Account, request: Post) -> Answer:
         """Return the answer to a request, whatever its status, and note how the call went.
 

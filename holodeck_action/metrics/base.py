@@ -31,7 +31,7 @@ from holodeck_action.metrics.params import (
 )
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.suite.metric_base import Metric
-from holodeck_action.text.plain import cut
+from holodeck_action.text.plain import whole
 from holodeck_action.workers.threads import in_daemon_thread
 
 if TYPE_CHECKING:
@@ -401,7 +401,11 @@ def compared_texts(name: str, inputs: Mapping[str, Any], error: type[EvaluationE
     return inputs["response"], inputs["ground_truth"]
 
 
+_LONGEST_ERROR = 10_000
+"""Characters of an exception's text."""
+
+
 def describe(error: BaseException) -> str:
-    """Return type and text of an exception on one bounded line."""
-    text = " ".join(cut(str(error), 500).split()).encode(errors="backslashreplace").decode()
+    """Return type and text of an exception on one line; of a huge one its length, as no secret is known here."""
+    text = " ".join(whole(str(error), _LONGEST_ERROR).split()).encode(errors="backslashreplace").decode()
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

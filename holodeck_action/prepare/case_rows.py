@@ -15,6 +15,8 @@ from holodeck_action.prepare.packages import PackagesError
 from holodeck_action.suite.case_files import RowsError
 from holodeck_action.suite.checkout import MOST_YAML, Checkout
 from holodeck_action.suite.environments import Environment
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.limited import limited_pool
 from holodeck_action.workers.pool import WorkerPool
@@ -42,6 +44,8 @@ class CaseRows:
         self._environ = environ
         self._installing = installing
         self._seconds = seconds
+        # Before the suite is read, no other secret is known.
+        self._redact = Redactor(environment_secrets(environ)).text
 
     def parquet(self, file: BinaryIO) -> Iterator[bytes]:
         """Yield the rows of a Parquet file; see `RowSource.parquet`."""
@@ -50,7 +54,7 @@ class CaseRows:
                 "Parquet needs the package pyarrow, which is not installed; "
                 "install it with: pip install 'holodeck-action[parquet]'"
             )
-        pool = limited_pool(self._environ, size=1)
+        pool = limited_pool(self._environ, size=1, redact=self._redact)
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder, "cases.parquet")
             with copy.open("wb") as out:
@@ -66,7 +70,13 @@ class CaseRows:
             raise RowsError(f"{reference}: its environment: {error}") from None
         interpreter = None if python is None else python.interpreter
         pool = WorkerPool(
-            folder, environ=self._environ, cwd=cwd, size=1, code=self._installing.code, interpreter=interpreter
+            folder,
+            environ=self._environ,
+            cwd=cwd,
+            size=1,
+            code=self._installing.code,
+            redact=self._redact,
+            interpreter=interpreter,
         )
         with tempfile.TemporaryDirectory() as rows:
             yield from self._rows(pool, reference, {}, rows)

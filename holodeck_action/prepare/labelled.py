@@ -185,6 +185,7 @@ async def _judge(opened: Opened, clock: Clock) -> list[TrialRecord]:
         cwd=suite.checkout.cwd,
         size=item.settings.workers,
         code=item.code,
+        redact=opened.redactor.text,
         interpreter=item.interpreter,
     )
     opened.prepare_judges()

@@ -367,6 +367,7 @@ async def check_callables(loaded: Loaded, references: Iterable[str], *, spans: b
         cwd=suite.checkout.cwd,
         size=1,
         code=loaded.code,
+        redact=loaded.redactor.text,
         interpreter=loaded.interpreter,
         spans=spans,
     ) as pool:

@@ -245,6 +245,7 @@ def _open(
         cwd=item.suite.checkout.cwd,
         size=item.settings.concurrency,
         code=item.code,
+        redact=redactor.text,
         imported=imported,
         interpreter=item.interpreter,
         spans=bool(item.suite.policy.spans),
@@ -258,7 +259,7 @@ def _open(
     if head is not None:
         budgets, files = head.budgets, head.files
     else:
-        files = None if item.stored is not None else _files(item)
+        files = None if item.stored is not None else _files(item, redactor)
     wire: Wire | None = None
     judges: Judges | None = None
     reuse: Reuse | None = None
@@ -283,6 +284,7 @@ def _open(
             max_bytes=settings.max_response_bytes,
             code=item.code,
             pool=pool,
+            redact=redactor.text,
             receivers=receivers,
         )
     nothing = Resumed({}, 0, ())
@@ -328,7 +330,7 @@ def _in_folder(opened: Opened, folder: GivenPath, more: Mapping[str, Any], *, re
     return replace(opened, folder=folder, identity=identity, resumed=resumed)
 
 
-def _files(item: Prepared) -> CaseFiles | None:
+def _files(item: Prepared, redactor: Redactor) -> CaseFiles | None:
     """Prepare what reads the files of the cases; None where there are none.
 
     Raises:
@@ -348,6 +350,7 @@ def _files(item: Prepared) -> CaseFiles | None:
         cache=settings.files.cache,
         online=settings.calls.mode != "replay",
         environ=item.environ,
+        redact=redactor.text,
     )
 
 

@@ -259,10 +259,19 @@ def target_of(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarg
 
 async def _try_target(loaded: Loaded, target: WrittenTarget, shown: str) -> tuple[tuple[str, ...], list[str | Located]]:
     """Build the agent and close it again; return what it cannot tell and the cases look at, and gates look at."""
-    suite, environ, code = loaded.suite, loaded.environ, loaded.code
-    pool = WorkerPool(suite.folder, environ=environ, cwd=suite.checkout.cwd, size=1, code=code)
+    suite, environ, code, redact = loaded.suite, loaded.environ, loaded.code, loaded.redactor.text
+    pool = WorkerPool(suite.folder, environ=environ, cwd=suite.checkout.cwd, size=1, code=code, redact=redact)
     limit = suite.policy.limits.max_response_bytes
-    agent = build_agent(suite, target, files=suite.checkout, environ=environ, max_bytes=limit, code=code, pool=pool)
+    agent = build_agent(
+        suite,
+        target,
+        files=suite.checkout,
+        environ=environ,
+        max_bytes=limit,
+        code=code,
+        pool=pool,
+        redact=redact,
+    )
     await agent.close()
     problems = list(untold_gates(suite.policy.gates, suite, agent, target, shown))
     return tuple(silence_on_tools(agent, suite.cases)), problems
@@ -302,7 +311,7 @@ def _check_own(loaded: Loaded) -> tuple[str, ...]:
     """Check the suite's own model; return why a run would be refused here."""
     from holodeck_action.targets.own import check_own
 
-    return check_own(loaded.suite, loaded.environ, loaded.code, loaded.interpreter)
+    return check_own(loaded.suite, loaded.environ, loaded.code, loaded.redactor, loaded.interpreter)
 
 
 def judge_problems(

@@ -25,6 +25,7 @@ def grading_pool(ready: Opened) -> WorkerPool:
         cwd=suite.checkout.cwd,
         size=item.settings.workers,
         code=item.code,
+        redact=ready.redactor.text,
         imported=ready.imported,
         interpreter=item.interpreter,
     )

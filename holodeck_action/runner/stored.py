@@ -195,7 +195,8 @@ class StoredTrials(Struct, frozen=True):
             evaluations = await self.scorer.score(answer)
             assertions = await self.scorer.check_tools(turn, kept.tool_invocations)
         except Exception as defect:  # noqa: BLE001 - a failure stays in its case
-            message = cut(f"the answer could not be graded: {type(defect).__name__}: {defect}", 1000)
+            said = self.redactor.text(f"{type(defect).__name__}: {defect}")
+            message = cut(f"the answer could not be graded: {said}", 1000)
             error = ErrorInfo(type(defect).__name__, message, "internal")
             evaluations, assertions = self.scorer.pending(turn, f"not evaluated: {message}"), ()
         return replace(kept, source=turn.mark, evaluations=evaluations, tool_assertions=assertions, error=error)

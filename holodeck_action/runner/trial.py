@@ -25,6 +25,7 @@ from holodeck_action.results.record import (
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Agent, Attempt, Reply, ReplyError, Session
+from holodeck_action.text.foreign import Redact
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tracing.spans import Attributes, Scope, span
@@ -181,12 +182,12 @@ class TrialRunner(Struct, frozen=True):
                         failure = f"not run: turn {turn.index} of the conversation failed"
                         break
         except TimeoutError as error:
-            trouble = error_info(error)
+            trouble = error_info(error, self.redactor.text)
             if case_deadline.expired():
                 message = f"the case took longer than {self.deadlines.case_s:g} s"
                 trouble = ErrorInfo("AgentTimeout", message, "case_timeout")
         except Exception as error:  # noqa: BLE001 - a failure stays in its case
-            trouble = error_info(error)
+            trouble = error_info(error, self.redactor.text)
         finally:
             if session is not None:
                 await _close(session)
@@ -216,7 +217,7 @@ class TrialRunner(Struct, frozen=True):
             with uncharged():
                 await session.prepare()
         except Exception as error:  # noqa: BLE001 - a failure stays in its case
-            return error_info(error)
+            return error_info(error, self.redactor.text)
         return None
 
     async def _exchange(
@@ -260,9 +261,9 @@ class TrialRunner(Struct, frozen=True):
                 message = f"the agent did not answer within {self.deadlines.turn_s:g} s"
                 trouble = ErrorInfo("AgentTimeout", message, "timeout")
             else:
-                trouble = error_info(error)
+                trouble = error_info(error, self.redactor.text)
         except Exception as error:  # noqa: BLE001 - a failure stays in its case
-            trouble = error_info(error)
+            trouble = error_info(error, self.redactor.text)
         took_ms = 1000 * (self.clock.monotonic() - begun)
         if reply is not None:
             with uncharged():
@@ -317,7 +318,8 @@ class TrialRunner(Struct, frozen=True):
             try:
                 evaluations, assertions = await exchange.graded
             except Exception as defect:  # noqa: BLE001 - a failure stays in its case
-                message = cut(f"the answer could not be graded: {type(defect).__name__}: {defect}", 1000)
+                said = self.redactor.text(f"{type(defect).__name__}: {defect}")
+                message = cut(f"the answer could not be graded: {said}", 1000)
                 error = ErrorInfo(type(defect).__name__, message, "internal")
         if evaluations is None:
             reason = exchange.skipped or f"not evaluated: {error.message if error else 'no answer'}"
@@ -353,11 +355,12 @@ def with_calls(
     return None if before is None or calls is None else before + calls
 
 
-def error_info(error: Exception) -> ErrorInfo:
-    """Describe an agent's failure as data."""
+def error_info(error: Exception, redact: Redact) -> ErrorInfo:
+    """Describe an agent's failure as data; `redact` removes secrets from what is cut."""
     if isinstance(error, AgentError):
         return ErrorInfo("AgentError", error.message, error.code, dict(error.context))
-    return ErrorInfo(type(error).__name__, cut(f"the agent failed: {type(error).__name__}: {error}", 1000), "internal")
+    said = redact(f"{type(error).__name__}: {error}")
+    return ErrorInfo(type(error).__name__, cut(f"the agent failed: {said}", 1000), "internal")
 
 
 def _told(error: ReplyError) -> ErrorInfo:

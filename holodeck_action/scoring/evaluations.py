@@ -147,7 +147,7 @@ async def _summary(function: str, means: dict[str, float], pool: WorkerPool, red
     found = outcome.value.get("value") if isinstance(outcome.value, dict) else None
     if isinstance(found, bool) or not isinstance(found, int | float):
         return CustomSummary(
-            function, None, redactor.text(f"{function} gave {cut(repr(found), 100)}, which is no number")
+            function, None, f"{redactor.text(function)} gave {cut(redactor.text(repr(found)), 100)}, which is no number"
         )
     try:
         check_score(found, function)

@@ -16,7 +16,7 @@ from holodeck_action.suite.checkout import MOST_FILE, Checkout
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.suite.variables import is_ci
 from holodeck_action.targets.downloads import DownloadError, Downloads, Fetcher, resolve
-from holodeck_action.text.foreign import RefusedFileError
+from holodeck_action.text.foreign import Redact, RefusedFileError
 from holodeck_action.tools.documents.kinds import Kind, kind_of
 from holodeck_action.tools.documents.reader import DocumentError, DocumentReader, missing_packages
 
@@ -43,6 +43,7 @@ class CaseFiles:
         cache: Path | None,
         online: bool,
         environ: Mapping[str, str],
+        redact: Redact,
     ) -> None:
         """Prepare; nothing is read, started or connected yet.
 
@@ -53,9 +54,10 @@ class CaseFiles:
             cache: folder in which downloads are kept between runs; None keeps none.
             online: False in a replay, which downloads nothing.
             environ: the job's environment; in CI nothing is downloaded from private networks.
+            redact: removes secrets from the reasons why a file cannot be read.
         """
         self._checkout = checkout
-        self._reader = DocumentReader(timeout_s=file_timeout_s, environ=environ)
+        self._reader = DocumentReader(timeout_s=file_timeout_s, environ=environ, redact=redact)
         fetcher = Fetcher(public_only=is_ci(environ), resolve=resolve)
         self._downloads = Downloads(
             fetcher, timeout_s=download_timeout_s, cache=cache, online=online, pause=asyncio.sleep

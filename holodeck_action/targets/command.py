@@ -16,7 +16,8 @@ from holodeck_action.targets.protocol import Agent, Conversation, Reply
 from holodeck_action.targets.streams import Pieces
 from holodeck_action.targets.traced_session import TracedSession
 from holodeck_action.targets.warm_up import warm_up_request, warmed_up
-from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
+from holodeck_action.text.foreign import Foreign, ForeignError, Redact
+from holodeck_action.text.json_values import JSON_EXPANSION
 from holodeck_action.text.plain import excerpt
 from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.lines import LineProcess
@@ -39,6 +40,7 @@ class CommandAgent(Agent):
         folder: Path,
         environ: Mapping[str, str],
         max_bytes: int,
+        redact: Redact,
         warm_up: str | None = None,
         listener: Listener | None = None,
         *,
@@ -51,6 +53,7 @@ class CommandAgent(Agent):
             folder: the suite's folder, where the process starts and a relative program path is looked up.
             environ: the job's environment; the process sees it without the job's tokens.
             max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
+            redact: removes secrets from what the processes say of their trouble.
             warm_up: what each process is asked before its first turn; None for nothing.
             listener: receives the spans of the processes; None where nobody reads them.
             code: the permission to start it.
@@ -69,6 +72,7 @@ class CommandAgent(Agent):
         # Python holds back what it prints into a pipe; an agent waiting for its own output would look hung.
         self._environ = {"PYTHONUNBUFFERED": "1", **job_environment(environ)}
         self._max_bytes = max_bytes
+        self._redact = redact
         self._warm_up = warm_up
         self._listener = listener
         self._check_program(self._arguments[0])
@@ -91,6 +95,7 @@ class CommandAgent(Agent):
                 environ=environ,
                 max_line=self._max_bytes * JSON_EXPANSION,
                 code=self._code,
+                redact=self._redact,
             )
         except OSError as error:
             if listening is not None:
@@ -99,7 +104,7 @@ class CommandAgent(Agent):
             raise AgentError(
                 f"the command {excerpt(self._arguments[0])} cannot be started: {reason}", "cannot_start"
             ) from None
-        return CommandSession(process, conversation, self._max_bytes, self._warm_up, listening)
+        return CommandSession(process, conversation, self._max_bytes, self._redact, self._warm_up, listening)
 
     async def close(self) -> None:
         """End the receiver of spans."""
@@ -125,12 +130,14 @@ class CommandSession(TracedSession):
         process: LineProcess,
         conversation: Conversation,
         max_bytes: int,
+        redact: Redact,
         warm_up: str | None,
         listening: Listening | None,
     ) -> None:
         super().__init__(conversation, listening)
         self._process = process
         self._max_bytes = max_bytes
+        self._redact = redact
         self._warm_up = warm_up
         self._answered = False
         self._failed = False
@@ -185,11 +192,11 @@ class CommandSession(TracedSession):
         return reply
 
     async def _line(self) -> Any:
-        line = (await self._process.read_line()).decode("utf-8", "replace")
+        line = Foreign(await self._process.read_line())
         try:
-            return parse_json(line)
-        except ValueError as error:
+            return line.lossy_json()
+        except ForeignError as error:
+            words = line.words(self._redact)
             raise AgentError(
-                f"the command wrote a line that is not JSON ({error}): {excerpt(line)} (logs belong on stderr)",
-                "bad_reply",
+                f"the command wrote a line that is not JSON ({error}): {words} (logs belong on stderr)", "bad_reply"
             ) from None

@@ -19,6 +19,7 @@ from holodeck_action.suite.targets import (
 )
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.protocol import Agent
+from holodeck_action.text.foreign import Redact
 from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.pool import WorkerPool
 
@@ -36,6 +37,7 @@ def build_agent(
     max_bytes: int,
     code: CodeAllowed,
     pool: WorkerPool,
+    redact: Redact,
     receivers: Receivers | None = None,
 ) -> Agent:
     """Return the agent of a target that somebody wrote; each kind's module is imported only when it is used.
@@ -49,6 +51,7 @@ def build_agent(
         max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
         code: the permission to start a command.
         pool: where a Python target runs; it collects spans where the policy file wants them.
+        redact: removes secrets from what the target says of its trouble.
         receivers: those of the run, for spans of other targets; None for some of its own.
 
     Raises:
@@ -63,30 +66,33 @@ def build_agent(
         case PythonTarget():
             from holodeck_action.targets.python import PythonAgent
 
-            return PythonAgent(target.called, pool, max_bytes, warm_up, _span_reader(suite, max_bytes))
+            return PythonAgent(target.called, pool, max_bytes, warm_up, _span_reader(suite, max_bytes, redact))
         case CommandTarget(command=command):
             from holodeck_action.targets.command import CommandAgent
 
-            listener = _listener(suite, max_bytes, receivers, fixed=False)
-            return CommandAgent(command, suite.folder, environ, max_bytes, warm_up, listener, code=code)
+            listener = _listener(suite, max_bytes, redact, receivers, fixed=False)
+            return CommandAgent(command, suite.folder, environ, max_bytes, redact, warm_up, listener, code=code)
         case HttpTarget():
             from holodeck_action.targets.http import HttpAgent
 
-            return HttpAgent(target, max_bytes, environ, warm_up, _listener(suite, max_bytes, receivers, fixed=True))
+            listener = _listener(suite, max_bytes, redact, receivers, fixed=True)
+            return HttpAgent(target, max_bytes, environ, redact, warm_up, listener)
 
 
-def _span_reader(suite: Suite, max_bytes: int) -> SpanReader | None:
+def _span_reader(suite: Suite, max_bytes: int, redact: Redact) -> SpanReader | None:
     """Return what reads the spans of the target; None where the suite does not want them."""
     if not suite.policy.spans:
         return None
     from holodeck_action.targets.spans.reader import SpanReader
 
-    return SpanReader(max_bytes)
+    return SpanReader(max_bytes, redact)
 
 
-def _listener(suite: Suite, max_bytes: int, receivers: Receivers | None, *, fixed: bool) -> Listener | None:
+def _listener(
+    suite: Suite, max_bytes: int, redact: Redact, receivers: Receivers | None, *, fixed: bool
+) -> Listener | None:
     """Return what receives the spans of the target, at a `fixed` port or any; None if the suite does not want them."""
-    reader, spans = _span_reader(suite, max_bytes), suite.policy.spans
+    reader, spans = _span_reader(suite, max_bytes, redact), suite.policy.spans
     if reader is None:
         return None
     from holodeck_action.targets.spans.listening import Listener, Receivers

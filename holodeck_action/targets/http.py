@@ -26,8 +26,9 @@ from holodeck_action.targets.reply import REPLY, REPLY_KEYS, reply_from_mapping,
 from holodeck_action.targets.streams import DONE, EventParser, Pieces
 from holodeck_action.targets.traced_session import TracedSession
 from holodeck_action.targets.warm_up import warm_up_request, warmed_up
-from holodeck_action.text.json_values import JSON_EXPANSION, parse_json
-from holodeck_action.text.plain import excerpt
+from holodeck_action.text.foreign import Foreign, ForeignError, Redact
+from holodeck_action.text.json_values import JSON_EXPANSION
+from holodeck_action.text.plain import MARGIN
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tools.computing import Computing
 from holodeck_action.tools.jsonpaths import ReplyPaths
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 
 _FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
 
-_ERROR_BODY = 8192
-"""Bytes of an error's body that are read for its excerpt."""
+_ERROR_BODY = 8192 + MARGIN
+"""Bytes of an error's body that are read for its words."""
 
 _MAPPING = "the target's response mapping"
 
@@ -63,6 +64,7 @@ class HttpAgent:
         target: HttpTarget,
         max_bytes: int,
         environ: Mapping[str, str],
+        redact: Redact,
         warm_up: str | None = None,
         listener: Listener | None = None,
     ) -> None:
@@ -72,6 +74,7 @@ class HttpAgent:
             target: the validated target; its header values are secrets and appear in no message.
             max_bytes: most bytes of UTF-8 in one reply; a body may take what JSON needs to write so much.
             environ: the job's environment, for the process that computes requests and replies.
+            redact: removes the run's secrets from what the service says of its trouble.
             warm_up: what the service is asked before the first turn of all; None for nothing.
             listener: receives the spans of the service; None where nobody reads them.
 
@@ -83,7 +86,8 @@ class HttpAgent:
         self._headers = {name: value.get_secret_value() for name, value in target.headers.items()}
         for name, value in self._headers.items():
             check_header(name, value, reserved=_FRAMING)
-        self._redactor = Redactor(_secrets(target.url, self._headers))
+        self._of_the_run = redact
+        self._of_the_target = Redactor(_secrets(target.url, self._headers)).text
         # Both are only compiled here: whatever they compute, they compute in a process with limits.
         if target.request is not None:
             RequestTemplate(target.request)
@@ -93,7 +97,7 @@ class HttpAgent:
         self._request = None if target.request is None else json.dumps(target.request)
         self._response = None if response is None else json.dumps(response)
         self._delta = None if response is None else response["delta"]
-        self._computing = Computing(environ)
+        self._computing = Computing(environ, self._redact)
         mapped = frozenset(REPLY_KEYS if response is None else (key for key, path in response.items() if path))
         if "delta" in mapped:
             mapped |= {"first_token_ms"}
@@ -221,24 +225,24 @@ class HttpAgent:
                     raise await self._status_error(response)
                 if _is_stream(response):
                     return await self._streamed(response, asked)
-                text = await self._text(response)
+                answered = await self._content(response)
             finally:
                 await response.aclose()
         except httpx2.ConnectError as error:
-            raise self._error(f"cannot be reached: {self._without_secrets(str(error))}", "connect") from None
+            raise self._error(f"cannot be reached: {self._words(str(error))}", "connect") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             # Texts of protocol errors may quote what was sent, header values too.
             raise self._error(f"broke off the exchange ({type(error).__name__})", "disconnected") from None
-        return await self._reply(text)
+        return await self._reply(answered)
 
-    async def _text(self, response: httpx2.Response) -> str:
-        data = b"".join([part async for part in self._parts(response)])
-        text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").strip()
+    async def _content(self, response: httpx2.Response) -> Foreign:
+        body = Foreign(b"".join([part async for part in self._parts(response)]))
+        text = body.lossy_text().lstrip()
         if not text:
             raise self._error(f"answered {response.status_code} without a body", "bad_reply")
         if text.startswith("<"):
-            raise self._error(f"answered HTML or XML instead of JSON: {self._without_secrets(text)}", "bad_reply")
-        return text
+            raise self._error(f"answered HTML or XML instead of JSON: {body.words(self._redact)}", "bad_reply")
+        return body
 
     async def _parts(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
         """Yield a body up to the bound, before and after it is unpacked."""
@@ -297,7 +301,7 @@ class HttpAgent:
                     yield data
 
     def _taken(self, pieces: Pieces, data: str, after_ms: float) -> Reply | None:
-        value = self._parsed(data, "an event")
+        value = self._parsed(Foreign.of_text(data), "an event")
         try:
             return pieces.take(value, after_ms)
         except AgentError as error:
@@ -306,7 +310,7 @@ class HttpAgent:
     async def _mapped_stream(self, events: Sequence[tuple[float, str]]) -> Reply:
         """Read the events of a stream by the response mapping."""
         for _, data in events:
-            self._parsed(data, "an event")
+            self._parsed(Foreign.of_text(data), "an event")
         args = {"mapping": self._response, "bodies": [data for _, data in events]}
         try:
             found = await self._computing.call("stream", args, what=_MAPPING, code="bad_reply")
@@ -323,58 +327,63 @@ class HttpAgent:
         if encoding in ("gzip", "x-gzip", "deflate"):
             return zlib.decompressobj(zlib.MAX_WBITS | 32)
         raise self._error(
-            f"answered with content-encoding {excerpt(encoding, 40)}, which was not asked for", "bad_reply"
+            f"answered with content-encoding {self._words(encoding, 40)}, which was not asked for", "bad_reply"
         )
 
     async def _status_error(self, response: httpx2.Response) -> AgentError:
         status = response.status_code
-        data = bytearray()
+        data, unfinished = bytearray(), True
         try:
             async with asyncio.timeout(_ERROR_BODY_S), aclosing(response.aiter_raw()) as chunks:
                 async for chunk in chunks:
                     data += chunk[:_ERROR_BODY]
                     if len(data) >= _ERROR_BODY:
                         break
+                else:
+                    unfinished = False
         except TimeoutError:
             pass
         sentence = f"answered with status {status}"
         if response.has_redirect_location:
             sentence += " (redirects are not followed: give the final URL as target)"
-        body = self._without_secrets(data[:_ERROR_BODY].decode("utf-8", "replace"))
+        body = Foreign(bytes(data[:_ERROR_BODY]), unfinished=unfinished).words(self._redact)
         context: dict[str, object] = {"status": status}
         if body:
             sentence += f": {body}"
             context["body"] = body
         return self._error(sentence, "http_status", context)
 
-    async def _reply(self, text: str) -> Reply:
-        value = self._parsed(text, "a body")
+    async def _reply(self, body: Foreign) -> Reply:
+        value = self._parsed(body, "a body")
         try:
             if self._response is not None:
-                args = {"mapping": self._response, "body": text}
+                args = {"mapping": self._response, "body": body.lossy_text()}
                 # A service may tell more.
                 value = REPLY.known(await self._computing.call("reply", args, what=_MAPPING, code="bad_reply"))
             return reply_from_mapping(value, max_bytes=self._max_bytes)
         except AgentError as error:
             raise self._unusable(error) from None
 
-    def _parsed(self, text: str, what: str) -> Any:
+    def _parsed(self, body: Foreign, what: str) -> Any:
         try:
-            return parse_json(text)
-        except ValueError as error:
+            return body.lossy_json()
+        except ForeignError as error:
             raise self._error(
-                f"answered with {what} that is not JSON ({error}): {self._without_secrets(text)}", "bad_reply"
+                f"answered with {what} that is not JSON ({error}): {body.words(self._redact)}", "bad_reply"
             ) from None
 
     def _unusable(self, error: AgentError) -> AgentError:
         return self._error(f"gave no usable answer: {error.message}", error.code, error.context)
 
-    def _without_secrets(self, text: str) -> str:
-        """Return an excerpt of a body, which may repeat what was sent to it."""
-        return excerpt(self._redactor.text(text))
+    def _redact(self, text: str) -> str:
+        """Remove secrets of the run, and what was sent to the service, which it may repeat."""
+        return self._of_the_target(self._of_the_run(text))
+
+    def _words(self, text: str, limit: int = 200) -> str:
+        return Foreign.of_text(text).words(self._redact, limit)
 
     def _error(self, sentence: str, code: str, context: Mapping[str, object] | None = None) -> AgentError:
-        return AgentError(self._redactor.text(f"{self._shown} {sentence}"), code, dict(context or {}))
+        return AgentError(self._redact(f"{self._shown} {sentence}"), code, dict(context or {}))
 
 
 class HttpSession(TracedSession):

@@ -30,9 +30,9 @@ from holodeck_action.targets.case_files import CaseFiles, message_with_files
 from holodeck_action.targets.protocol import Agent, Attempt, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.targets.runner_block import RunnerSettings
-from holodeck_action.text.foreign import ForeignError
+from holodeck_action.text.foreign import Foreign, ForeignError, Redact
 from holodeck_action.text.json_values import parse_json
-from holodeck_action.text.plain import cut, excerpt
+from holodeck_action.text.plain import cut
 from holodeck_action.tools.schemas import JsonSchema
 from holodeck_action.tools.toolbox import ToolBox, ToolSet
 
@@ -58,21 +58,23 @@ class AnswerFormat:
             raise TargetError(f"response_format is no JSON schema: {error}") from None
         self.schema = schema
 
-    def read(self, answer: ChatAnswer, *, max_tokens: int | None) -> str:
+    def read(self, answer: ChatAnswer, *, max_tokens: int | None, redact: Redact) -> str:
         """Return an answer's JSON value as metrics see it: its JSON text, keys in the given order.
 
         Args:
             answer: what the model answered. A code fence around it is taken off where the model could only be told
                 the schema in words.
             max_tokens: the limit of the answer, for the message; None for the provider's own.
+            redact: removes secrets from the beginning of the answer.
 
         Raises:
             AgentError: `refused`, `cut_off` at the limit, or `bad_output`: it is no JSON, or does not fit. The context
                 holds the beginning of the answer, and of a misfit the path in the schema.
         """
-        context: dict[str, object] = {"answer": cut(answer.text, _RAW_SHOWN)}
+        said = Foreign.of_text(answer.text)
+        context: dict[str, object] = {"answer": cut(said.without_secrets(redact), _RAW_SHOWN)}
         if answer.refused:
-            raise AgentError(f"the model refused to answer: {excerpt(answer.text)}", "refused", context)
+            raise AgentError(f"the model refused to answer: {said.words(redact)}", "refused", context)
         if answer.truncated:
             limit = "its limit" if max_tokens is None else f"max_tokens {max_tokens}"
             raise AgentError(
@@ -84,7 +86,7 @@ class AnswerFormat:
         try:
             value = parse_json(text)
         except ValueError as error:
-            message = f"the answer is not JSON, which response_format asks for ({error}): {excerpt(answer.text)}"
+            message = f"the answer is not JSON, which response_format asks for ({error}): {said.words(redact)}"
             raise AgentError(message, "bad_output", context) from None
         misfits = self._schema.misfits(value, whole="the answer", most=_MOST_PROBLEMS)
         if misfits:
@@ -192,6 +194,7 @@ class ModelAgent(Agent):
         of_fallback = () if self._fallback is None else self._fallback.notices
         plans = (plan,) if fallback is None else (plan, fallback)
         self.notices = tuple(dict.fromkeys((*self._model.notices, *of_fallback, *_unlimited(self._settings, plans))))
+        self._clients = clients
         self._answers = answers
         self._max_tokens: int | None = plan.settings.get("max_tokens")
         self._instructions = instructions
@@ -215,7 +218,14 @@ class ModelAgent(Agent):
         box = None
         if self._tools is not None:
             tool_s = None if self._turn_s is None else _TOOL_SHARE * self._turn_s
-            box = ToolBox(self._tools, max_bytes=self._max_bytes, timeout_s=tool_s, clock=self._monotonic, session=name)
+            box = ToolBox(
+                self._tools,
+                max_bytes=self._max_bytes,
+                timeout_s=tool_s,
+                clock=self._monotonic,
+                session=name,
+                redact=self._clients.redact,
+            )
         return ModelSession(self, trial, name, box)
 
     async def answer(
@@ -243,7 +253,7 @@ class ModelAgent(Agent):
             CALL.reset(token)
         reply = reply_from_mapping(answer.text, max_bytes=self._max_bytes)
         if self._answers is not None:
-            text = self._answers.read(answer, max_tokens=self._max_tokens)
+            text = self._answers.read(answer, max_tokens=self._max_tokens, redact=self._clients.redact)
             reply = reply_from_mapping(text, max_bytes=self._max_bytes)
         history[:] = messages
         called = tools.take() if tools is not None else None

@@ -29,8 +29,7 @@ from holodeck_action.targets.case_files import CaseFiles
 from holodeck_action.targets.model_agent import ModelAgent, ModelSession, answer_format
 from holodeck_action.targets.protocol import Told
 from holodeck_action.targets.runner_block import RunnerSettings, runner_settings
-from holodeck_action.text.foreign import ForeignError
-from holodeck_action.text.plain import cut
+from holodeck_action.text.foreign import Foreign, ForeignError, Redact
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tools.toolbox import Tool, Toolkit, ToolSet
 from holodeck_action.workers.permission import CodeAllowed
@@ -49,13 +48,17 @@ class OwnAgent:
 
     untold: Mapping[Told, str] = MappingProxyType({"first token": "answers of the suite's own model are not streamed"})
 
-    def __init__(self, build: Callable[..., ModelAgent], toolkits: Sequence[Toolkit], settings: RunnerSettings) -> None:
+    def __init__(
+        self, build: Callable[..., ModelAgent], toolkits: Sequence[Toolkit], settings: RunnerSettings, redact: Redact
+    ) -> None:
         """Prepare; nothing is started yet.
 
         Args:
             build: builds the model agent for `tools`, and for who is told that a conversation has `ended`.
             settings: say which tools the model is given.
+            redact: removes secrets from what goes wrong with tools.
         """
+        self._redact = redact
         self._build = build
         self._settings = settings
         self._toolkits = toolkits
@@ -119,7 +122,7 @@ class OwnAgent:
     async def _prepare(self) -> ModelAgent:
         apart()
         # Importing the provider's client takes about a second, in which servers can start.
-        opening = [asyncio.create_task(_opened(toolkit)) for toolkit in self._toolkits]
+        opening = [asyncio.create_task(_opened(toolkit, self._redact)) for toolkit in self._toolkits]
         try:
             tools = [tool for found in await asyncio.gather(*opening) for tool in found]
         finally:
@@ -227,11 +230,15 @@ def build_own(
         fallback=fallback,
         files=files,
     )
-    return OwnAgent(build, toolkits, settings)
+    return OwnAgent(build, toolkits, settings, redactor.text)
 
 
 def check_own(
-    suite: Suite, environ: Mapping[str, str], code: CodeAllowed, interpreter: Path | None = None
+    suite: Suite,
+    environ: Mapping[str, str],
+    code: CodeAllowed,
+    redactor: Redactor,
+    interpreter: Path | None = None,
 ) -> tuple[str, ...]:
     """Build the suite's own agent as a run would, and drop it; no model is asked, and no server is started.
 
@@ -252,7 +259,6 @@ def check_own(
         missing = (str(error),)
     except ModelConfigError as error:
         raise TargetError(str(error)) from error
-    redactor = Redactor(())
     wire = Wire(WireSettings(), redactor=redactor)
 
     async def close(agent: OwnAgent) -> None:
@@ -319,6 +325,7 @@ def _toolkits(
                 environ=environ,
                 cwd=suite.checkout.cwd,
                 code=code,
+                redact=redactor.text,
                 clock=time.monotonic,
                 marks=suite.tool_marks,
                 imported=imported,
@@ -350,15 +357,14 @@ def _toolkits(
         )
 
 
-async def _opened(toolkit: Toolkit) -> Sequence[Tool]:
+async def _opened(toolkit: Toolkit, redact: Redact) -> Sequence[Tool]:
     try:
         return await toolkit.open()
     except AgentError:
         raise
     except Exception as error:
-        raise AgentError(
-            cut(f"the tools cannot be used: {type(error).__name__}: {error}", 1000), "tool_unavailable"
-        ) from error
+        words = Foreign.of_text(str(error)).words(redact, 1000)
+        raise AgentError(f"the tools cannot be used: {type(error).__name__}: {words}", "tool_unavailable") from error
 
 
 def check_price(plan: ModelPlan) -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.text.json_values import kind_of, unknown_key
-from holodeck_action.text.plain import excerpt, storable_text
+from holodeck_action.text.plain import storable_text, whole
 
 Schema = dict[str, Any]
 
@@ -137,7 +137,7 @@ class Choice(Shape, Struct, frozen=True):
         """Return the word."""
         word = reader.text(value, path)
         if word not in self.words:
-            bad(path, f"must be {' or '.join(self.words)}, not {excerpt(word, _MAX_KEY_SHOWN)}")
+            bad(path, f"must be {' or '.join(self.words)}, not {whole(word, _MAX_KEY_SHOWN)}")
         return word
 
     def schema(self) -> Schema:
@@ -353,7 +353,7 @@ def finite(value: object, path: str) -> float:
 
 def child(path: str, key: object) -> str:
     """Return the path of an entry."""
-    return f"{path}.{excerpt(str(key), _MAX_KEY_SHOWN)}"
+    return f"{path}.{whole(str(key), _MAX_KEY_SHOWN)}"
 
 
 def wrong_type(path: str, expected: str, value: object) -> NoReturn:

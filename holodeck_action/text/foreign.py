@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TypeVar
 
 from holodeck_action.text.json_values import kind_of, parse_json
-from holodeck_action.text.plain import MARK, one_line
+from holodeck_action.text.plain import MARGIN, MARK, excerpt, one_line, storable_text
 
 T = TypeVar("T")
 
@@ -27,6 +27,8 @@ MOST_SMALL = 16_000_000
 _LIMIT = 200
 """Characters of foreign words in a message."""
 _NO_FILE = "is no regular file (a pipe, a device or a socket)"
+Redact = Callable[[str], str]
+"""Removes secrets from a text, such as `Redactor.text`; a mask is no longer than what it masks."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -46,12 +48,24 @@ class RefusedFileError(OSError):
 class Foreign:
     """Bytes from outside, which are neither text nor a value before a method of this class has made one of them."""
 
-    __slots__ = ("_cut", "_data")
+    __slots__ = ("_cut", "_data", "_unfinished")
 
-    def __init__(self, data: bytes, *, cut: bool = False) -> None:
-        """Hold bytes; `cut` says that others before them were dropped."""
+    def __init__(self, data: bytes, *, cut: bool = False, unfinished: bool = False) -> None:
+        """Hold bytes.
+
+        Args:
+            data: the bytes.
+            cut: whether others before them were dropped.
+            unfinished: whether others behind them were dropped or never came.
+        """
         self._data = data
         self._cut = cut
+        self._unfinished = unfinished
+
+    @classmethod
+    def of_text(cls, text: str, most: int | None = None) -> Foreign:
+        """Hold text that another process or program sent; who sent it cut it to `most` characters, if not None."""
+        return cls(storable_text(text).encode(), unfinished=most is not None and len(text) >= most)
 
     def __repr__(self) -> str:
         return f"<{len(self._data):,} foreign bytes>"
@@ -95,6 +109,17 @@ class Foreign:
             raise ForeignError(f"must be a JSON object, not {kind_of(value)}")
         return value
 
+    def lossy_json(self) -> Any:
+        """Return the value of a JSON text, read with U+FFFD in the place of what is not UTF-8.
+
+        Raises:
+            ForeignError: it is none; the clause is the reason alone.
+        """
+        try:
+            return parse_json(self.lossy_text())
+        except ValueError as error:
+            raise ForeignError(str(error)) from None
+
     def lossy_text(self) -> str:
         """Return the bytes as text, with U+FFFD in the place of what is not UTF-8."""
         return self._data.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "replace")
@@ -127,22 +152,32 @@ class Foreign:
         """Return the SHA-256 of the bytes in hexadecimal."""
         return hashlib.sha256(self._data).hexdigest()
 
-    def words(self, redact: Callable[[str], str], limit: int = _LIMIT) -> str:
+    def without_secrets(self, redact: Redact) -> str:
+        """Return the bytes as text without secrets; what was dropped beside them shows as `…`.
+
+        Beside a cut `MARGIN` bytes are left out, in which a piece of a secret may stand that nobody knows.
+        """
+        text = redact(self.lossy_text())
+        if self._cut:
+            text = f"{MARK}{text[len(Foreign(self._data[:MARGIN]).lossy_text()) :]}"
+        if self._unfinished:
+            end = len(text) - len(Foreign(self._data[-MARGIN:]).lossy_text())
+            text = f"{text[: max(0, end)]}{MARK}"
+        return text
+
+    def words(self, redact: Redact, limit: int = _LIMIT) -> str:
         """Return the beginning as one line for a message: secrets are removed first, then it is cut.
 
         Args:
-            redact: removes secrets, such as `Redactor.text`.
+            redact: removes secrets.
             limit: characters of the line.
         """
-        return one_line(redact(self._marked()), limit)
+        return excerpt(self.without_secrets(redact), limit)
 
-    def last_words(self, redact: Callable[[str], str], limit: int = _LIMIT) -> str:
+    def last_words(self, redact: Redact, limit: int = _LIMIT) -> str:
         """Return the last line that is not blank, as `words` does; empty if there is none."""
-        lines = redact(self._marked()).splitlines()
-        return one_line(next((line for line in reversed(lines) if line.strip()), ""), limit)
-
-    def _marked(self) -> str:
-        return f"{MARK}{self.lossy_text()}" if self._cut else self.lossy_text()
+        lines = self.without_secrets(redact).splitlines()
+        return excerpt(next((line for line in reversed(lines) if line.strip()), ""), limit)
 
 
 def open_file(path: os.PathLike[str] | str, most: int | None = MOST_SMALL) -> BinaryIO:

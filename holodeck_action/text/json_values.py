@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from holodeck_action.text.plain import excerpt
+from holodeck_action.text.plain import whole
 
 JSON_EXPANSION = 6
 """Most bytes JSON needs for one byte of text (a control character becomes `\\u0000`)."""
@@ -60,7 +60,7 @@ def kind_of(value: object) -> str:
 
 def unknown_key(key: object, allowed: Sequence[str]) -> str:
     """Say that a key is none of the allowed ones, with the one that was probably meant or else all of them."""
-    shown = excerpt(str(key), 40)
+    shown = whole(str(key), 40)
     close = difflib.get_close_matches(shown, allowed, n=1)
     hint = f"did you mean `{close[0]}`?" if close else f"allowed: {', '.join(allowed)}"
     return f"unknown key `{shown}` ({hint})"

@@ -92,11 +92,21 @@ def _visible(text: str) -> str:
 
 
 MARK = "…"
+MARGIN = 4096
+"""Bytes beside a cut that are searched for secrets and never shown: a secret that lies across the cut ends in them."""
 
 
 def cut(text: str, limit: int) -> str:
     """Return a text, or its first `limit` characters and a mark."""
     return text if len(text) <= limit else f"{text[:limit]}{MARK}"
+
+
+def whole(text: str, limit: int) -> str:
+    """Return text as one printable line, or how long it is if it has more than `limit` characters.
+
+    For names in messages that are made where no secret is known: a piece of a secret would not be found any more.
+    """
+    return excerpt(text, limit) if len(text) <= limit else f"({len(text):,} characters)"
 
 
 def cut_before(text: str, limit: int) -> str:

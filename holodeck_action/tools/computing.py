@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from holodeck_action.results.agent_errors import AgentError
-from holodeck_action.workers.code_errors import UserCodeError
+from holodeck_action.text.foreign import Foreign, Redact
+from holodeck_action.workers.code_errors import SENT_WORDS, UserCodeError
 from holodeck_action.workers.limited import limited_pool
 
 SECONDS = 5.0
@@ -18,6 +19,8 @@ MOST_BYTES = 64_000_000
 _MODULE = "holodeck_action.tools.computations"
 _PROCESSES = 2
 """One that is busy to its deadline leaves another for all other turns."""
+_LONGEST_TROUBLE = 500
+"""Characters of what a computation says of its trouble."""
 _GRACE_S = 1.0
 """How much later the process is ended: first the computation is broken off, which tells where it was."""
 
@@ -25,10 +28,17 @@ _GRACE_S = 1.0
 class Computing:
     """Calls the functions of `holodeck_action.tools.computations`; used within one event loop."""
 
-    def __init__(self, environ: Mapping[str, str], seconds: float = SECONDS) -> None:
-        """Prepare; no process is started yet."""
+    def __init__(self, environ: Mapping[str, str], redact: Redact, seconds: float = SECONDS) -> None:
+        """Prepare; no process is started yet.
+
+        Args:
+            environ: the job's environment.
+            redact: removes secrets from what a computation says of its trouble.
+            seconds: longest time one computation may take.
+        """
         self._seconds = seconds
-        self._pool = limited_pool(environ, size=_PROCESSES)
+        self._redact = redact
+        self._pool = limited_pool(environ, size=_PROCESSES, redact=redact)
 
     async def start(self, function: str) -> None:
         """Start a process where none waits, so that its start is no part of a turn.
@@ -67,7 +77,8 @@ class Computing:
             raise AgentError(f"{what} gives more than {MOST_BYTES:,} bytes; make it smaller", code)
         found = json.loads(outcome.value["value"])
         if "error" in found:
-            raise AgentError(found["error"], found["code"] or code)
+            words = Foreign.of_text(found["error"], SENT_WORDS).words(self._redact, _LONGEST_TROUBLE)
+            raise AgentError(words, found["code"] or code)
         return found["value"]
 
     async def close(self) -> None:

@@ -20,6 +20,7 @@ from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.suite.errors import Problem, SourceMark, SuiteError, quoted
 from holodeck_action.suite.tools import FunctionTool as FunctionEntry
 from holodeck_action.suite.tools import ToolModel
+from holodeck_action.text.foreign import Redact
 from holodeck_action.text.plain import cut, storable
 from holodeck_action.tools.schemas import JsonSchema
 from holodeck_action.tools.toolbox import ToolError, Toolkit, ToolResult, parameters_schema, plain_result
@@ -135,6 +136,7 @@ async def load_functions(
     environ: Mapping[str, str],
     cwd: Path,
     code: CodeAllowed,
+    redact: Redact,
     clock: Callable[[], float],
     marks: Mapping[str, SourceMark] | None = None,
     imported: Imported = lambda files: None,
@@ -147,6 +149,7 @@ async def load_functions(
         environ: the job's environment; the processes see it without the job's tokens.
         cwd: the processes' working folder, absolute.
         code: the permission to start them.
+        redact: removes secrets from what functions print and raise.
         imported: told which files of the checkout they have imported.
         interpreter: the Python that the processes run; None for ours.
 
@@ -156,7 +159,14 @@ async def load_functions(
     entries: list[tuple[FunctionEntry, dict[str, Any]]] = []
     problems: list[Problem] = []
     new_worker = partial(
-        DedicatedWorker, folder, environ=environ, cwd=cwd, code=code, imported=imported, interpreter=interpreter
+        DedicatedWorker,
+        folder,
+        environ=environ,
+        cwd=cwd,
+        code=code,
+        redact=redact,
+        imported=imported,
+        interpreter=interpreter,
     )
     worker = new_worker()
     try:

@@ -87,7 +87,7 @@ class HierarchicalDocuments(DocumentTools):
             TargetError: a source that is not there, settings that contradict each other, or a package that is missing.
             ModelConfigError: no key for a model.
         """
-        super().__init__(suite, environ)
+        super().__init__(suite, environ, clients.redact)
         self._clients = clients
         self._plans: list[_Plan] = []
         self._read: dict[tuple[str, str], Document] = {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.text.plain import excerpt
+from holodeck_action.workers.code_errors import SENT_WORDS
 from holodeck_action.workers.limited import OutOfTimeError
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def _matches(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> list[An
     try:
         found = [match.obj for match in itertools.islice(path.finditer(body), _MAX_MATCHES + 1)]
     except (JSONPathError, RecursionError) as error:
-        reason = excerpt(str(error).partition("\n")[0])
+        reason = str(error).partition("\n")[0][:SENT_WORDS]
         raise AgentError(
             f"response.{name}, {_shown(path)}, cannot be applied to the answer: {reason}", "bad_reply"
         ) from None

@@ -13,7 +13,7 @@ import httpx2
 from holodeck_action import __version__
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.hosts import shown_url
-from holodeck_action.text.plain import excerpt
+from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tools.mcp_settings import ServerPlan
 from holodeck_action.tools.mcp_streams import (
@@ -65,7 +65,7 @@ class McpServer:
 
     def __init__(self, plan: ServerPlan, redactor: Redactor) -> None:
         self.plan = plan
-        self._redactor = redactor
+        self.redact = redactor.text
         self._connection: _Connection | None = None
         self._starts = 0
         self._closed = False
@@ -84,7 +84,7 @@ class McpServer:
             )
         except ServerError as error:
             stderr = "" if self._connection is None else self._connection.heard.stderr
-            context: dict[str, object] = {"stderr": self._redactor.text(stderr)} if stderr else {}
+            context: dict[str, object] = {"stderr": stderr} if stderr else {}
             raise AgentError(f"{self.plan.place}: {self._shown(error)}", "tool_unavailable", context) from None
 
     async def call(self, name: str, args: dict[str, Any], timeout_s: float | None) -> CallToolResult:
@@ -149,7 +149,7 @@ class McpServer:
                     "crashed",
                 )
             self._starts += 1
-            connection = self._connection = _Connection(self.plan)
+            connection = self._connection = _Connection(self.plan, self.redact)
         session = await connection.ready()
         if session is None:
             raise self._trouble(connection)
@@ -190,7 +190,7 @@ class McpServer:
                 await connection.wait(_ENDED_S)
                 if connection.ended:
                     raise self._trouble(connection) from None
-                raise ServerError(f"it broke off its answer: {excerpt(error.message)}", "disconnected") from None
+                raise ServerError(f"it broke off its answer: {self.words(error.message)}", "disconnected") from None
             if error.message == _SESSION_GONE:
                 await connection.close()
                 raise ServerError(
@@ -225,13 +225,13 @@ class McpServer:
             case TimeoutError():
                 clause = f"it was not ready within {self.plan.entry.request_timeout:g} s (request_timeout)"
                 if heard.stray is not None:
-                    clause += f"; its output, which is for messages alone, holds: {heard.stray}"
-                words = [line for line in heard.stderr.splitlines() if line.strip()]
-                return f"{clause}; its last words on stderr: {excerpt(words[-1])}" if words else clause
+                    words = heard.stray.words(heard.redact)
+                    clause += f"; its output, which is for messages alone, holds: {words}"
+                return f"{clause}{heard.last_words}"
             case httpx2.HTTPStatusError():
                 return f"it answered with HTTP {error.response.status_code}"
             case httpx2.ConnectError() | httpx2.ConnectTimeout():
-                return f"it cannot be reached: {excerpt(str(error)) or 'no connection in time'}"
+                return f"it cannot be reached: {self.words(str(error)) or 'no connection in time'}"
             case httpx2.HTTPError():
                 return f"it broke off the exchange ({type(error).__name__})"
             case MCPError():
@@ -241,11 +241,15 @@ class McpServer:
             case None:
                 return "its connection was closed"
             case _:
-                return f"it does not speak the protocol: {excerpt(str(error)) or type(error).__name__}"
+                return f"it does not speak the protocol: {self.words(str(error)) or type(error).__name__}"
+
+    def words(self, text: str, limit: int = 200) -> str:
+        """Return the beginning of what the server said as one line without secrets, for a message."""
+        return Foreign.of_text(text).words(self.redact, limit)
 
     def _shown(self, error: ServerError) -> str:
         place = f" {shown_url(str(self.plan.entry.url))}" if self.plan.process is None else ""
-        return self._redactor.text(f"MCP server{place}: {error}")
+        return self.redact(f"MCP server{place}: {error}")
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._calls.discard(task)
@@ -261,8 +265,8 @@ class _Connection:
         trouble: why it ended; None while it lasts, or when it was closed from here.
     """
 
-    def __init__(self, plan: ServerPlan) -> None:
-        self.heard = Heard()
+    def __init__(self, plan: ServerPlan, redact: Redact) -> None:
+        self.heard = Heard(redact)
         self.trouble: BaseException | None = None
         self._plan = plan
         self._stop = asyncio.Event()
@@ -343,7 +347,7 @@ async def _agree(session: ClientSession) -> None:
 
 def _said(error: MCPError, heard: Heard) -> str:
     """Return what a server says is wrong, and the HTTP status where that is all it says."""
-    text = excerpt(error.message, 500)
+    text = Foreign.of_text(error.message).words(heard.redact, 500)
     return f"{text} (HTTP {heard.status})" if heard.status is not None and error.message in _STATUS_ONLY else text
 
 

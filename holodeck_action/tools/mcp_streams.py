@@ -19,7 +19,7 @@ from holodeck_action import __version__
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.tools import MCPTool
-from holodeck_action.text.plain import excerpt
+from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.tools.mcp_settings import StdioServer
 from holodeck_action.workers.lines import LineProcess
 
@@ -45,18 +45,25 @@ class Heard:
     Attributes:
         process: the server's process, if it has one.
         status: the last HTTP status of a message sent that was no success.
-        stray: beginning of the first line that was no message.
+        stray: the first line that was no message.
+        redact: removes secrets from what the server said.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, redact: Redact) -> None:
+        self.redact = redact
         self.process: LineProcess | None = None
         self.status: int | None = None
-        self.stray: str | None = None
+        self.stray: Foreign | None = None
 
     @property
     def stderr(self) -> str:
-        """End of the error output."""
+        """End of the error output, without secrets."""
         return "" if self.process is None else self.process.stderr
+
+    @property
+    def last_words(self) -> str:
+        """Its last line, as a clause that goes on in a sentence; empty if there is none."""
+        return "" if self.process is None else self.process.last_words
 
 
 @asynccontextmanager
@@ -69,7 +76,12 @@ async def stdio_streams(server: StdioServer, heard: Heard) -> AsyncIterator[Stre
     """
     starting = asyncio.ensure_future(
         LineProcess.start(
-            server.command, folder=server.folder, environ=server.environ, max_line=MAX_MESSAGE, code=server.code
+            server.command,
+            folder=server.folder,
+            environ=server.environ,
+            max_line=MAX_MESSAGE,
+            code=server.code,
+            redact=heard.redact,
         )
     )
     try:
@@ -226,14 +238,14 @@ def _written(message: SessionMessage) -> str:
 
 
 async def _pass_on(text: str, received: MemoryObjectSendStream[Any], heard: Heard) -> None:
-    """Hand a message to the session; what is none is passed over, and its first beginning kept."""
+    """Hand a message to the session; what is none is passed over, and the first of it kept."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
     try:
         message = jsonrpc_message_adapter.validate_json(text, by_name=False)
     except ValueError:
-        heard.stray = heard.stray or excerpt(text)
+        heard.stray = heard.stray or Foreign.of_text(text)
         return
     await received.send(SessionMessage(message))
 

@@ -17,8 +17,9 @@ from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.tools import HierarchicalDocumentTool, MCPTool, ToolModel, VectorstoreTool
+from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.text.json_values import parse_json
-from holodeck_action.text.plain import cut, excerpt, storable, storable_text
+from holodeck_action.text.plain import cut, excerpt, storable, storable_text, whole
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.tools.mcp_settings import entry_notices, read_entry
 from holodeck_action.tools.schemas import JsonSchema
@@ -111,7 +112,7 @@ class McpServers(Toolkit):
                 troubles.append(error)
             if name != listed.name:
                 notice = (
-                    f"{server.plan.place}: the model sees the tool {quoted(listed.name)} as {name}, "
+                    f"{server.plan.place}: the model sees the tool {quoted(server.redact(listed.name))} as {name}, "
                     "because of its characters or because another tool has its name"
                 )
                 self.notices = (*self.notices, notice)
@@ -141,8 +142,8 @@ class McpTool(Struct, frozen=True):
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
         """Call it (see `Tool.call`); `request_timeout` bounds it, too."""
         result = await self.server.call(self.name, args, timeout_s)
-        place = f"{self.server.plan.place}.{excerpt(self.name, 80)}"
-        return read_result(result, place, max_bytes, is_retrieval=self.is_retrieval)
+        place = f"{self.server.plan.place}.{self.server.words(self.name, 80)}"
+        return read_result(result, place, max_bytes, self.server.redact, is_retrieval=self.is_retrieval)
 
 
 def _selected(server: McpServer, listing: Sequence[ListedTool]) -> list[ListedTool]:
@@ -153,7 +154,7 @@ def _selected(server: McpServer, listing: Sequence[ListedTool]) -> list[ListedTo
     """
     place, allowed = server.plan.place, server.plan.allowed
     listed = {tool.name: tool for tool in listing}
-    shown = excerpt(", ".join(listed)) or "none"
+    shown = server.words(", ".join(listed)) or "none"
     missing = [name for name in allowed or () if name not in listed]
     if missing:
         raise AgentError(
@@ -173,17 +174,17 @@ def _definition(server: McpServer, listed: ListedTool, name: str) -> ToolDefinit
     Raises:
         AgentError: its schema is none; whoever writes the suite can leave the tool out.
     """
-    place = f"{server.plan.place}: the server's tool {quoted(listed.name)}"
+    place = f"{server.plan.place}: the server's tool {quoted(server.redact(listed.name))}"
     try:
         schema: dict[str, Any] = storable(Plain(_LARGEST_SCHEMA).convert(listed.input_schema, "its inputSchema"))
         if schema.setdefault("type", "object") != "object":
             raise ValueError("it must be of type object")
         schema.setdefault("properties", {})
-        JsonSchema(schema)
+        JsonSchema(schema, words=server.words)
     except (CallError, ValueError) as error:
         reason = error.message if isinstance(error, CallError) else str(error)
         raise AgentError(
-            f"{place} has an inputSchema that is no JSON schema (draft 2020-12): {excerpt(reason)}; "
+            f"{place} has an inputSchema that is no JSON schema (draft 2020-12): {server.words(reason)}; "
             "leave the tool out by naming the others in config.allowed_tools",
             "tool_unavailable",
         ) from None
@@ -228,11 +229,14 @@ def visible_names(found: Sequence[tuple[str, str]], taken: Collection[str]) -> l
     return names
 
 
-def read_result(result: CallToolResult, place: str, max_bytes: int, *, is_retrieval: bool) -> ToolResult:
+def read_result(
+    result: CallToolResult, place: str, max_bytes: int, redact: Redact, *, is_retrieval: bool
+) -> ToolResult:
     """Read what a tool gave.
 
     Args:
         max_bytes: most bytes of the result's text to hand over.
+        redact: removes secrets from what is cut.
         is_retrieval: whether chunks are told apart.
 
     Returns:
@@ -243,10 +247,11 @@ def read_result(result: CallToolResult, place: str, max_bytes: int, *, is_retrie
     Raises:
         ToolError: `raised`, the server says that the call failed; `bad_answer`, what it sent is no result.
     """
-    parts = [_block_text(block) for block in result.content]
+    parts = [_block_text(block, redact) for block in result.content]
     if result.is_error:
         text = storable_text("\n".join(parts)) or "the tool failed and did not say why"
-        raise ToolError(f"{place}: {excerpt(text, _SHORTEST_ERROR)}", "raised", for_model=cut(text, _LONGEST_ERROR))
+        words = Foreign.of_text(text).words(redact, _SHORTEST_ERROR)
+        raise ToolError(f"{place}: {words}", "raised", for_model=cut(redact(text), _LONGEST_ERROR))
     has_text = any(block.type == "text" for block in result.content)
     value: Any = "\n".join(parts)
     if is_retrieval:
@@ -303,14 +308,14 @@ def _chunk(text: str) -> Any:
     return value if isinstance(value, dict) and isinstance(value.get("text"), str) else text
 
 
-def _block_text(block: ContentBlock) -> str:
+def _block_text(block: ContentBlock, redact: Redact) -> str:
     match block.type:
         case "text":
             return block.text
         case "image" | "audio":
             return _placeholder(block.mime_type, block.data)
         case "resource_link":
-            return f"[{excerpt(block.uri)}]"
+            return f"[{excerpt(redact(block.uri))}]"
         case "resource":
             resource = block.resource
             text = getattr(resource, "text", None)
@@ -322,7 +327,7 @@ def _block_text(block: ContentBlock) -> str:
 def _placeholder(kind: str | None, data: str) -> str:
     """Name what is no text by its type and its size, which Base64 tells (RFC 4648 §4)."""
     size = len(data) * 3 // 4 - data[-2:].count("=")
-    return f"[{excerpt(kind or 'application/octet-stream', 60)}, {size} bytes]"
+    return f"[{whole(kind or 'application/octet-stream', 60)}, {size} bytes]"
 
 
 def _fitting(name: str) -> str:

@@ -53,7 +53,7 @@ class PromptTools(Toolkit):
             ModelConfigError: a model has no key or no address.
         """
         self._clients = clients
-        self._computing = Computing(environ)
+        self._computing = Computing(environ, clients.redact)
         self._found: list[tuple[PromptEntry, str, dict[str, Any], ModelPlan]] = []
         notices: list[str] = []
         for entry in tools:

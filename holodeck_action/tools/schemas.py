@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,12 @@ class Misfit(Struct, frozen=True):
 class JsonSchema:
     """A schema (draft 2020-12), compiled once; references to other documents are not followed."""
 
-    def __init__(self, schema: Mapping[str, Any] | bool) -> None:
+    def __init__(self, schema: Mapping[str, Any] | bool, words: Callable[[str], str] = excerpt) -> None:
         """Compile the schema.
+
+        Args:
+            schema: the schema.
+            words: makes the beginning of what is wrong with it a line; that of a server's schema loses its secrets.
 
         Raises:
             ValueError: it is no JSON schema; one clause says where and why.
@@ -45,7 +49,7 @@ class JsonSchema:
             validator.check_schema(schema)
         except SchemaError as error:
             where = field_path([*error.path])
-            raise ValueError(f"{where}: {excerpt(error.message)}" if where else excerpt(error.message)) from None
+            raise ValueError(f"{where}: {words(error.message)}" if where else words(error.message)) from None
         except RecursionError:
             raise ValueError("it is nested too deeply") from None
         if _names(schema, "unevaluatedProperties") and _names(schema, "patternProperties"):

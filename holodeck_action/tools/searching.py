@@ -22,6 +22,7 @@ from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.suite.errors import Problem, quoted
 from holodeck_action.suite.tools import Database, HierarchicalDocumentTool, VectorstoreTool
 from holodeck_action.suite.values import Suite
+from holodeck_action.text.foreign import Redact
 from holodeck_action.tools.documents.kinds import kind_of
 from holodeck_action.tools.documents.reader import DocumentReader, missing_packages
 from holodeck_action.tools.knowledge.records import KINDS
@@ -64,8 +65,13 @@ class PlannedCalls(Struct, frozen=True):
 class DocumentTools(Toolkit):
     """The tools of one type that search documents, with what reads and embeds the documents."""
 
-    def __init__(self, suite: Suite, environ: Mapping[str, str]) -> None:
+    def __init__(self, suite: Suite, environ: Mapping[str, str], redact: Redact) -> None:
         """Prepare what all of them need; nothing is read or started.
+
+        Args:
+            suite: the suite.
+            environ: the job's environment.
+            redact: removes secrets from the reasons why a document cannot be read.
 
         Raises:
             TargetError: a source is not there or holds nothing.
@@ -73,7 +79,7 @@ class DocumentTools(Toolkit):
         self._suite = suite
         self._ambiguous = ambiguous_names(suite)
         self._embedder: Embedder | None = None
-        self._new_reader = partial(DocumentReader, timeout_s=_file_timeout_s(suite), environ=environ)
+        self._new_reader = partial(DocumentReader, timeout_s=_file_timeout_s(suite), environ=environ, redact=redact)
         self._reader = self._new_reader()
 
     @abstractmethod

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holodeck_action.results.agent_errors import AgentError, TargetError
 from holodeck_action.text.json_values import unknown_key
 from holodeck_action.text.plain import excerpt
+from holodeck_action.workers.code_errors import SENT_WORDS
 
 if TYPE_CHECKING:
     from jinja2 import nodes
@@ -56,7 +57,7 @@ class RequestTemplate:
         try:
             return json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
         except (TypeError, ValueError, RecursionError) as error:
-            raise AgentError(f"target request is no JSON: {excerpt(str(error))}", "bad_request") from None
+            raise AgentError(f"target request is no JSON: {str(error)[:SENT_WORDS]}", "bad_request") from None
 
 
 def _compile(value: Any, path: str) -> _Render:
@@ -203,7 +204,7 @@ class PromptTemplate:
 def _reason(error: Exception) -> str:
     """Say why an expression has no value, without what differs between two runs."""
     reason = "it needs more memory than it may have" if isinstance(error, MemoryError) else str(error)
-    return excerpt(_ADDRESS.sub("", reason))
+    return _ADDRESS.sub("", reason)[:SENT_WORDS]
 
 
 def _refused(tree: nodes.Template) -> Iterator[str]:

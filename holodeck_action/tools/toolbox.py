@@ -13,6 +13,7 @@ from msgspec import Struct
 from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.results.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.errors import quoted
+from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.text.json_values import kind_of, parse_json, unknown_key
 from holodeck_action.text.plain import MARK, excerpt, storable
 from holodeck_action.tools.schemas import JsonSchema
@@ -208,12 +209,13 @@ def plain_result(value: Any, max_bytes: int) -> Any:
     return storable(Plain(4 * max_bytes + 4).convert(value, "the result"))
 
 
-def read_arguments(given: str | Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
+def read_arguments(given: str | Mapping[str, Any], max_bytes: int, redact: Redact) -> dict[str, Any]:
     """Read the arguments of a call.
 
     Args:
         given: JSON text as the model wrote it (no text at all is no arguments), or what was read from it.
         max_bytes: most bytes they may hold.
+        redact: removes secrets from what the message repeats of them.
 
     Returns:
         Plain JSON values without lone surrogates.
@@ -228,7 +230,8 @@ def read_arguments(given: str | Mapping[str, Any], max_bytes: int) -> dict[str, 
         try:
             value = parse_json(given) if given.strip() else {}
         except ValueError as error:
-            raise ToolError(f"the arguments are not JSON ({error}): {excerpt(given)}", "bad_arguments") from None
+            words = Foreign.of_text(given).words(redact)
+            raise ToolError(f"the arguments are not JSON ({error}): {words}", "bad_arguments") from None
     if not isinstance(value, Mapping):
         raise ToolError(f"the arguments must be a JSON object, not {kind_of(value)}", "bad_arguments")
     try:
@@ -297,6 +300,7 @@ class ToolBox:
         timeout_s: float | None,
         clock: Callable[[], float],
         session: str,
+        redact: Redact,
     ) -> None:
         """Prepare the box.
 
@@ -304,12 +308,14 @@ class ToolBox:
             max_bytes: most bytes of arguments, and of a result, that one call may hold; longer results are cut.
             timeout_s: seconds one call may work; None for no limit.
             session: which conversation this is; unique among those under way.
+            redact: removes secrets from what messages repeat of the model's words.
         """
         self._set = tools
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
         self._clock = clock
         self._session = session
+        self._redact = redact
         self._invocations: list[ToolInvocation] = []
         self._chunks: list[tuple[RetrievedChunk, ...]] = []
 
@@ -323,7 +329,7 @@ class ToolBox:
         Returns:
             What the model reads: a text as it is, any other result as JSON, trouble as `Error: …`.
         """
-        shown_name = excerpt(name) or "(no name)"
+        shown_name = excerpt(self._redact(name)) or "(no name)"
         attributes = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": shown_name,
@@ -340,7 +346,7 @@ class ToolBox:
         started = self._clock()
         read: dict[str, Any] = {}
         try:
-            read = read_arguments(args, self._max_bytes)
+            read = read_arguments(args, self._max_bytes, self._redact)
             traced.set_content("gen_ai.tool.call.arguments", read)
             invocations[slot] = ToolInvocation(shown_name, read, error=_BROKEN_OFF)
             tool = self._checked(name, read)

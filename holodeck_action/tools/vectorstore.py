@@ -85,7 +85,7 @@ class VectorStores(DocumentTools):
             ModelConfigError: no key for the embedding model.
         """
         embedder = suite_embedder(suite, environ, clients)
-        super().__init__(suite, environ)
+        super().__init__(suite, environ, clients.redact)
         self._embedder: Embedder = embedder
         self._entries = [tool for tool in suite.agent.tools or () if isinstance(tool, VectorstoreTool)]
         self._own_ids = [has_own_ids(entry, suite) for entry in self._entries]

@@ -6,9 +6,13 @@ import os
 from types import TracebackType
 from typing import Any
 
-from holodeck_action.text.plain import cut, storable_text
+from holodeck_action.text.plain import MARGIN, storable_text, whole
 
-_MAX_TEXT = 2000
+LONGEST_WORDS = 2000
+"""Characters of what an exception says that are shown."""
+SENT_WORDS = LONGEST_WORDS + MARGIN
+"""Characters of it that the process sends: the secrets that are to be removed are not known there."""
+_LONGEST_LINE = 200
 _MAX_FRAMES = 30
 _INSTALLED = ("site-packages", "dist-packages")
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
@@ -69,8 +73,9 @@ class CallError(Exception):
     Attributes:
         code: stable snake_case code.
         message: what happened, without the name of the callable.
+        words: what the exception says, and goes on from the message; empty when there is none.
+        after: what goes on from the words.
         type: class of the exception that user code raised; empty when it raised none.
-        text: what the exception says, on one line; empty when there is none.
         frames: the user's own frames, innermost last: `graders/money.py:12 in check: return 1 / 0`.
         transient: whether trying again may help: user code met connection trouble or a timeout.
     """
@@ -79,17 +84,19 @@ class CallError(Exception):
         self,
         code: str,
         message: str,
+        words: str = "",
+        after: str = "",
         *,
         type: str = "",
-        text: str = "",
         frames: tuple[str, ...] = (),
         transient: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
-        self.message = cut(message, 2 * _MAX_TEXT)
+        self.message = message
+        self.words = words[:SENT_WORDS]
+        self.after = after
         self.type = type
-        self.text = text
         self.frames = frames
         self.transient = transient
 
@@ -98,8 +105,9 @@ class CallError(Exception):
         return {
             "code": self.code,
             "message": self.message,
+            "words": self.words,
+            "after": self.after,
             "type": self.type,
-            "text": self.text,
             "traceback": list(self.frames),
             "transient": self.transient,
         }
@@ -122,23 +130,23 @@ class Places:
 
     def raised(self, error: BaseException, action: str = "it raised", code: str = "raised") -> CallError:
         """Return the failure for an exception of user code."""
-        text = ""
+        words = after = ""
         if isinstance(error, SystemExit):
-            action, code = "it called sys.exit", "exited"
-            what = f"{action}({'' if error.code is None else cut(repr(error.code), 80)})"
+            what, words, after = "it called sys.exit(", "" if error.code is None else repr(error.code), ")"
+            code = "exited"
         else:
-            what = f"{action} {type(error).__name__}"
-            text = cut(" ".join(_text_of(error).split()), _MAX_TEXT)
-            what += f": {text}" if text else ""
+            what, words = f"{action} {type(error).__name__}", _text_of(error)
+            what += ": " if words.strip() else ""
         frames = self._frames(error.__traceback__)
         place = self._place_of_syntax_error(error)
         if place is None and frames:
             place = frames[-1].split(" ", 1)[0]
         return CallError(
             code,
-            f"{what} ({place})" if place else what,
+            what,
+            words,
+            f"{after} ({place})" if place else after,
             type=type(error).__name__,
-            text=text,
             frames=frames,
             transient=isinstance(error, OSError) and not isinstance(error, _LASTING),
         )
@@ -158,7 +166,7 @@ class Places:
             code = traceback.tb_frame.f_code
             shown = self.shown(code.co_filename)
             if shown is not None:
-                line = cut(linecache.getline(code.co_filename, traceback.tb_lineno).strip(), 200)
+                line = whole(linecache.getline(code.co_filename, traceback.tb_lineno).strip(), _LONGEST_LINE)
                 frames.append(f"{shown}:{traceback.tb_lineno} in {code.co_name}" + (f": {line}" if line else ""))
                 del frames[:-_MAX_FRAMES]
             traceback = traceback.tb_next
@@ -169,6 +177,6 @@ def _text_of(error: BaseException) -> str:
     try:
         if isinstance(error, SyntaxError):
             return str(error.msg)
-        return cut(str(error), 4 * _MAX_TEXT)
+        return str(error)
     except Exception as trouble:  # noqa: BLE001 - an exception whose text cannot be made still has its type
         return f"(its text cannot be made: {type(trouble).__name__})"

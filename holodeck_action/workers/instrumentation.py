@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Any
 
-from holodeck_action.text.plain import cut
-from holodeck_action.workers.code_errors import CallError
+from holodeck_action.workers.code_errors import SENT_WORDS, CallError
 from holodeck_action.workers.frames import MOST_SPAN_BYTES
 
 MOST_SPANS = 10_000
@@ -212,7 +211,7 @@ def _instrument(provider: Any) -> list[str]:
             if not instrumentor.is_instrumented_by_opentelemetry:
                 instrumentor.instrument(tracer_provider=provider)
         except Exception as error:  # noqa: BLE001 - the others may do
-            failed.append(cut(f"{entry.name} ({type(error).__name__}: {error})", 300))
+            failed.append(f"{entry.name} ({type(error).__name__}: {str(error)[:SENT_WORDS]})")
     return failed
 
 

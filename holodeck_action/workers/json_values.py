@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holodeck_action.text.plain import cut
+from holodeck_action.text.plain import whole
 from holodeck_action.workers.code_errors import CallError
 
 _MAX_DEPTH = 100
@@ -55,7 +55,7 @@ class Plain:
             self._count(1)
             return {
                 self.convert(_key(key, path), f"a key of {path}"): self.convert(
-                    item, f"{path}.{cut(str(key), 40)}", depth + 1
+                    item, f"{path}.{whole(str(key), 40)}", depth + 1
                 )
                 for key, item in value.items()
             }
@@ -83,7 +83,7 @@ def scalar_of(value: Any) -> Any:
 
 
 def _child(path: str, key: object) -> str:
-    return f"{path}.{cut(str(key), 40)}"
+    return f"{path}.{whole(str(key), 40)}"
 
 
 def _key(key: object, path: str) -> str:

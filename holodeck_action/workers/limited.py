@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holodeck_action.text.foreign import Redact
     from holodeck_action.workers.pool import WorkerPool
 
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "SYSTEMROOT", "TMPDIR", "VIRTUAL_ENV")
@@ -20,12 +21,13 @@ MEMORY_BYTES = 1 << 30
 """Most bytes of memory of its own: what a small file can be made to unpack to has no other bound."""
 
 
-def limited_pool(environ: Mapping[str, str], *, size: int) -> WorkerPool:
+def limited_pool(environ: Mapping[str, str], *, size: int, redact: Redact) -> WorkerPool:
     """Return a pool of such processes, kept between calls; none is started before the first call.
 
     Args:
         environ: the job's environment.
         size: most processes at once.
+        redact: removes secrets from what they raise.
     """
     # Not needed inside such a process.
     from holodeck_action.workers.permission import NO_CODE
@@ -33,7 +35,15 @@ def limited_pool(environ: Mapping[str, str], *, size: int) -> WorkerPool:
 
     seen = {name: environ[name] for name in _PASSED_ON if name in environ}
     folder = Path(__file__).parent
-    return WorkerPool(folder, environ={**seen, **_ONE_THREAD}, cwd=folder, size=size, code=NO_CODE, server=__name__)
+    return WorkerPool(
+        folder,
+        environ={**seen, **_ONE_THREAD},
+        cwd=folder,
+        size=size,
+        code=NO_CODE,
+        redact=redact,
+        server=__name__,
+    )
 
 
 def serve(connection: int, folder: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from holodeck_action.results.agent_errors import AgentError
-from holodeck_action.text.plain import excerpt
+from holodeck_action.text.foreign import Redact
 from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.processes import KillableProcess, OutputTail, exit_phrase
 
@@ -31,10 +31,17 @@ class LineProcess(KillableProcess):
     """
 
     def __init__(
-        self, arguments: Sequence[str], folder: Path, environ: Mapping[str, str], max_line: int, code: CodeAllowed
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environ: Mapping[str, str],
+        max_line: int,
+        code: CodeAllowed,
+        redact: Redact,
     ) -> None:
         pipe = subprocess.PIPE
         super().__init__(arguments, environ, code=code, folder=folder, stdin=pipe, stdout=pipe, stderr=pipe)
+        self._redact = redact
         self._max_line = max_line
         self._output = bytearray()
         self._searched = 0
@@ -48,7 +55,14 @@ class LineProcess(KillableProcess):
 
     @classmethod
     async def start(
-        cls, arguments: Sequence[str], *, folder: Path, environ: Mapping[str, str], max_line: int, code: CodeAllowed
+        cls,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        environ: Mapping[str, str],
+        max_line: int,
+        code: CodeAllowed,
+        redact: Redact,
     ) -> LineProcess:
         """Start a program in `folder`.
 
@@ -58,11 +72,12 @@ class LineProcess(KillableProcess):
             environ: the whole environment.
             max_line: most bytes of one line of output.
             code: the permission to start it.
+            redact: removes secrets from the error output.
 
         Raises:
             OSError: the program cannot be started.
         """
-        process = cls(arguments, folder, environ, max_line, code)
+        process = cls(arguments, folder, environ, max_line, code, redact)
         process.when_ended(process._ended)
         try:
             await process._connect()
@@ -79,8 +94,14 @@ class LineProcess(KillableProcess):
 
     @property
     def stderr(self) -> str:
-        """End of what the process wrote to its error output."""
-        return self._stderr.text()
+        """End of what the process wrote to its error output, without secrets."""
+        return self._stderr.foreign().without_secrets(self._redact)
+
+    @property
+    def last_words(self) -> str:
+        """The last line of the error output, as a clause that goes on in a sentence; empty if there is none."""
+        words = self._stderr.foreign().last_words(self._redact)
+        return f"; its last words on stderr: {words}" if words else ""
 
     @property
     def has_output(self) -> bool:
@@ -207,10 +228,7 @@ class LineProcess(KillableProcess):
         await self._stderr_ended()
         if not self._exited.is_set():
             return AgentError("the command closed its output without answering; it was stopped", "crashed")
-        sentence = f"the command {exit_phrase(self._code)} without answering"
-        words = [line for line in self.stderr.splitlines() if line.strip()]
-        if words:
-            sentence += f"; its last words on stderr: {excerpt(words[-1])}"
+        sentence = f"the command {exit_phrase(self._code)} without answering{self.last_words}"
         return AgentError(sentence, "crashed", {"exit_code": self._code})
 
 

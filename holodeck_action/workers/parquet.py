@@ -38,8 +38,7 @@ def rows(path: str) -> Iterator[dict[str, Any]]:
                     yield {name: _plain(value, name, number) for name, value in row.items()}
     except (pyarrow.ArrowException, OSError) as error:
         what = f"cannot be read behind row {number}" if number else "is no Parquet file that can be read"
-        reason = " ".join(str(error).split())[:200]
-        raise CallError("not_parquet", f"{what}: {reason}") from None
+        raise CallError("not_parquet", f"{what}: ", str(error)) from None
 
 
 def _plain(value: Any, name: str, number: int) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from holodeck_action.text.foreign import Redact
 from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.permission import CodeAllowed, NoCode
@@ -116,6 +117,7 @@ class WorkerPool:
         cwd: Path,
         size: int,
         code: CodeAllowed | NoCode,
+        redact: Redact,
         server: str = USER_CODE,
         imported: Imported = lambda files: None,
         interpreter: Path | None = None,
@@ -129,6 +131,7 @@ class WorkerPool:
             cwd: the workers' working folder, absolute, second on their module path.
             size: most workers at once, at least 1.
             code: the permission to start them: for code of the checkout, or for workers in which none runs.
+            redact: removes secrets from what they print and raise.
             server: what answers in the workers (see `WorkerProcess`).
             imported: told which files of the checkout they have imported (see `WorkerProcess`).
             interpreter: the Python that they run, 3.9 or newer, absolute; None for ours.
@@ -136,6 +139,7 @@ class WorkerPool:
         """
         self._folder = folder
         self._environ = job_environment(environ, interpreter)
+        self._redact = redact
         self._interpreter = interpreter
         self._spans = spans
         self._cwd = cwd
@@ -218,6 +222,7 @@ class WorkerPool:
                 *(self._folder, self._environ, self._cwd, self._server, self._imported),
                 *(self._interpreter, self._spans),
                 code=self._code,
+                redact=self._redact,
             )
         except OSError as error:
             raise UserCodeError(
@@ -253,6 +258,7 @@ class DedicatedWorker:
         environ: Mapping[str, str],
         cwd: Path,
         code: CodeAllowed,
+        redact: Redact,
         imported: Imported = lambda files: None,
         interpreter: Path | None = None,
     ) -> None:
@@ -263,6 +269,7 @@ class DedicatedWorker:
             environ: the job's environment; the process sees it without the job's tokens.
             cwd: its working folder, absolute, second on the module path.
             code: the permission to start it.
+            redact: removes secrets from what it prints and raises.
             imported: told which files of the checkout it has imported (see `WorkerProcess`).
             interpreter: the Python that it runs, 3.9 or newer, absolute; None for ours.
         """
@@ -272,6 +279,7 @@ class DedicatedWorker:
         self._interpreter = interpreter
         self._cwd = cwd
         self._code = code
+        self._redact = redact
         self._turn = asyncio.Lock()
         self._worker: WorkerProcess | None = None
         self._closed = False
@@ -353,6 +361,7 @@ class DedicatedWorker:
                     imported=self._imported,
                     interpreter=self._interpreter,
                     code=self._code,
+                    redact=self._redact,
                 )
             except OSError as error:
                 raise UserCodeError(

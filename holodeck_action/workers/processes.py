@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from holodeck_action.text.foreign import Foreign
+from holodeck_action.text.plain import MARGIN
 from holodeck_action.workers.permission import CodeAllowed, NoCode
 
 MARK_VARIABLE = "HOLODECK_ACTION_PROCESS_MARK"
@@ -206,10 +208,10 @@ def open_pipe(read_end: ExitStack, write_end: ExitStack) -> tuple[int, int]:
 
 
 class OutputTail:
-    """The last `limit` bytes of a stream."""
+    """The last `limit` bytes of a stream, and as many before them as may hold a piece of a secret."""
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self._limit = limit + MARGIN
         self._parts: deque[bytes] = deque()
         self._held = 0
         self._cut = False
@@ -223,11 +225,10 @@ class OutputTail:
             self._held -= len(self._parts.popleft())
             self._cut = True
 
-    def text(self) -> str:
-        """Return the kept end as text; bytes that are not UTF-8 are replaced, a missing beginning shows as `…`."""
+    def foreign(self) -> Foreign:
+        """Return the kept end."""
         held = b"".join(self._parts)
-        kept = held[-self._limit :].decode("utf-8", "replace")
-        return f"…{kept}" if self._cut or len(held) > self._limit else kept
+        return Foreign(held[-self._limit :], cut=self._cut or len(held) > self._limit)
 
     def clear(self) -> None:
         """Forget everything."""

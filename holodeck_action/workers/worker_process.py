@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.workers.code_errors import Places, UserCodeError
+from holodeck_action.text.foreign import Foreign, Redact
+from holodeck_action.text.plain import cut
+from holodeck_action.workers.code_errors import LONGEST_WORDS, SENT_WORDS, Places, UserCodeError
 from holodeck_action.workers.frames import (
     CONNECTION_LOST,
     ENVELOPE,
@@ -50,7 +52,10 @@ Imported = Callable[[Sequence[str]], None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call gave: its JSON value, the end of what it printed, and what `Recorder.end` says of its spans."""
+    """What a call gave: its JSON value, what `Recorder.end` says of its spans, and the end of what it printed.
+
+    The output has no secrets.
+    """
 
     value: Any
     output: str
@@ -77,6 +82,7 @@ class WorkerProcess:
         spans: bool = False,
         *,
         code: CodeAllowed | NoCode,
+        redact: Redact,
     ) -> None:
         """Start the process.
 
@@ -89,10 +95,12 @@ class WorkerProcess:
             interpreter: the Python that it runs (see `ServingProcess`).
             spans: whether it collects the spans of its calls.
             code: the permission to start it (see `KillableProcess`).
+            redact: removes secrets from what the process prints and raises.
 
         Raises:
             OSError: the process cannot be started.
         """
+        self._redact = redact
         self._imported = imported
         self._wanted = {"spans": True} if spans else {}
         self._room = MOST_SPAN_BYTES + ENVELOPE if spans else 0
@@ -153,7 +161,7 @@ class WorkerProcess:
             raise UserCodeError(
                 f"{reference}: {what} took longer than {timeout_s:g} s; its process was ended",
                 "timeout",
-                output=self._tail.text(),
+                output=self._output_so_far(),
             ) from None
         except (ConnectionError, EOFError):
             raise await self._ended(reference) from None
@@ -162,12 +170,12 @@ class WorkerProcess:
                 f"{reference}: its process sent what no answer can be: {error}; it was ended", "bad_answer"
             ) from None
         self._drain()
-        output = self._tail.text()
+        output = self._output_so_far()
         files = answer.get("files")
         if isinstance(files, list):
             self._imported([file for file in files if isinstance(file, str)])
         if "error" in answer:
-            raise _failure(reference, answer["error"], output, answer.get("spans"))
+            raise _failure(reference, answer["error"], output, answer.get("spans"), self._redact)
         return Outcome(answer["value"], output, answer.get("spans"))
 
     def interrupt(self) -> None:
@@ -221,7 +229,7 @@ class WorkerProcess:
                     raise ValueError(f"a message of {size} bytes")
         if len(received) > HEADER + size:
             raise ValueError("more than one message")
-        answer = unpack(received[HEADER:])
+        answer = Foreign(bytes(memoryview(received)[HEADER:])).parse(unpack, ValueError)
         if not isinstance(answer, dict) or answer.get("id") != self._calls or not {"value", "error"} & answer.keys():
             raise ValueError("not the answer to its call")
         self.settled = True
@@ -231,7 +239,7 @@ class WorkerProcess:
         """Explain why no answer can come: the process ended, or only its connection."""
         await asyncio.wait([self._exit], timeout=_EXIT_GRACE_S)
         self._drain()
-        output, frames = _split_fatal_dump(self._tail.text(), self._places)
+        output, frames = _split_fatal_dump(self._output_so_far(), self._places)
         code = "crashed"
         if self._interrupted:
             code = "closed"
@@ -264,21 +272,30 @@ class WorkerProcess:
             return False
         return True
 
+    def _output_so_far(self) -> str:
+        return self._tail.foreign().without_secrets(self._redact)
+
     def _drain(self) -> None:
         for _ in range(_DRAINS):
             if not self._read_output():
                 return
 
 
-def _failure(reference: str, error: Any, output: str, spans: Any) -> UserCodeError:
+def _failure(reference: str, error: Any, output: str, spans: Any, redact: Redact) -> UserCodeError:
     """Read a failure that the worker reports; user code may have forged it, so that every part is checked."""
     facts = error if isinstance(error, dict) else {}
-    frames = facts.get("traceback")
+
+    def told(name: str) -> str:
+        found = Foreign.of_text(str(facts.get(name, "")), SENT_WORDS)
+        return cut(found.without_secrets(redact), LONGEST_WORDS)
+
+    frames, words, code = facts.get("traceback"), " ".join(told("words").split()), str(facts.get("code"))
     return UserCodeError(
-        f"{reference}: {facts.get('message')}",
-        str(facts.get("code")),
-        type=str(facts.get("type", "")),
-        text=str(facts.get("text", "")),
+        f"{reference}: {told('message')}{words}{told('after')}",
+        code,
+        type=told("type"),
+        # The argument of `sys.exit` is no text of an exception.
+        text=words if facts.get("type") and code != "exited" else "",
         traceback=tuple(str(frame) for frame in frames) if isinstance(frames, list) else (),
         output=output,
         transient=facts.get("transient") is True,

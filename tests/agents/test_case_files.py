@@ -467,6 +467,7 @@ def trial_of(folder: Path, files: list[dict[str, Any]], scorer: Broken, *, own_m
             Checkout.of(folder, folder),
             file_timeout_s=20,
             download_timeout_s=20,
+            redact=str,
             cache=None,
             online=True,
             environ=os.environ,
@@ -558,7 +559,13 @@ def test_an_image_that_is_too_large(tmp_path: Path) -> None:
 
     async def run() -> None:
         read = CaseFiles(
-            Checkout.of(tmp_path, tmp_path), file_timeout_s=9, download_timeout_s=9, cache=None, online=True, environ={}
+            Checkout.of(tmp_path, tmp_path),
+            file_timeout_s=9,
+            download_timeout_s=9,
+            cache=None,
+            online=True,
+            environ={},
+            redact=str,
         )
         try:
             await read.read(loaded.turns[0])

@@ -41,7 +41,7 @@ def agent(tmp_path: Path) -> MakeAgent:
     ) -> CommandAgent:
         (tmp_path / "agent.py").write_text(program, "utf-8")
         command = shlex.join([sys.executable, "agent.py", *arguments])
-        return CommandAgent(command, tmp_path, os.environ if environ is None else environ, max_bytes, code=CODE)
+        return CommandAgent(command, tmp_path, os.environ if environ is None else environ, max_bytes, str, code=CODE)
 
     return make
 
@@ -127,7 +127,9 @@ def test_a_program_may_lie_in_the_suite_folder(tmp_path: Path) -> None:
     program = tmp_path / "agent.sh"
     program.write_text("#!/bin/sh\nread line\necho '\"from a script\"'\n")
     program.chmod(0o755)
-    assert answer(CommandAgent("./agent.sh", tmp_path, os.environ, MAX_BYTES, code=CODE), ONE) == Reply("from a script")
+    assert answer(CommandAgent("./agent.sh", tmp_path, os.environ, MAX_BYTES, str, code=CODE), ONE) == Reply(
+        "from a script"
+    )
 
 
 def test_the_process_sees_the_job_without_its_tokens(agent: MakeAgent) -> None:
@@ -400,7 +402,7 @@ def test_no_descriptors_are_left_open(agent: MakeAgent) -> None:
 def test_a_command_that_cannot_be_run_is_a_configuration_error(tmp_path: Path, command: str, message: str) -> None:
     (tmp_path / "plain.txt").write_text("not executable")
     with pytest.raises(TargetError) as caught:
-        CommandAgent(command, tmp_path, os.environ, MAX_BYTES, code=CODE)
+        CommandAgent(command, tmp_path, os.environ, MAX_BYTES, str, code=CODE)
     assert str(caught.value) == message
 
 
@@ -408,7 +410,7 @@ def test_a_program_that_does_not_start_is_the_error_of_the_case(tmp_path: Path) 
     program = tmp_path / "agent"
     program.write_text("#!/no/such/interpreter\n")
     program.chmod(0o755)
-    error = failure(CommandAgent("./agent", tmp_path, os.environ, MAX_BYTES, code=CODE), ONE)
+    error = failure(CommandAgent("./agent", tmp_path, os.environ, MAX_BYTES, str, code=CODE), ONE)
     assert (error.code, error.message) == (
         "cannot_start",
         "the command ./agent cannot be started: No such file or directory",

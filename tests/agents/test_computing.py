@@ -37,7 +37,7 @@ def computed(function: str, calls: list[dict[str, Any]]) -> list[Any]:
     """What calls give, one after the other, or the error of each."""
 
     async def work() -> list[Any]:
-        computing = Computing(os.environ, seconds=0.3)
+        computing = Computing(os.environ, str, seconds=0.3)
         found: list[Any] = []
         try:
             await computing.start(function)
@@ -115,7 +115,7 @@ def test_the_deadline_of_a_turn_ends_it_and_other_turns_go_on(service: Service) 
     service.respond = lambda handler, received: handler.answer(received.body)
 
     async def work() -> list[str]:
-        agent = HttpAgent(target, MAX_BYTES, os.environ)
+        agent = HttpAgent(target, MAX_BYTES, os.environ, str)
         found: list[str] = []
 
         async def one(text: str) -> None:
@@ -183,5 +183,5 @@ def test_normal_requests_are_what_they_were(service: Service) -> None:
         }
     )
     service.respond = lambda handler, received: handler.answer(received.body)
-    assert ask(HttpAgent(target, MAX_BYTES, os.environ), make_case("a", "hé")) == [Reply("hé")]
+    assert ask(HttpAgent(target, MAX_BYTES, os.environ, str), make_case("a", "hé")) == [Reply("hé")]
     assert service.received[0].body == {"a": "hé", "b": [], "c": [0, 1], "d": "x"}

@@ -51,7 +51,7 @@ def with_tools(
 ) -> Any:
     async def bounded() -> Any:
         functions = await load_functions(
-            entries, folder=folder, environ=environ, cwd=folder, code=CODE, clock=time.monotonic
+            entries, folder=folder, environ=environ, cwd=folder, code=CODE, redact=str, clock=time.monotonic
         )
         try:
             return await work(functions)
@@ -63,7 +63,12 @@ def with_tools(
 
 def box(functions: FunctionTools, session: str = "one", timeout_s: float | None = 20.0) -> ToolBox:
     return ToolBox(
-        ToolSet(functions.tools), max_bytes=MAX_BYTES, timeout_s=timeout_s, clock=time.monotonic, session=session
+        ToolSet(functions.tools),
+        max_bytes=MAX_BYTES,
+        timeout_s=timeout_s,
+        clock=time.monotonic,
+        session=session,
+        redact=str,
     )
 
 
@@ -97,7 +102,14 @@ def parameters(folder: Path, source: str, function: str = "act", **fields: Any) 
 def refused(folder: Path, *entries: Any, marks: Mapping[str, SourceMark] | None = None) -> list[str]:
     async def work() -> None:
         await load_functions(
-            list(entries), folder=folder, environ=os.environ, cwd=folder, code=CODE, clock=time.monotonic, marks=marks
+            list(entries),
+            folder=folder,
+            environ=os.environ,
+            cwd=folder,
+            code=CODE,
+            redact=str,
+            clock=time.monotonic,
+            marks=marks,
         )
 
     with pytest.raises(SuiteError) as caught:
@@ -578,7 +590,12 @@ class Search:
 def searched(is_retrieval: bool) -> ToolBox:
     async def work() -> ToolBox:
         tools = ToolBox(
-            ToolSet([Search(is_retrieval)]), max_bytes=MAX_BYTES, timeout_s=None, clock=time.monotonic, session="s"
+            ToolSet([Search(is_retrieval)]),
+            max_bytes=MAX_BYTES,
+            timeout_s=None,
+            clock=time.monotonic,
+            session="s",
+            redact=str,
         )
         await asyncio.gather(*(tools.call("search", {"n": n}) for n in (1, 0, 4)))
         return tools

@@ -39,7 +39,7 @@ def target(url: str, **entries: Any) -> HttpTarget:
 
 
 def agent(service: Service, *, max_bytes: int = MAX_BYTES, **entries: Any) -> HttpAgent:
-    return HttpAgent(target(f"{service.url}/chat", **entries), max_bytes, os.environ)
+    return HttpAgent(target(f"{service.url}/chat", **entries), max_bytes, os.environ, str)
 
 
 Respond = Callable[[Handler, Received], None]
@@ -189,7 +189,7 @@ def test_a_template_without_a_value_is_the_error_of_the_turn(service: Service, t
 )
 def test_a_target_that_cannot_work_is_a_configuration_error(entries: dict[str, Any], message: str) -> None:
     with pytest.raises(TargetError) as caught:
-        HttpAgent(target("http://127.0.0.1:9/", **entries), MAX_BYTES, os.environ)
+        HttpAgent(target("http://127.0.0.1:9/", **entries), MAX_BYTES, os.environ, str)
     assert str(caught.value).startswith(message)
     assert "abc" not in str(caught.value)
     assert "schlüssel" not in str(caught.value)
@@ -418,7 +418,7 @@ def test_secrets_appear_in_no_error(service: Service) -> None:
     service.respond = respond
     headers = {"X-Key": "key-abcdef", "X-Other": "Bearer tok-123456"}
     url = service.url.replace("http://", "http://user:hunter22@") + "/chat?token=q-secret"
-    error = failure(HttpAgent(target(url, headers=headers), MAX_BYTES, os.environ), ONE)
+    error = failure(HttpAgent(target(url, headers=headers), MAX_BYTES, os.environ, str), ONE)
     assert (
         error.message == f"{service.url}/chat answered with status 403: denied: Basic *** / *** / *** / /chat?token=***"
     )
@@ -430,7 +430,7 @@ def test_secrets_appear_in_no_error(service: Service) -> None:
 def test_no_service_is_a_connection_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    error = failure(HttpAgent(target(f"http://127.0.0.1:{port}/chat"), MAX_BYTES, os.environ), ONE)
+    error = failure(HttpAgent(target(f"http://127.0.0.1:{port}/chat"), MAX_BYTES, os.environ, str), ONE)
     assert error.code == "connect"
     assert error.message.startswith(f"http://127.0.0.1:{port}/chat cannot be reached")
 
@@ -457,7 +457,9 @@ def test_a_broken_exchange_is_an_error(answer_bytes: bytes) -> None:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        error = failure(HttpAgent(target(f"http://127.0.0.1:{server.getsockname()[1]}/"), MAX_BYTES, os.environ), ONE)
+        error = failure(
+            HttpAgent(target(f"http://127.0.0.1:{server.getsockname()[1]}/"), MAX_BYTES, os.environ, str), ONE
+        )
         thread.join()
     assert error.code == "disconnected"
     assert "broke off the exchange" in error.message

@@ -47,6 +47,9 @@ class PlainClients:
             payload = None
         return ModelAnswer(got.status_code, tuple(got.headers.items()), got.content, payload, 0.0)
 
+    def redact(self, text: str) -> str:
+        return text
+
     async def close(self) -> None:
         return None
 
@@ -389,7 +392,7 @@ class Watching(PlainClients):
         return replace(answered, payload=parse(kind, answered.body))
 
 
-class Failing:
+class Failing(PlainClients):
     """Clients that give up as the wire does."""
 
     async def answer(self, account: Account, request: Post) -> ModelAnswer:

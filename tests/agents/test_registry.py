@@ -43,7 +43,9 @@ def asked(suite: Suite, target: str, folder: Path) -> Reply | AgentError:
     """Build the agent of a target, ask it the suite's only case, close everything."""
 
     async def ask() -> Reply | AgentError:
-        async with WorkerPool(suite.folder, environ=os.environ, cwd=suite.folder, size=1, code=CODE) as pool:
+        async with WorkerPool(
+            suite.folder, environ=os.environ, cwd=suite.folder, size=1, code=CODE, redact=str
+        ) as pool:
             agent = build_agent(
                 suite,
                 parse_target(target),
@@ -52,6 +54,7 @@ def asked(suite: Suite, target: str, folder: Path) -> Reply | AgentError:
                 max_bytes=MAX_BYTES,
                 code=CODE,
                 pool=pool,
+                redact=str,
             )
             try:
                 (reply,) = await converse(agent, suite.cases[0])

@@ -28,7 +28,7 @@ def scorer_for(folder: Path, pool: WorkerPool, *turns: Turn) -> TurnScorer:
 
 def score_all(folder: Path, *answers: Answer) -> list[tuple[Evaluation, ...]]:
     async def run() -> list[tuple[Evaluation, ...]]:
-        async with WorkerPool(folder, environ=dict(os.environ), cwd=folder, size=2, code=CODE) as pool:
+        async with WorkerPool(folder, environ=dict(os.environ), cwd=folder, size=2, code=CODE, redact=str) as pool:
             scorer = scorer_for(folder, pool, *(item.turn for item in answers))
             return list(await asyncio.gather(*(scorer.score(item) for item in answers)))
 
@@ -206,7 +206,7 @@ def test_tool_assertions(tmp_path: Path) -> None:
     expecting = turn(expected_tools=ToolExpectation((ExpectedTool("search"),)))
 
     async def run() -> tuple[tuple[ToolAssertion, ...], ...]:
-        async with WorkerPool(tmp_path, environ={}, cwd=tmp_path, size=1, code=CODE) as pool:
+        async with WorkerPool(tmp_path, environ={}, cwd=tmp_path, size=1, code=CODE, redact=str) as pool:
             scorer = scorer_for(tmp_path, pool, expecting)
             return (
                 await scorer.check_tools(expecting, (ToolInvocation("search"),)),
@@ -338,7 +338,7 @@ def test_a_turn_without_an_answer_has_its_evaluations_pending(tmp_path: Path) ->
     asked = turn(spec("bleu"), spec("equality", enabled=False), spec("meteor", inherited=True))
 
     async def run() -> tuple[Evaluation, ...]:
-        async with WorkerPool(tmp_path, environ={}, cwd=tmp_path, size=1, code=CODE) as pool:
+        async with WorkerPool(tmp_path, environ={}, cwd=tmp_path, size=1, code=CODE, redact=str) as pool:
             return scorer_for(tmp_path, pool, asked).pending(asked, "not evaluated: the agent crashed")
 
     bleu, equality, meteor = asyncio.run(run())

@@ -51,7 +51,7 @@ def run(
     async def bounded() -> Any:
         async with (
             asyncio.timeout(60),
-            WorkerPool(folder, environ=environ, cwd=cwd or folder, size=size, code=CODE) as pool,
+            WorkerPool(folder, environ=environ, cwd=cwd or folder, size=size, code=CODE, redact=str) as pool,
         ):
             return await work(pool)
 

@@ -435,7 +435,12 @@ def test_a_worker_of_ones_own_tells_what_it_has_imported(tmp_path: Path) -> None
 
     async def work() -> None:
         worker = DedicatedWorker(
-            tmp_path, environ=os.environ, cwd=tmp_path, code=CODE, imported=lambda files: told.append(sorted(files))
+            tmp_path,
+            environ=os.environ,
+            cwd=tmp_path,
+            code=CODE,
+            redact=str,
+            imported=lambda files: told.append(sorted(files)),
         )
         await worker.describe("tools.py", "add")
         for _ in range(2):

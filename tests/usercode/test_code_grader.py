@@ -121,7 +121,7 @@ def test_normalising_keeps_the_order_and_the_verdict(
     raw = min(high, low + part * width)
     threshold = None if needed is None else min(high, low + needed * width)
     config = CodeMetric(grader="checks:check", scale=Scale(min=low, max=high), threshold=threshold)
-    evaluator = CodeGraderEvaluator(config, WorkerPool(Path(), environ={}, cwd=Path(), size=1, code=CODE))
+    evaluator = CodeGraderEvaluator(config, WorkerPool(Path(), environ={}, cwd=Path(), size=1, code=CODE, redact=str))
     result = evaluator._result({"kind": "bare", "score": raw}, "")
     assert isinstance(result.score, float)
     assert math.isclose(result.score, (raw - low) / (high - low), abs_tol=1e-9)
@@ -267,7 +267,7 @@ def test_a_single_turn_case_shows_its_tool_calls_and_its_name(tmp_path: Path) ->
 )
 def test_a_forged_grade_is_no_grade(forged: object) -> None:
     evaluator = CodeGraderEvaluator(
-        CodeMetric(grader="checks:check"), WorkerPool(Path(), environ={}, cwd=Path(), size=1, code=CODE)
+        CodeMetric(grader="checks:check"), WorkerPool(Path(), environ={}, cwd=Path(), size=1, code=CODE, redact=str)
     )
     with pytest.raises(EvaluationError) as caught:
         evaluator._result(forged, "")

@@ -24,6 +24,7 @@ from holodeck_action.metrics.params import OTHER_NAME, EvalParam, ParamSpec
 from holodeck_action.metrics.result import check_threshold
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.suite.metric_base import VALID_EVALUATION_PARAMS
+from holodeck_action.text.foreign import Redact
 from holodeck_action.text.plain import cut
 from holodeck_action.tracing.spans import Scope
 
@@ -234,7 +235,7 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
                     return await self._evaluated(case, judge)
                 return await self.measured(case, LocalJudge(judge))
             except Exception as error:
-                raise self._failed(_own(error), kwargs) from error
+                raise self._failed(_own(error), kwargs, judge.redact) from error
 
     @property
     def _is_ours(self) -> bool:
@@ -297,11 +298,11 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
             metadata={"judge": judge, **self._metadata(metric, test_case)},
         )
 
-    def _failed(self, error: Exception, given: Mapping[str, Any]) -> EvaluationError:
+    def _failed(self, error: Exception, given: Mapping[str, Any], redact: Redact) -> EvaluationError:
         if isinstance(error, EvaluationError):
             return error
         summary = {
-            name: cut(value, _SHOWN)
+            name: cut(redact(value), _SHOWN)
             for name in ("input", "actual_output", "expected_output")
             if isinstance(value := given.get(name), str)
         }

@@ -24,6 +24,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from holodeck_action.llm.pauses import uncharged
 from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.text.foreign import Foreign, ForeignError
+from holodeck_action.text.plain import whole
+from holodeck_action.workers.code_errors import SENT_WORDS
 from holodeck_action.workers.frames import HEADER, pack, unpack
 from holodeck_action.workers.permission import NO_CODE
 from holodeck_action.workers.processes import ServingProcess, exit_phrase
@@ -53,6 +56,10 @@ _SETTINGS = {
 _AT_ONCE = 256
 """Evaluations of one event loop at the same time: each holds a file descriptor."""
 
+_LONGEST_ERROR = 500
+"""Characters of what an exception of a library says."""
+_MOST_MESSAGE = 256_000_000
+"""Bytes of one message."""
 _GRACE_S = 5.0
 """How long the process may take to notice that nobody waits for an evaluation any more."""
 
@@ -277,7 +284,10 @@ def computed(library: Library, request: Mapping[str, Any]) -> Any:
             pass
     if len(received) < HEADER or len(received) != HEADER + int.from_bytes(received[:HEADER], "big"):
         raise _crashed(process)
-    return _value(unpack(received[HEADER:]), {})
+    message = _message(bytes(received[HEADER:]))
+    if message is None:
+        raise _crashed(process)
+    return _value(message, {}, None)
 
 
 def _connected(process: _LibraryProcess) -> socket.socket:
@@ -322,16 +332,25 @@ async def _asked(process: _LibraryProcess, request: Mapping[str, Any], judge: Ju
         writer.transport.abort()
     if message is None:
         raise _crashed(process)
-    return _value(message, failed)
+    return _value(message, failed, judge)
 
 
-async def _received(reader: asyncio.StreamReader) -> Any:
+async def _received(reader: asyncio.StreamReader) -> dict[str, Any] | None:
     """Return the next message; None when none will come."""
     try:
         size = int.from_bytes(await reader.readexactly(HEADER), "big")
-        return unpack(await reader.readexactly(size))
+        return None if size > _MOST_MESSAGE else _message(await reader.readexactly(size))
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
+
+
+def _message(data: bytes) -> dict[str, Any] | None:
+    """Read a message; None if it is none, as of a process that is broken."""
+    with suppress(ForeignError):
+        found = Foreign(data).parse(unpack)
+        if isinstance(found, dict):
+            return found
+    return None
 
 
 async def _answer(
@@ -354,7 +373,7 @@ async def _answer(
     writer.write(pack({"ask": number, **reply}))
 
 
-def _value(message: Mapping[str, Any], failed: Mapping[int, Exception]) -> Any:
+def _value(message: Mapping[str, Any], failed: Mapping[int, Exception], judge: JudgeModel | None) -> Any:
     error = message.get("error")
     if error is None:
         return message["value"]
@@ -362,4 +381,6 @@ def _value(message: Mapping[str, Any], failed: Mapping[int, Exception]) -> Any:
         raise failed[error["asked"]]
     if "code" in error:
         raise EvaluationError(error["message"], code=error["code"], context=error["context"])
-    raise LibraryError(error["message"])
+    if judge is None:
+        raise LibraryError(whole(error["message"], SENT_WORDS - 1))
+    raise LibraryError(Foreign.of_text(error["message"], SENT_WORDS).words(judge.redact, _LONGEST_ERROR))

@@ -17,10 +17,10 @@ from typing import Any
 
 from holodeck_action.llm.judge import JudgeAnswer
 from holodeck_action.llm.messages import TokenProbability
-from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.libraries import NoProbabilitiesError
 from holodeck_action.suite.garbage import without_collections
+from holodeck_action.workers.code_errors import SENT_WORDS
 from holodeck_action.workers.frames import HEADER, pack, unpack
 
 
@@ -105,7 +105,7 @@ def _told(error: Exception) -> dict[str, Any]:
         return {"asked": own.number}
     if isinstance(own, EvaluationError):
         return {"message": own.message, "code": own.code, "context": dict(own.context)}
-    return {"message": describe(error)}
+    return {"message": f"{type(error).__name__}: {error}"[:SENT_WORDS]}
 
 
 class AskedError(Exception):

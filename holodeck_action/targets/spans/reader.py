@@ -11,17 +11,24 @@ from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.targets.protocol import Attempt, Reply
 from holodeck_action.targets.spans.reading import filled, reply_parts
 from holodeck_action.targets.spans.span import Span, TurnSpans
+from holodeck_action.text.foreign import Foreign, Redact
+from holodeck_action.workers.code_errors import SENT_WORDS
+
+_LONGEST_FAILURE = 300
+"""Characters of what an instrumentation raises."""
 
 
 class SpanReader:
     """Fills replies with what their spans tell; whatever spans hold, no turn fails because of them."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, redact: Redact) -> None:
         """Begin with nothing read.
 
         Args:
             max_bytes: most bytes that the spans of a turn may add to its reply (`limits.max_response_bytes`).
+            redact: removes secrets from what instrumentations raise.
         """
+        self._redact = redact
         self._max_bytes = max_bytes
         self._turns = 0
         self._silent = 0
@@ -50,7 +57,8 @@ class SpanReader:
         """Return a reply with what it does not say itself, as far as its spans do; read in a thread, for the loop."""
         self._turns += 1
         self._unread += turn.unread
-        self._failed |= dict.fromkeys(turn.failed)
+        for said in turn.failed:
+            self._failed[Foreign.of_text(said, SENT_WORDS).words(self._redact, _LONGEST_FAILURE)] = None
         found = await asyncio.to_thread(_filled, reply, turn.spans, self._max_bytes)
         self._silent += found.silent
         return self._usable(found)

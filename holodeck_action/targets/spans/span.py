@@ -70,7 +70,7 @@ def _spans(items: Iterable[Any]) -> Iterable[Span]:
     for item in items:
         try:
             yield _span(item)
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             continue
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holodeck_action.suite.checkout import MOST_FILE, Checkout
-from holodeck_action.text.foreign import RefusedFileError
+from holodeck_action.text.foreign import Redact, RefusedFileError
 from holodeck_action.text.plain import cut
 from holodeck_action.tools.documents.kinds import SHOWN, Kind, kind_of
 from holodeck_action.workers.code_errors import UserCodeError
@@ -56,15 +56,16 @@ class DocumentReader:
     What was read is kept until `close`, so that trials of a case share one conversion.
     """
 
-    def __init__(self, *, timeout_s: float, environ: Mapping[str, str]) -> None:
+    def __init__(self, *, timeout_s: float, environ: Mapping[str, str], redact: Redact) -> None:
         """Prepare the reader; no process is started before the first document needs one.
 
         Args:
             timeout_s: seconds one conversion may take (`execution.file_timeout`), waiting for others excluded.
             environ: the job's environment; the processes see only what an interpreter needs of it.
+            redact: removes secrets from the reasons why a document cannot be read.
         """
         self._timeout_s = timeout_s
-        self._pool = limited_pool(environ, size=_WORKERS)
+        self._pool = limited_pool(environ, size=_WORKERS, redact=redact)
         self._reading: dict[tuple[object, ...], asyncio.Task[str]] = {}
 
     async def text(

@@ -29,7 +29,7 @@ def reading(work: Callable[[DocumentReader], Coroutine[Any, Any, Any]], timeout_
     """What comes of work with a reader that is closed behind it."""
 
     async def run() -> Any:
-        reader = DocumentReader(timeout_s=timeout_s, environ=os.environ)
+        reader = DocumentReader(timeout_s=timeout_s, environ=os.environ, redact=str)
         try:
             return await work(reader)
         finally:

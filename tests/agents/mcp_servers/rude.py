@@ -54,6 +54,8 @@ def result_of(params: dict[str, Any]) -> dict[str, Any]:
     text = json.dumps({"tool": params["name"], **arguments}, ensure_ascii=False)
     if "environment" in MANNERS:
         return {"content": [{"type": "text", "text": json.dumps(dict(os.environ))}]}
+    if "failing" in MANNERS:
+        return {"content": [{"type": "text", "text": arguments["say"]}], "isError": True}
     if "nan" in MANNERS:
         return {"content": [], "structuredContent": {"score": float("nan")}}
     if "deep" in MANNERS:

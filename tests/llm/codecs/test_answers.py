@@ -259,5 +259,5 @@ def test_a_refusal_has_the_kind_that_it_had(plan: Any, status: int) -> None:
             Package(plan).ask(ASKED, (status, body), settings={"max_tokens": 9})
         assert isinstance(caught.value, ModelHTTPError)
         expected = next((code for kind, code in CODES if isinstance(caught.value, kind)), "http_status")
-        found = status_error(status, body, plan).code
+        found = status_error(status, body, plan, str).code
         assert found == expected, body
