@@ -7,6 +7,7 @@ than a file, and leaves behind what the process started in sessions of its own; 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -91,12 +92,14 @@ async def stdio_streams(server: StdioServer, heard: Heard) -> AsyncIterator[Stre
         await (await starting).close()
         raise
     heard.process = process
+    utf_8 = codecs.lookup(server.encoding).name == "utf-8"
 
     async def read(received: MemoryObjectSendStream[Any]) -> None:
         try:
             while True:
-                line = (await process.read_line()).decode(server.encoding, "replace")
-                await _pass_on(line, received, heard)
+                line = await process.read_line()
+                said = Foreign(line) if utf_8 else Foreign.of_text(line.decode(server.encoding, "replace"))
+                await _pass_on(said, received, heard)
         except AgentError:
             # Nothing can come of it any more; it need not be asked to end.
             await process.stop()
@@ -137,7 +140,7 @@ async def sse_streams(entry: MCPTool, heard: Heard) -> AsyncIterator[Streams]:
                 if event.event == "endpoint" and not address.done():
                     address.set_result(_endpoint(str(entry.url), event.data))
                 elif event.event == "message" and event.data:
-                    await _pass_on(event.data, received, heard)
+                    await _pass_on(Foreign.of_text(event.data), received, heard)
             raise AgentError("it ended the stream of its messages", "disconnected")
 
         async def write(sent: MemoryObjectReceiveStream[Any]) -> None:
@@ -237,15 +240,15 @@ def _written(message: SessionMessage) -> str:
     return json.dumps(message.message.model_dump(by_alias=True, mode="json", exclude_unset=True))
 
 
-async def _pass_on(text: str, received: MemoryObjectSendStream[Any], heard: Heard) -> None:
+async def _pass_on(said: Foreign, received: MemoryObjectSendStream[Any], heard: Heard) -> None:
     """Hand a message to the session; what is none is passed over, and the first of it kept."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
     try:
-        message = jsonrpc_message_adapter.validate_json(text, by_name=False)
+        message = jsonrpc_message_adapter.validate_json(said.lossy_text(), by_name=False)
     except ValueError:
-        heard.stray = heard.stray or Foreign.of_text(text)
+        heard.stray = heard.stray or said
         return
     await received.send(SessionMessage(message))
 

@@ -9,11 +9,17 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import cycle
 from threading import Thread
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from holodeck_action.text.foreign import Foreign
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.workers.processes import OutputTail
 from tests.agents.mcp_servers.starting import RUDE, mcp, path_with_npx
 from tests.cli.project import Project
 from tests.llm.models import Answer, FakeModels, Fault, Reply, Request, ToolCall
@@ -35,6 +41,34 @@ def words(asked):
     before, after = (some, 50) if way == "start" else (50, some)
     return "x" * before + SECRET + "y" * after
 """
+
+
+@given(
+    st.sampled_from("x é€😀\n"),
+    st.integers(0, 9_000),
+    st.integers(0, 9_000),
+    st.lists(st.integers(1, 5_000), min_size=1, max_size=5),
+)
+def test_the_end_of_what_is_kept_begins_with_no_piece(sign: str, before: int, after: int, sizes: list[int]) -> None:
+    data, tail = (sign * before + SECRET + sign * after + "the end").encode(), OutputTail(LINE)
+    for size in cycle(sizes):
+        if not data:
+            break
+        tail.feed(data[:size])
+        data = data[size:]
+    shown = tail.foreign().without_secrets(Redactor([SECRET]).text)
+    assert not any(piece in shown for piece in PIECES)
+    assert shown.endswith("the end")
+
+
+@given(st.sampled_from("x é€😀\n"), st.integers(0, 9_000), st.integers(1, 9_000))
+def test_what_never_came_leaves_no_piece_before_it(sign: str, before: int, came: int) -> None:
+    data = (sign * before + SECRET).encode()
+    unfinished = came < len(data)
+    shown = Foreign(data[:came], unfinished=unfinished).without_secrets(Redactor([SECRET]).text)
+    assert not any(piece in shown for piece in PIECES)
+    assert shown.endswith("…") == unfinished
+
 
 Cut = tuple[str, str, int]
 """What is done, from which side it is cut, and where."""

@@ -79,6 +79,17 @@ parts, flat, reasons = asking(_parts), asking(_flat), asking(lambda number: {})
 unanswered = asking(lambda number: _parts(0) if number == 0 else {})
 
 
+def forged(messages, request):
+    # What a process says of its spans is what its code makes of it.
+    from holodeck_action.workers.instrumentation import Recorder
+
+    span = {"trace": "a", "id": "b", "parent": None, "scope": "", "name": "x", "start": 1, "end": 2, "attributes": {},
+            "events": [], "message": None, "failed": False}
+    spans = [{**span, "start": float("inf")}, {**span, "start": "9" * 5000}, {**span, "attributes": 7}, 7, None]
+    Recorder.end = lambda self: {"spans": spans, "dropped": True, "failed": [7, None]}
+    return traced.silent(request)
+
+
 def hostile(messages, request):
     with traced.work("x" * 100, gen_ai__operation__name="execute_tool", gen_ai__tool__call__arguments="{" * 5000,
                      gen_ai__usage__input_tokens=-3):
@@ -264,6 +275,14 @@ def test_silence_and_hostile_spans_are_noticed_and_break_nothing(asked: Project)
         assert (call.name, call.args) == ("x" * 100, {"input": "{" * 5000})
         assert turn.usage is None
     assert "x" * 101 not in json.dumps(asked.verdict())
+
+
+def test_spans_that_a_process_forges_break_nothing(asked: Project) -> None:
+    asked.policy(target="python:shop:forged", spans=True)
+    finished, record = asked.evaluate()
+    assert "spans: 12 could not be read, or were too many, and do not count" in finished.stderr
+    assert "spans: the instrumentation 7 could not be started" in finished.stderr
+    assert [turn.error for turn in record.turns] == [None, None]
 
 
 def test_what_makes_no_spans_is_refused_before_the_run(asked: Project, tmp_path: Path) -> None:
