@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fnmatch
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
@@ -22,6 +24,8 @@ MOST_FILE = 100_000_000
 """Bytes of the largest file of a case."""
 MOST_TRANSCRIPT = 2_000_000_000
 """Bytes of the largest transcript."""
+MOST_LISTED = 100_000
+"""Names that are looked at to find the files of one pattern."""
 
 WAY_OUT = "allowed: inside the checkout, or below a folder of --allow-path, which is an input of the action, too"
 
@@ -31,6 +35,8 @@ _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - nothing is written
 """The one place there that holds files like any other."""
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_WILD = re.compile(r"[*?\[]")
 
 
 class Checkout(Struct, frozen=True):
@@ -41,11 +47,13 @@ class Checkout(Struct, frozen=True):
         roots: resolved folders; what lies in none of them is out of reach. None for no bounds: a user of the program
             names the files.
         cwd: absolute working folder, in which processes that run code of the suite start.
+        way_out: what a refusal allows.
     """
 
     folder: Path
     roots: tuple[Path, ...] | None
     cwd: Path
+    way_out: str = WAY_OUT
 
     @classmethod
     def of(cls, folder: Path, cwd: Path, allowed: Sequence[os.PathLike[str]] = ()) -> Checkout:
@@ -108,16 +116,7 @@ class Checkout(Struct, frozen=True):
     def _open(self, root: Path, parts: tuple[str, ...], most: int) -> BinaryIO:
         if not parts:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        above = os.open(root, _FOLDER)
-        try:
-            for part in parts[:-1]:
-                inner = os.open(part, _FOLDER, dir_fd=above)
-                os.close(above)
-                above = inner
-            descriptor = os.open(parts[-1], _FILE, dir_fd=above)
-        finally:
-            os.close(above)
-        return regular_file(descriptor, most)
+        return regular_file(_opened(root, parts, _FILE), most)
 
     def read(self, name: str | Path, most: int = MOST_TEXT) -> Foreign:
         """Return the content of a file.
@@ -137,6 +136,73 @@ class Checkout(Struct, frozen=True):
         with self.open(name, most) as file:
             return os.fstat(file.fileno())
 
+    def matching(self, pattern: str, most: int = MOST_LISTED) -> list[Path]:
+        """Return the files that a pattern matches, in the order of their names; no link is followed to find them.
+
+        `*`, `?` and `[…]` match within a name, `**` any number of folders. A name that begins with a dot is matched by
+        one that does so, too. A pattern without any of them is the path of one file, which need not exist.
+
+        Args:
+            pattern: a path, which may start in the folder.
+            most: names that are looked at.
+
+        Raises:
+            RefusedFileError: the pattern is out of reach, or would have to look at more names.
+            OSError: a folder cannot be listed.
+        """
+        parts = Path(pattern).parts
+        fixed = next((at for at, part in enumerate(parts) if _WILD.search(part)), len(parts))
+        start, wild = Path(*parts[:fixed]), parts[fixed:]
+        root, above = self._split(self.place(start))
+        if not wild:
+            return [self.folder / start]
+        if ".." in wild:
+            raise RefusedFileError("has `..` after a `*`: write it without")
+        names = _Names(wild)
+        found: list[Path] = []
+        pending = [(Path(), names.start)]
+        while pending:
+            folder, states = pending.pop()
+            try:
+                entries = self._entries(root, (*above, *folder.parts), most)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            most -= len(entries)
+            for name, is_folder in entries:
+                inner = folder / name
+                following = names.after(states, name)
+                if is_folder and following and self._reaches(root, (*above, *inner.parts)):
+                    pending.append((inner, following))
+                elif not is_folder and names.end in following and not self._is_link_to_folder(start / inner):
+                    found.append(self.folder / start / inner)
+        return sorted(found)
+
+    def _entries(self, root: Path, parts: tuple[str, ...], most: int) -> list[tuple[str, bool]]:
+        """Return the names in a folder, and whether each is a folder and no link to one."""
+        descriptor = _opened(root, parts, _LISTED)
+        try:
+            with os.scandir(descriptor) as entries:
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(entries, most + 1)]
+        finally:
+            os.close(descriptor)
+        if len(found) > most:
+            raise RefusedFileError("looks at too many names: write a narrower pattern")
+        return found
+
+    def _reaches(self, root: Path, parts: tuple[str, ...]) -> bool:
+        try:
+            self._split(root.joinpath(*parts))
+        except RefusedFileError:
+            return False
+        return True
+
+    def _is_link_to_folder(self, name: Path) -> bool:
+        try:
+            return self.place(name).is_dir()
+        except RefusedFileError:
+            # Whoever reads it is refused.
+            return False
+
     def _split(self, real: Path) -> tuple[Path, tuple[str, ...]]:
         """Return the root that a resolved path is in, and the parts behind it."""
         if self.roots is None:
@@ -144,11 +210,58 @@ class Checkout(Struct, frozen=True):
         root = next((root for root in self.roots if real.is_relative_to(root)), None)
         system = any(real.is_relative_to(place) for place in _SYSTEM) and not real.is_relative_to(_SHARED_MEMORY)
         if root is None or system:
-            raise RefusedFileError(f"lies outside of the checkout ({WAY_OUT})")
+            raise RefusedFileError(f"lies outside of the checkout ({self.way_out})")
         parts = real.relative_to(root).parts
         if any(part.lower() == ".git" for part in parts):
             raise RefusedFileError("is data of Git, which may hold credentials, and no file of the repository")
         return root, parts
+
+
+class _Names:
+    """The parts of a pattern; a state is how many of them the folders so far have matched, `end` is all of them."""
+
+    def __init__(self, parts: Sequence[str]) -> None:
+        self._parts = [None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts]
+        self._hidden = [part.startswith(".") for part in parts]
+        self.end = len(parts)
+        self.start = self._reached((0,))
+
+    def after(self, states: Iterable[int], name: str) -> frozenset[int]:
+        """Return the states in a folder, or at a file, of this name; none if it does not match."""
+        following = []
+        for state in states:
+            if state == self.end or (name.startswith(".") and not self._hidden[state]):
+                continue
+            part = self._parts[state]
+            if part is None:
+                following.append(state)
+            elif part.match(name):
+                following.append(state + 1)
+        return self._reached(following)
+
+    def _reached(self, states: Iterable[int]) -> frozenset[int]:
+        # `**` may be no folder at all.
+        found = set()
+        for start in states:
+            state = start
+            found.add(state)
+            while state < self.end and self._parts[state] is None:
+                state += 1
+                found.add(state)
+        return frozenset(found)
+
+
+def _opened(root: Path, parts: tuple[str, ...], flags: int) -> int:
+    """Open what lies below a root, part by part and without following a link; return its descriptor."""
+    above = os.open(root, _FOLDER)
+    try:
+        for part in parts[:-1]:
+            inner = os.open(part, _FOLDER, dir_fd=above)
+            os.close(above)
+            above = inner
+        return os.open(parts[-1] if parts else ".", flags, dir_fd=above)
+    finally:
+        os.close(above)
 
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
