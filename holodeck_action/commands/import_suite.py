@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
-from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 
 from holodeck_action.commands.caller import Caller
-from holodeck_action.importers.accounting import as_json, markdown, merged, missing, table
-from holodeck_action.importers.source import Source
-from holodeck_action.importers.written import Imported, files_of
+from holodeck_action.importers.accounting import as_json, markdown, missing, table
+from holodeck_action.importers.conversion import Conversion, converted
 from holodeck_action.results.disk import write_atomically
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
-
-
-class Reader(Protocol):
-    """Reads the file of another program."""
-
-    def __call__(self, source: Source, out: Path, *, allow_missing: bool) -> Imported:
-        """Return the suites for the absolute folder `out`.
-
-        Raises:
-            ConfigurationError: it is no such file.
-        """
 
 
 class Importing(Struct, frozen=True):
@@ -55,13 +41,21 @@ def import_suite(asked: Importing, caller: Caller) -> int:
         Exit code 1 when an assertion or a setting has no equal, unless that is allowed.
 
     Raises:
-        ConfigurationError: the file cannot be read, or one of the files to write exists; nothing was written.
+        ConfigurationError: the file cannot be read, or one of the files to write
+            exists; nothing was written.
     """
-    source = Source(asked.file.path, str(asked.file))
-    folder = asked.folder or GivenPath(asked.file.given.parent, asked.file.start)
-    imported = _reader(asked.program)(source, Path(os.path.abspath(folder)), allow_missing=asked.allow_missing)
-    rows = merged(imported.rows)
-    written = {folder / name: text for suite in imported.suites for name, text in files_of(suite).items()}
+    folder = asked.folder or asked.file.parent
+    conversion = Conversion(
+        program=asked.program,
+        file=os.fspath(asked.file),
+        shown=str(asked.file),
+        folder=os.path.abspath(folder),
+        cwd=os.fspath(caller.cwd),
+        allow_missing=asked.allow_missing,
+    )
+    imported = converted(conversion, caller.environ)
+    rows = imported.rows
+    written = {folder / name: text for name, text in imported.files.items()}
     if asked.report is not None:
         written[asked.report] = as_json(rows) if asked.report.name.endswith(".json") else markdown(rows)
     there = [path for path in written if os.path.lexists(path)]
@@ -78,7 +72,7 @@ def import_suite(asked: Importing, caller: Caller) -> int:
                 [f"{path}: cannot be written: {error.strerror}; give a folder that is yours to write to"]
             ) from error
     lines = [*(f"wrote {path}\n" for path in written), "\n", table(rows), "next:\n"]
-    suites = [shlex.quote(str(folder / suite.folder)) for suite in imported.suites]
+    suites = [shlex.quote(str(folder / name)) for name in imported.folders]
     lines += [f"  holodeck-action validate {' '.join(suites)}\n", f"  holodeck-action run {' '.join(suites)}\n"]
     caller.stdout.writelines(lines)
     lost = missing(rows)
@@ -89,14 +83,3 @@ def import_suite(asked: Importing, caller: Caller) -> int:
         "removed; --allow-missing leaves comments instead\n"
     )
     return ExitCode.VIOLATED
-
-
-def _reader(program: str) -> Reader:
-    """Return what reads a file of this program."""
-    if program == "promptfoo":
-        from holodeck_action.importers.promptfoo import convert as promptfoo
-
-        return promptfoo.convert
-    from holodeck_action.importers.deepeval import convert as deepeval
-
-    return deepeval.convert

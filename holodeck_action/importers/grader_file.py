@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from holodeck_action.importers.accounting import Outcome
+from holodeck_action.importers.names import Names
 
 MODULE = "imported_graders"
 """Name of the module that the suite's folder gets."""
@@ -84,7 +85,7 @@ class GraderFile:
         """Begin with none; `source` is the name of the imported file."""
         self._source = source
         self._entries: dict[str, _Entry] = {}
-        self._names: set[str] = set()
+        self._names = Names("{}_{}")
 
     def add(self, check: Check, case: str) -> str:
         """Take a check of the case of this name; return its `grader` in agent.yaml."""
@@ -99,11 +100,7 @@ class GraderFile:
             key += "+"
         if entry is None:
             parts = tuple((weight, self._add(part, case)) for weight, part in check.parts)
-            name, number = check.name, 1
-            while name in self._names:
-                number += 1
-                name = f"{check.name}_{number}"
-            self._names.add(name)
+            name = self._names.add(check.name)
             entry = self._entries[key] = _Entry(name, check, parts, {})
         else:
             for _, part in check.parts:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import glob
+import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.document import Document, MarkedList, MarkedMap
 from holodeck_action.suite.reading import read_foreign_yaml
-from holodeck_action.text.foreign import Foreign, ForeignError, read_file
+from holodeck_action.text.foreign import Foreign, ForeignError, RefusedFileError, read_file
 
 MOST_BYTES = 20_000_000
 """Size of a file that is read."""
+MOST_CASES = 100_000
+"""Cases of one import, and values of one of its lists."""
+MOST_DEPTH = 120
+"""Levels of a value."""
+_BITS = 1000
+"""Size of a number, which is a float, too."""
 
 
 class UnfitError(Exception):
@@ -39,21 +47,38 @@ class Place(Struct, frozen=True):
         return f"{self}:{self.column}"
 
 
-class Source(Struct, frozen=True):
-    """The imported file.
+class OutOfReachError(UnfitError):
+    """A file that the imported one names is refused: it is outside of the checkout, data of Git, or no regular file."""
 
-    Attributes:
-        path: where it is.
-        shown: how the caller wrote it.
-    """
 
-    path: Path
-    shown: str
+class Source:
+    """The imported file, and the files that it names: these are read in its checkout only, and each one once."""
+
+    def __init__(self, path: Path, shown: str, cwd: Path) -> None:
+        """Name the file.
+
+        Args:
+            path: where it is, absolute. The user names it, so that it may be anywhere.
+            shown: how the user wrote it.
+            cwd: the absolute working folder.
+        """
+        self.path = path
+        self.shown = shown
+        checkout = Checkout.of(path.parent, cwd)
+        self._checkout = replace(checkout, way_out="allowed: files of the checkout; copy it there")
+        self._found: dict[str, list[Path]] = {}
+        self._texts: dict[Path, str] = {}
+        self._data: dict[Path, Any] = {}
 
     @property
     def name(self) -> str:
         """Its name without the folder."""
         return self.path.name
+
+    @property
+    def read(self) -> list[Path]:
+        """The files that it names and that were read."""
+        return list(self._texts)
 
     def content(self) -> Foreign:
         """Return its content.
@@ -62,7 +87,7 @@ class Source(Struct, frozen=True):
             ConfigurationError: it cannot be read.
         """
         try:
-            return _content(self.path)
+            return read_file(self.path, MOST_BYTES)
         except OSError as error:
             raise ConfigurationError([f"{self.shown}: cannot be read: {error.strerror or error}"]) from None
 
@@ -72,14 +97,16 @@ class Source(Struct, frozen=True):
         Raises:
             ConfigurationError: it cannot be read, or is no YAML.
         """
-        document = read_foreign_yaml(self.content(), file=self.shown)
+        try:
+            document = read_foreign_yaml(self.content(), file=self.shown)
+        except ForeignError as error:
+            raise ConfigurationError([f"{self.shown}: {error}"]) from None
         if document.problems:
             raise ConfigurationError([str(problem) for problem in document.problems])
+        problem = json_problem(document.root)
+        if problem:
+            raise ConfigurationError([f"{self.shown}: {problem}"])
         return document
-
-    def named(self, written: str) -> Path:
-        """Return the path of a file that is named in the imported one."""
-        return self.path.parent / written
 
     def relative(self, path: Path) -> str:
         """Return a path as it is written from the imported file's folder."""
@@ -89,16 +116,32 @@ class Source(Struct, frozen=True):
         """Return the files that a pattern with `*` matches, or the file of this name, in the order of names.
 
         Raises:
+            OutOfReachError: the pattern or one of the files is out of reach.
             UnfitError: there is none.
         """
+        if pattern not in self._found:
+            self._found[pattern] = self._matching(pattern)
+        return self._found[pattern]
+
+    def _matching(self, pattern: str) -> list[Path]:
         try:
-            found = sorted(glob.glob(pattern, root_dir=self.path.parent, recursive=True))
-            files = [path for path in map(self.named, found or [pattern]) if path.is_file()]
-        except (OSError, ValueError):
-            files = []
-        if not files:
-            raise UnfitError(f"the file {pattern} does not exist")
+            files = self._checkout.matching(pattern) or [self._checkout.folder / pattern]
+        except OSError as error:
+            raise _unfit(pattern, error) from None
+        for path in files:
+            try:
+                self._checkout.check(path, MOST_BYTES)
+            except OSError as error:
+                raise _unfit(pattern if len(files) == 1 else self.relative(path), error) from None
         return files
+
+    def named(self, name: str) -> Path:
+        """Return the file of a name, or the first one that it matches.
+
+        Raises:
+            UnfitError: as `matching`.
+        """
+        return self.matching(name)[0]
 
     def text(self, path: Path) -> str:
         """Return a text file without a byte order mark.
@@ -106,29 +149,52 @@ class Source(Struct, frozen=True):
         Raises:
             UnfitError: it cannot be read.
         """
-        try:
-            return _content(path).text()
-        except ForeignError as error:
-            raise UnfitError(f"the file {self.relative(path)} {error}") from None
-        except OSError as error:
-            raise UnfitError(f"the file {self.relative(path)} cannot be read: {error.strerror or error}") from None
-        except ValueError:
-            raise UnfitError("the name of a file has a character that no name has") from None
+        if path not in self._texts:
+            try:
+                self._texts[path] = self._checkout.read(path, MOST_BYTES).text()
+            except ForeignError as error:
+                raise UnfitError(f"the file {self.relative(path)} {error}") from None
+            except OSError as error:
+                raise _unfit(self.relative(path), error) from None
+        return self._texts[path]
 
     def data(self, path: Path) -> Any:
-        """Return a YAML or JSON file.
+        """Return the data of a YAML or JSON file, which must not be changed.
 
         Raises:
             UnfitError: it cannot be read.
         """
-        document = read_foreign_yaml(Foreign(self.text(path).encode()), file=self.relative(path))
+        if path not in self._data:
+            self._data[path] = self.parse(self.text(path), self.relative(path))
+        return self._data[path]
+
+    def parse(self, text: str, file: str) -> Any:
+        """Return the data of a YAML or JSON text.
+
+        Args:
+            file: how positions name it.
+
+        Raises:
+            UnfitError: it is neither.
+        """
+        try:
+            document = read_foreign_yaml(Foreign(text.encode("utf-8", "surrogatepass")), file=file)
+        except ForeignError as error:
+            raise UnfitError(f"{file} {error}") from None
         if document.problems:
             raise UnfitError(str(document.problems[0]))
+        problem = json_problem(document.root)
+        if problem:
+            raise UnfitError(f"{file} {problem}")
         return document.root
 
 
-def _content(path: Path) -> Foreign:
-    return read_file(path, MOST_BYTES)
+def _unfit(name: str, error: OSError) -> UnfitError:
+    if isinstance(error, RefusedFileError):
+        return OutOfReachError(f"the file {name} {error.clause}")
+    if isinstance(error, FileNotFoundError):
+        return UnfitError(f"the file {name} does not exist")
+    return UnfitError(f"the file {name} cannot be read: {error.strerror or error}")
 
 
 def place_of(file: str, value: Any, index: int | str | None = None) -> Place:
@@ -143,6 +209,34 @@ def place_of(file: str, value: Any, index: int | str | None = None) -> Place:
 def _place(file: str, value: Any, position: tuple[int, int]) -> Place:
     marked = isinstance(value, MarkedMap | MarkedList)
     return Place(file, value.line, value.column) if marked else Place(file, *position)
+
+
+def json_problem(value: Any) -> str:
+    """Return why a value cannot be written as JSON, a clause; empty if it can."""
+    left: list[tuple[Any, int]] = [(value, 0)]
+    seen: set[int] = set()
+    while left:
+        item, depth = left.pop()
+        if isinstance(item, str):
+            if not item.isascii() and any("\ud800" <= character <= "\udfff" for character in item):
+                return "holds half of a character (a lone surrogate)"
+        elif isinstance(item, dict | list | tuple):
+            if depth == MOST_DEPTH:
+                return f"is nested more than {MOST_DEPTH} levels deep"
+            # What aliases repeat is looked at once.
+            if id(item) not in seen:
+                seen.add(id(item))
+                items = [*item.keys(), *item.values()] if isinstance(item, dict) else item
+                left += ((each, depth + 1) for each in items)
+        elif isinstance(item, float):
+            if not math.isfinite(item):
+                return f"holds {item}, which is no number of JSON"
+        elif isinstance(item, int):
+            if item.bit_length() > _BITS:
+                return f"holds a number of more than {_BITS} bits"
+        elif item is not None:
+            return f"holds a value of type {type(item).__name__}, which JSON does not have"
+    return ""
 
 
 def plain(value: Any) -> Any:

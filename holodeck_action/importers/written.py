@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -126,12 +127,13 @@ def _suite_text(suite: WrittenSuite) -> str:
     parts.append(_dump(suite.top))
     if suite.metrics:
         parts.append(_dump({"evaluations": {"metrics": list(suite.metrics)}}))
-    parts.append("test_cases:\n")
+    text = io.StringIO()
+    text.writelines([*parts, "test_cases:\n"])
     for case in suite.cases:
-        parts += [f"  {_comment(comment)}" for comment in case.comments]
-        text = _dump([_case(case)])
-        parts += [f"  {line}\n" if line else "\n" for line in text.splitlines()]
-    return "".join(parts)
+        text.writelines(f"  {_comment(comment)}" for comment in case.comments)
+        # Line by line: a case may have a file of millions of lines.
+        text.writelines(line if line == "\n" else f"  {line}" for line in io.StringIO(_dump([_case(case)])))
+    return text.getvalue()
 
 
 def _case(case: WrittenCase) -> dict[str, Any]:

@@ -17,6 +17,7 @@ MOST_BYTES = 64_000_000
 """Most bytes of what one computation gives, as JSON."""
 
 _MODULE = "holodeck_action.tools.computations"
+"""The functions that are called unless others are named."""
 _PROCESSES = 2
 """One that is busy to its deadline leaves another for all other turns."""
 _LONGEST_TROUBLE = 500
@@ -26,18 +27,22 @@ _GRACE_S = 1.0
 
 
 class Computing:
-    """Calls the functions of `holodeck_action.tools.computations`; used within one event loop."""
+    """Calls the functions of a module; used within one event loop."""
 
-    def __init__(self, environ: Mapping[str, str], redact: Redact, seconds: float = SECONDS) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], redact: Redact, seconds: float = SECONDS, module: str = _MODULE
+    ) -> None:
         """Prepare; no process is started yet.
 
         Args:
             environ: the job's environment.
             redact: removes secrets from what a computation says of its trouble.
             seconds: longest time one computation may take.
+            module: the one whose functions are called.
         """
         self._seconds = seconds
         self._redact = redact
+        self._module = module
         self._pool = limited_pool(environ, size=_PROCESSES, redact=redact)
 
     async def start(self, function: str) -> None:
@@ -47,7 +52,7 @@ class Computing:
             AgentError: `cannot_start`.
         """
         try:
-            await self._pool.check(f"{_MODULE}:{function}")
+            await self._pool.check(f"{self._module}:{function}")
         except UserCodeError as error:
             raise AgentError(error.message, "cannot_start") from None
 
@@ -65,7 +70,7 @@ class Computing:
         given = {"args": {**args, "seconds": self._seconds}}
         try:
             outcome = await self._pool.call(
-                "tool", f"{_MODULE}:{function}", given, self._seconds + _GRACE_S, max_bytes=MOST_BYTES
+                "tool", f"{self._module}:{function}", given, self._seconds + _GRACE_S, max_bytes=MOST_BYTES
             )
         except UserCodeError as error:
             if error.code == "timeout":

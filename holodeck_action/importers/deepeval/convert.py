@@ -25,7 +25,8 @@ from holodeck_action.importers.deepeval.reading import (
     called,
 )
 from holodeck_action.importers.grader_file import Check, GraderFile
-from holodeck_action.importers.source import Place, Source, UnfitError
+from holodeck_action.importers.names import Names
+from holodeck_action.importers.source import Place, Source, UnfitError, json_problem
 from holodeck_action.importers.written import (
     AGENT,
     TRANSCRIPT,
@@ -37,6 +38,7 @@ from holodeck_action.importers.written import (
     without_unasked,
 )
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.foreign import Foreign, ForeignError
 from holodeck_action.text.plain import one_line
 
 _FIELDS = ("input", "actual_output", "expected_output", "retrieval_context", "tools_called", "expected_tools", "name")
@@ -76,9 +78,10 @@ def convert(source: Source, out: Path, *, allow_missing: bool) -> Imported:
     if kind == ".py":
         try:
             tree = source.content().parse(ast.parse, SyntaxError)
-        except (SyntaxError, ValueError, RecursionError) as error:
+        except (SyntaxError, ValueError, MemoryError) as error:
             line = getattr(error, "lineno", None) or 1
-            raise ConfigurationError([f"{source.shown}:{line}:1: is not Python: {one_line(str(error), 200)}"]) from None
+            reason = one_line(str(error), 200) or "it is nested too deeply, or too large"
+            raise ConfigurationError([f"{source.shown}:{line}:1: is not Python: {reason}"]) from None
         builder.read(PythonFile(tree))
     else:
         for number, (place, golden) in enumerate(_goldens(source, kind), 1):
@@ -91,7 +94,6 @@ def convert(source: Source, out: Path, *, allow_missing: bool) -> Imported:
 
 
 def _goldens(source: Source, kind: str) -> Iterator[tuple[Place, dict[str, Any]]]:
-    text = source.content().lossy_text()
     if kind == ".json":
         root = source.document().root
         goldens = root.get("goldens", root.get("test_cases")) if isinstance(root, dict) else root
@@ -99,20 +101,29 @@ def _goldens(source: Source, kind: str) -> Iterator[tuple[Place, dict[str, Any]]
             if isinstance(item, dict):
                 yield Place(source.name, getattr(item, "line", index + 1)), {_snake(key): item[key] for key in item}
         return
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    for row in reader:
-        golden: dict[str, Any] = {}
-        for key, cell in row.items():
-            if key and cell:
-                name = _snake(key)
-                golden[name] = cell.split(_SEPARATORS[name]) if name in _SEPARATORS else cell
-        for name in ("tools_called", "expected_tools"):
-            if name in golden:
-                try:
-                    golden[name] = json.loads(golden[name])
-                except ValueError:
-                    del golden[name]
-        yield Place(source.name, reader.line_num), golden
+    reader = csv.DictReader(io.StringIO(source.content().lossy_text(), newline=""))
+    try:
+        for row in reader:
+            yield Place(source.name, reader.line_num), _golden(row)
+    except csv.Error as error:
+        raise ConfigurationError([f"{source.shown}:{reader.line_num}:1: is not CSV: {error}"]) from None
+
+
+def _golden(row: Mapping[str, str | None]) -> dict[str, Any]:
+    golden: dict[str, Any] = {}
+    for key, cell in row.items():
+        if key and cell:
+            name = _snake(key)
+            golden[name] = cell.split(_SEPARATORS[name]) if name in _SEPARATORS else cell
+    for name in ("tools_called", "expected_tools"):
+        if name in golden:
+            try:
+                golden[name] = Foreign(golden[name].encode()).json()
+            except ForeignError:
+                golden[name] = None
+            if json_problem(golden[name]):
+                golden[name] = None
+    return golden
 
 
 def _snake(key: Any) -> str:
@@ -125,14 +136,15 @@ class _Builder:
         self._allow_missing = allow_missing
         self._graders = GraderFile(source.name)
         self._names: dict[str, str] = {}
-        self._taken: dict[str, _Case] = {}
+        self._taken = Names("{} ({})")
+        self._made_cases: dict[str, _Case] = {}
         self._cases: dict[tuple[Any, ...], _Case] = {}
         self.rows: list[Row] = []
 
     @property
     def cases(self) -> Sequence[_Case]:
         """The cases so far."""
-        return list(self._taken.values())
+        return list(self._made_cases.values())
 
     def read(self, file: PythonFile) -> None:
         """Take the cases and metrics of a test file."""
@@ -264,12 +276,8 @@ class _Builder:
         return case
 
     def _add(self, case: _Case) -> _Case:
-        name, number = one_line(case.name, 80), 1
-        while name in self._taken:
-            number += 1
-            name = f"{one_line(case.name, 80)} ({number})"
-        case.name = name
-        self._taken[name] = case
+        case.name = self._taken.add(one_line(case.name, 80))
+        self._made_cases[case.name] = case
         return case
 
     def _refused(self, place: Place, what: str, name: str) -> _Case:
@@ -415,11 +423,7 @@ def _metric_name(value: Bound) -> str:
 
 
 def _metric_calls(file: PythonFile) -> list[ast.Call]:
-    names = {
-        name for name in _called_names(file) if name.endswith("Metric") or name in ("GEval", "ConversationalGEval")
-    }
-    return file.constructed(tuple(names))
-
-
-def _called_names(file: PythonFile) -> set[str]:
-    return {called(node) for node in ast.walk(file.tree) if isinstance(node, ast.Call)}
+    names = set(map(called, file.calls))
+    return file.constructed(
+        [name for name in names if name.endswith("Metric") or name in ("GEval", "ConversationalGEval")]
+    )

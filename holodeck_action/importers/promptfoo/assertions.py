@@ -13,12 +13,10 @@ from holodeck_action.importers.grader_file import Became, Check
 from holodeck_action.importers.promptfoo import codes, judged, toolchecks
 from holodeck_action.importers.promptfoo.patterns import python_pattern
 from holodeck_action.importers.promptfoo.rows import listed
-from holodeck_action.importers.promptfoo.templates import render, script_text
+from holodeck_action.importers.promptfoo.templates import Templates, script_text
 from holodeck_action.importers.promptfoo.tests import Test, Written
-from holodeck_action.importers.source import Source, UnfitError, plain
+from holodeck_action.importers.source import Source, UnfitError, json_problem, plain
 from holodeck_action.importers.written import has_variable
-from holodeck_action.suite.reading import read_foreign_yaml
-from holodeck_action.text.foreign import Foreign
 
 _FORMATS = frozenset(("date", "email", "ipv4", "ipv6"))
 """Formats of a JSON schema that both sides check."""
@@ -40,6 +38,7 @@ class Assertion(Struct, frozen=True):
     """One assertion of one case, read."""
 
     source: Source
+    templates: Templates
     test: Test
     written: Written
     value: Any
@@ -93,27 +92,33 @@ class Assertion(Struct, frozen=True):
         """Return a check of this assertion.
 
         Raises:
-            UnfitError: the value holds an environment variable, which graders do not get.
+            UnfitError: the value holds an environment variable, which graders do not get, or what JSON does not have.
         """
         if has_variable(value) or has_variable(settings):
             raise UnfitError("it compares with an environment variable; read it in a grader of your own")
+        problem = json_problem([value, settings])
+        if problem:
+            raise UnfitError(f"its value {problem}")
         negated = settings.pop("negated", self.negated)
         made = Check(self.stem, self.told, function, value, negated=negated, **settings)
         return BecameAssertion(Outcome.GRADER, check=made)
 
 
-def become(source: Source, test: Test, written: Written, prompt: str, *, only_check: bool) -> BecameAssertion:
+def become(
+    source: Source, templates: Templates, test: Test, written: Written, prompt: str, *, only_check: bool
+) -> BecameAssertion:
     """Translate an assertion.
 
     Args:
         source: the imported file.
+        templates: renders its texts.
         test: the case that has it.
         written: the assertion.
         prompt: what the case asks.
         only_check: whether a metric is of no use, because its score belongs to a weighted mean.
     """
     try:
-        read = _read(source, test, written, prompt)
+        read = _read(source, templates, test, written, prompt)
         if not only_check and read.kind == "equals" and not read.negated and _is_ground_truth(read.value):
             metric = {"type": "standard", "metric": "equality"}
             return BecameAssertion(Outcome.METRIC, "equality", metric, turn={"ground_truth": read.value})
@@ -141,7 +146,7 @@ def _judged(read: Assertion) -> BecameAssertion:
     return BecameAssertion(Outcome.SIMILAR, name, metric, note=note, turn=turn)
 
 
-def _read(source: Source, test: Test, written: Written, prompt: str) -> Assertion:
+def _read(source: Source, templates: Templates, test: Test, written: Written, prompt: str) -> Assertion:
     data = written.data
     if data.get("problem"):
         raise UnfitError(str(data["problem"]))
@@ -158,18 +163,18 @@ def _read(source: Source, test: Test, written: Written, prompt: str) -> Assertio
         raise UnfitError("its threshold is no number")
     value = plain(data.get("value"))
     if kind not in ("javascript", "python"):
-        value = _value(source, value, test.variables)
-    return Assertion(source, test, written, value, threshold, negated, kind, prompt)
+        value = _value(source, templates, value, test.variables)
+    return Assertion(source, templates, test, written, value, threshold, negated, kind, prompt)
 
 
-def _value(source: Source, value: Any, variables: Mapping[str, Any]) -> Any:
+def _value(source: Source, templates: Templates, value: Any, variables: Mapping[str, Any]) -> Any:
     if isinstance(value, list):
-        return [_value(source, item, variables) if isinstance(item, str) else item for item in value]
+        return [_value(source, templates, item, variables) if isinstance(item, str) else item for item in value]
     if not isinstance(value, str):
         return value
     if not value.startswith("file://"):
-        return render(value, variables)
-    [path, *_] = source.matching(value.removeprefix("file://"))
+        return templates.render(value, variables)
+    path = source.named(value.removeprefix("file://"))
     kind = path.suffix.lower()
     if kind in (".yaml", ".yml", ".json"):
         return plain(source.data(path))
@@ -228,10 +233,7 @@ def _json(function: str, outcome: Outcome, note: str) -> Callable[[Assertion], B
     def of(read: Assertion) -> BecameAssertion:
         schema = read.value
         if isinstance(schema, str) and schema.strip():
-            document = read_foreign_yaml(Foreign(schema.encode()), file="schema")
-            if document.problems:
-                raise UnfitError("its schema cannot be read")
-            schema = plain(document.root)
+            schema = plain(read.source.parse(schema, "its schema"))
         if schema in (None, "", {}):
             made = read.check(function, None)
             return BecameAssertion(outcome, check=made.check, note=note)
@@ -277,7 +279,7 @@ def _tools(read: Assertion) -> BecameAssertion:
 
 def _code(read: Assertion) -> BecameAssertion:
     written = read.written.data.get("value")
-    found = codes.code(read.source, read.kind, written, read.test.variables, read.config)
+    found = codes.code(read.source, read.templates, read.kind, written, read.test.variables, read.config)
     if found.body:
         return read.check("", found.value, code=found.body, threshold=read.threshold)
     value = found.value

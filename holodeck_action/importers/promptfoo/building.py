@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,15 @@ from msgspec.structs import replace
 
 from holodeck_action.importers.accounting import Outcome, Row
 from holodeck_action.importers.grader_file import Check, GraderFile
+from holodeck_action.importers.names import Names
 from holodeck_action.importers.promptfoo.assertions import BecameAssertion, become
 from holodeck_action.importers.promptfoo.judged import judge_of
+from holodeck_action.importers.promptfoo.naming import NAME, is_for, slug, test_name
 from holodeck_action.importers.promptfoo.prompts import Asked, Prompt, asked
 from holodeck_action.importers.promptfoo.providers import FILE, Provider
-from holodeck_action.importers.promptfoo.templates import render, script_text
+from holodeck_action.importers.promptfoo.templates import Templates
 from holodeck_action.importers.promptfoo.tests import Test, Written
-from holodeck_action.importers.source import Place, Source, UnfitError, place_of, plain
+from holodeck_action.importers.source import MOST_CASES, Place, Source, UnfitError, place_of, plain
 from holodeck_action.importers.written import (
     TRANSCRIPT,
     UNASKED,
@@ -33,8 +37,6 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
 
 _ANY_MODEL = {"provider": "openai", "name": "gpt-4o-mini"}
-_NAME = 80
-"""Characters of a case's name."""
 
 
 class _Case(Struct):
@@ -53,16 +55,24 @@ class SuiteBuilder:
     """Builds one suite."""
 
     def __init__(
-        self, source: Source, root: Mapping[str, Any], provider: Provider, folder: Path, *, allow_missing: bool
+        self,
+        source: Source,
+        templates: Templates,
+        root: Mapping[str, Any],
+        provider: Provider,
+        folder: Path,
+        *,
+        allow_missing: bool,
     ) -> None:
         self._source = source
+        self._templates = templates
         self._root = root
         self._provider = provider
         self._folder = folder
         self._allow_missing = allow_missing
         self._graders = GraderFile(source.name)
         self._names: dict[str, str] = {}
-        self._taken: set[str] = set()
+        self._taken = Names("{} ({})")
         self.rows: list[Row] = []
 
     def suite(
@@ -70,18 +80,18 @@ class SuiteBuilder:
     ) -> WrittenSuite:
         """Return the suite of the cases of all tests with all prompts."""
         provider = self._provider
-        cases, replies = [], []
-        for number, test in enumerate(tests, 1):
-            if not is_for(test.data.get("providers"), provider.ids):
-                continue
-            for index, prompt in enumerate(prompts, 1):
-                if not is_for(test.data.get("prompts"), {prompt.label}):
-                    continue
-                suffix = f" [{prompt.label or f'prompt {index}'}]" if len(prompts) > 1 else ""
-                case = self._case(test, prompt, instructions, f"{_test_name(test, number)}{suffix}")
-                cases.append(case)
-                output = test.data.get("providerOutput")
-                replies.append(None if output is None else {"response": plain(output)})
+        cases: list[_Case] = []
+        replies: list[Mapping[str, Any] | None] = []
+        asking = list(itertools.islice(self._asking(prompts, tests), MOST_CASES + 1))
+        if len(asking) > MOST_CASES:
+            text = f"has more than {MOST_CASES:,} cases for the provider {provider.name}; split it"
+            raise ConfigurationError([f"{self._source.shown}: {text}"])
+        for number, test, index, prompt in asking:
+            suffix = f" [{prompt.label or f'prompt {index}'}]" if len(prompts) > 1 else ""
+            name = f"{test_name(test, number, self._templates)}{suffix}"
+            cases.append(self._case(test, prompt, instructions, name))
+            output = test.data.get("providerOutput")
+            replies.append(None if output is None else {"response": plain(output)})
         if not cases:
             raise ConfigurationError([f"{self._source.shown}: no test is for the provider {provider.name}"])
         recorded = all(reply is not None for reply in replies)
@@ -95,6 +105,14 @@ class SuiteBuilder:
                 note = "some cases have a recorded answer and others have none; the agent answers all"
                 self.rows.append(self._row(place, "providerOutput", "", Outcome.MISSING, note))
         return self._written(folder, instructions, cases, replies, policy)
+
+    def _asking(self, prompts: Sequence[Prompt], tests: Sequence[Test]) -> Iterator[tuple[int, Test, int, Prompt]]:
+        """Yield the tests of this provider with each of their prompts, and the numbers of both."""
+        for number, test in enumerate(tests, 1):
+            if is_for(test.data.get("providers"), self._provider.ids):
+                for index, prompt in enumerate(prompts, 1):
+                    if is_for(test.data.get("prompts"), {prompt.label}):
+                        yield number, test, index, prompt
 
     def _written(
         self,
@@ -114,9 +132,7 @@ class SuiteBuilder:
         }
         if provider.response_format:
             top["response_format"] = provider.response_format
-        agent = re.sub(
-            f"{FILE}'(.*?)'{FILE}", lambda path: repr(os.path.relpath(path[1], self._folder)), provider.agent
-        )
+        agent = re.sub(f"{FILE}(.*?){FILE}", lambda path: self._from_folder(path[1]), provider.agent)
         if agent:
             agent = f'"""Answers the cases that were imported from {ascii(source.name)[1:-1]}."""\n\n{agent}'
         written = [
@@ -136,6 +152,9 @@ class SuiteBuilder:
             raise ConfigurationError([f"{source.shown}: no case can be asked ({notes[0]})"])
         graders = self._graders.text()
         return WrittenSuite(folder, source.name, top, kept, policy, notes=notes, graders=graders, agent=agent)
+
+    def _from_folder(self, literal: str) -> str:
+        return ascii(os.path.relpath(ast.literal_eval(literal), self._folder))
 
     def _no_instructions(self) -> str:
         if self._provider.model is None:
@@ -187,16 +206,12 @@ class SuiteBuilder:
         return policy
 
     def _case(self, test: Test, prompt: Prompt, instructions: str | None, name: str) -> _Case:
-        made, number = one_line(name, _NAME), 1
-        while made in self._taken:
-            number += 1
-            made = f"{one_line(name, _NAME)} ({number})"
-        self._taken.add(made)
+        made = self._taken.add(one_line(name, NAME))
         problem = test.problem or test.unfit
         question = Asked(None, "", "")
         try:
             if not problem:
-                question = asked(prompt, test.variables, test.options)
+                question = asked(prompt, test.variables, test.options, self._templates)
                 if self._provider.model is not None and question.instructions != instructions:
                     raise UnfitError("its system message differs between cases; write a suite for each")
         except UnfitError as error:
@@ -279,7 +294,7 @@ class SuiteBuilder:
         self._take(case, written, became)
 
     def _become(self, case: _Case, written: Written, *, only_check: bool) -> BecameAssertion:
-        became = become(self._source, case.test, written, case.prompt, only_check=only_check)
+        became = become(self._source, self._templates, case.test, written, case.prompt, only_check=only_check)
         is_code = str(written.data.get("type")).removeprefix("not-") in ("javascript", "python")
         if is_code and became.check is not None and self._provider.response_format:
             # An answer that follows a schema reaches code as data.
@@ -309,7 +324,7 @@ class SuiteBuilder:
         if not label:
             return {}
         try:
-            return {"name": one_line(render(str(label), case.test.variables), 100)}
+            return {"name": one_line(self._templates.render(str(label), case.test.variables), 100)}
         except UnfitError:
             return {}
 
@@ -403,27 +418,3 @@ def _only_reported(became: BecameAssertion) -> BecameAssertion:
 def _weight(written: Written) -> float:
     weight = written.data.get("weight")
     return 1.0 if isinstance(weight, bool) or not isinstance(weight, int | float) else float(weight)
-
-
-def _test_name(test: Test, number: int) -> str:
-    description = test.data.get("description")
-    if description:
-        try:
-            return render(str(description), test.variables)
-        except UnfitError:
-            return str(description)
-    values = ", ".join(" ".join(script_text(value).split()) for value in test.variables.values())
-    return values if values.strip() and len(values) <= _NAME - 20 else f"test {number}"
-
-
-def is_for(chosen: Any, names: Iterable[str]) -> bool:
-    """Whether a list of names, which may have `*`, has one of these; without a list, every name is meant."""
-    if not isinstance(chosen, list):
-        return True
-    patterns = [re.escape(str(item)).replace(r"\*", ".*") for item in chosen]
-    return any(re.fullmatch(pattern, name) for pattern in patterns for name in names if name)
-
-
-def slug(text: str) -> str:
-    """Return a text as a part of the name of a folder."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from holodeck_action.importers.promptfoo.templates import render
+from holodeck_action.importers.promptfoo.templates import Templates
 from holodeck_action.importers.source import Source, UnfitError
 from holodeck_action.text.plain import one_line
 
@@ -28,7 +28,9 @@ class Code(Struct, frozen=True):
     note: str = ""
 
 
-def code(source: Source, kind: str, written: Any, variables: Mapping[str, Any], config: Any) -> Code:
+def code(
+    source: Source, templates: Templates, kind: str, written: Any, variables: Mapping[str, Any], config: Any
+) -> Code:
     """Return what runs the code of an assertion.
 
     Raises:
@@ -41,7 +43,7 @@ def code(source: Source, kind: str, written: Any, variables: Mapping[str, Any], 
         around["config"] = config
     if written.startswith("file://"):
         return _file(source, kind, written.removeprefix("file://"), around)
-    text = render(written, variables).rstrip()
+    text = templates.render(written, variables).rstrip()
     _check_context(text)
     if kind == "javascript":
         return Code("javascript", {"code": text, **around}, note=_NODE)
@@ -49,8 +51,9 @@ def code(source: Source, kind: str, written: Any, variables: Mapping[str, Any], 
     body = f"import json\n\n{body}" if re.search(r"\bjson\.", body) else body
     try:
         made = ast.parse(f"def code(output, context):\n{textwrap.indent(body, '    ')}\n")
-    except (SyntaxError, ValueError) as error:
-        raise UnfitError(f"its code is not Python: {one_line(str(error), 100)}") from None
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        reason = one_line(str(error), 100) or "it is nested too deeply"
+        raise UnfitError(f"its code is not Python: {reason}") from None
     if len(made.body) != 1:
         raise UnfitError("its code ends the function that it is")
     return Code("", around, body)
@@ -62,7 +65,7 @@ def _file(source: Source, kind: str, named: str, around: Mapping[str, Any]) -> C
         raise UnfitError(f"{named} is no file with {kind} code")
     if found[1].endswith(".ts"):
         raise UnfitError("TypeScript is not run; compile it, or write a code grader")
-    [path, *_] = source.matching(found[1])
+    path = source.named(found[1])
     _check_context(source.text(path))
     file = str(path)
     if kind == "python":

@@ -9,10 +9,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from holodeck_action.importers.accounting import Outcome, Row
+from holodeck_action.importers.names import Names
 from holodeck_action.importers.promptfoo.assertions import TYPES
-from holodeck_action.importers.promptfoo.building import SuiteBuilder, is_for, slug
+from holodeck_action.importers.promptfoo.building import SuiteBuilder
+from holodeck_action.importers.promptfoo.naming import is_for, slug
 from holodeck_action.importers.promptfoo.prompts import Prompt, asked, prompts_of
 from holodeck_action.importers.promptfoo.providers import Provider, providers_of, with_settings
+from holodeck_action.importers.promptfoo.templates import Templates
 from holodeck_action.importers.promptfoo.tests import Test, TestReader
 from holodeck_action.importers.source import Source, UnfitError, place_of
 from holodeck_action.importers.written import (
@@ -46,12 +49,14 @@ def convert(source: Source, out: Path, *, allow_missing: bool) -> Imported:
     if not isinstance(root, dict) or not {"tests", "prompts", "providers", "targets", "scenarios"} & root.keys():
         wanted = "expected: a mapping with prompts, providers and tests"
         raise ConfigurationError([f"{source.shown}:1:1: is no configuration of promptfoo ({wanted})"])
-    reader = TestReader(source, root, TYPES)
+    templates = Templates()
+    reader = TestReader(source, templates, root, TYPES)
     tests = list(reader.tests())
     if not tests:
         raise ConfigurationError([f"{source.shown}:1:1: has no test; give tests or scenarios"])
     rows = [*reader.rows, *_settings(source, root)]
     suites: list[WrittenSuite] = []
+    folders = Names("{}-{}")
     providers = providers_of(source, root)
     prompts = prompts_of(source, root)
     tests = [_findable(test, providers, prompts) for test in tests]
@@ -62,14 +67,12 @@ def convert(source: Source, out: Path, *, allow_missing: bool) -> Imported:
             raise ConfigurationError([f"{source.shown}: no prompt is for the provider {provider.name}"])
         provider, told = with_settings(provider, asking)
         rows += told
-        groups = _by_instructions(asking, tests, provider)
+        groups = _by_instructions(asking, tests, provider, templates)
         for index, (instructions, chosen) in enumerate(groups, 1):
             parts = [slug(provider.name) or f"provider-{number}"] if len(providers) > 1 else []
             parts += [f"prompt-{index}"] if len(groups) > 1 else []
-            folder = "-".join(parts)
-            if any(suite.folder == folder for suite in suites):
-                folder = f"{folder}-{number}"
-            builder = SuiteBuilder(source, root, provider, out / folder, allow_missing=allow_missing)
+            folder = folders.add("-".join(parts))
+            builder = SuiteBuilder(source, templates, root, provider, out / folder, allow_missing=allow_missing)
             suites.append(builder.suite(folder, instructions, chosen, tests))
             rows += builder.rows
     return Imported(suites, rows)
@@ -108,7 +111,7 @@ def _provider_row(provider: Provider) -> Row:
 
 
 def _by_instructions(
-    prompts: Sequence[Prompt], tests: Sequence[Test], provider: Provider
+    prompts: Sequence[Prompt], tests: Sequence[Test], provider: Provider, templates: Templates
 ) -> Sequence[tuple[str | None, Sequence[Prompt]]]:
     """Group prompts by their system message: a suite has one."""
     if provider.model is None:
@@ -118,7 +121,7 @@ def _by_instructions(
         found: set[str | None] = set()
         for test in tests:
             try:
-                found.add(asked(prompt, test.variables, test.options).instructions)
+                found.add(asked(prompt, test.variables, test.options, templates).instructions)
             except UnfitError:
                 continue
         # One that differs between cases is told case by case.

@@ -11,6 +11,7 @@ _SPACES = r"\t\n\x0b\x0c\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000
 """What `\\s` matches in JavaScript."""
 _ALIKE = frozenset("tnrvfdDwWbB") | frozenset("^$\\.*+?()[]{}|/-\"'`,:;=!<>@#%&~_ ")
 _HEX = {"x": 2, "u": 4}
+_REPEATED = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
 
 
 def python_pattern(pattern: str) -> str:
@@ -42,6 +43,9 @@ def python_pattern(pattern: str) -> str:
             translated = r"\Z"
         elif rest.startswith("(?"):
             translated, taken = _group(rest)
+        elif character == "{" and not _REPEATED.match(rest):
+            # Where JavaScript sees a text, Python may see a number of repetitions.
+            translated = r"\{"
         elif character in "*+?}" and rest[1:2] == "+":
             raise _unfit("a quantifier after a quantifier")
         else:

@@ -10,11 +10,13 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holodeck_action.importers.promptfoo.templates import render, rendered
-from holodeck_action.importers.source import Place, Source, UnfitError, place_of, plain
+from holodeck_action.importers.promptfoo.templates import Templates
+from holodeck_action.importers.source import OutOfReachError, Place, Source, UnfitError, json_problem, place_of, plain
 from holodeck_action.suite.document import MarkedList
+from holodeck_action.text.json_values import parse_json
 
 _SYSTEM = ("system", "developer")
+_FILE_NAME = re.compile(r"\S+\.(?:txt|md|j2|json|jsonl|ya?ml|csv|py|[cm]?[jt]s)")
 
 
 class Prompt(Struct, frozen=True):
@@ -72,14 +74,9 @@ def _each(source: Source, written: Sequence[Any], whole: Place) -> Iterator[Prom
 
 def _of_text(source: Source, text: str, place: Place, label: str) -> Iterator[Prompt]:
     named = text.removeprefix("file://")
-    if not text.startswith("file://"):
-        try:
-            is_file = "\n" not in text and len(text) < 500 and "{{" not in text and bool(source.matching(text))
-        except (UnfitError, OSError, ValueError):
-            is_file = False
-        if not is_file:
-            yield Prompt(place, label, _chat(text))
-            return
+    if not text.startswith("file://") and not _names_file(source, text):
+        yield Prompt(place, label, _chat(text))
+        return
     for path in source.matching(named):
         kind = path.suffix.lower()
         file = source.relative(path)
@@ -94,17 +91,44 @@ def _of_text(source: Source, text: str, place: Place, label: str) -> Iterator[Pr
             raise UnfitError(f"the prompt {file} is code, which is not run; write its text here")
 
 
+def _names_file(source: Source, text: str) -> bool:
+    """Whether a prompt that does not say so is the name of a file.
+
+    Raises:
+        OutOfReachError: it is the name of a file that is not read.
+    """
+    if "\n" in text or len(text) >= 500 or "{{" in text:
+        return False
+    try:
+        return bool(source.matching(text))
+    except OutOfReachError:
+        # `/help` is a text, `../prompts/ask.txt` is not.
+        if _FILE_NAME.fullmatch(text):
+            raise
+        return False
+    except UnfitError:
+        return False
+
+
 def _chat(text: str) -> Any:
-    """Return the data of a prompt that is JSON; the text itself where it is none, or only after its rendering."""
+    """Return the data of a prompt that is JSON; the text itself where it is none, or only after its rendering.
+
+    Raises:
+        UnfitError: it holds what JSON does not have.
+    """
     if text.lstrip().startswith(("[", "{")) and not text.lstrip().startswith("{{"):
         try:
-            return json.loads(text)
+            data = parse_json(text)
         except ValueError:
             return text
+        problem = json_problem(data)
+        if problem:
+            raise UnfitError(f"the prompt {problem}")
+        return data
     return text
 
 
-def asked(prompt: Prompt, variables: Mapping[str, Any], options: Mapping[str, Any]) -> Asked:
+def asked(prompt: Prompt, variables: Mapping[str, Any], options: Mapping[str, Any], templates: Templates) -> Asked:
     """Fill a prompt for a case.
 
     Raises:
@@ -115,9 +139,9 @@ def asked(prompt: Prompt, variables: Mapping[str, Any], options: Mapping[str, An
     if "_conversation" in json.dumps(prompt.template):
         raise UnfitError("the prompt repeats earlier cases (_conversation); write one case with turns")
     start, end = str(options.get("prefix") or ""), str(options.get("suffix") or "")
-    data = rendered(prompt.template, variables)
+    data = templates.rendered(prompt.template, variables)
     if isinstance(data, str):
-        whole = f"{render(start, variables)}{data}{render(end, variables)}"
+        whole = f"{templates.render(start, variables)}{data}{templates.render(end, variables)}"
         data = _chat(whole)
     elif start or end:
         raise UnfitError("prefix and suffix of a chat")

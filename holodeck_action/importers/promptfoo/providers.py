@@ -169,7 +169,7 @@ def _answering(source: Source, id_: str, config: Mapping[str, Any]) -> dict[str,
         return _as_agent("prompt_back(request)")
     found = re.fullmatch(r"(?:python:|file://)(?:file://)?(.+?\.py)(?::(\w+))?", id_)
     if found:
-        [path, *_] = source.matching(found[1])
+        path = source.named(found[1])
         call = f"python_provider(request, {FILE}{str(path)!a}{FILE}, {found[2] or 'call_api'!a}, {dict(config)!a})"
         return _as_agent(call)
     if id_.startswith("exec:"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,6 +17,12 @@ _LISTS = frozenset(("contains-all", "contains-any", "icontains-all", "icontains-
 _SCORED = frozenset(
     ("answer-relevance", "classifier", "context-faithfulness", "context-recall", "context-relevance", "cost", "latency")
 ) | frozenset(("levenshtein", "perplexity-score", "perplexity", "rouge-n", "similar", "starts-with"))
+
+# Each reads a text in one way only, so that none of them takes longer than the text is long.
+_BETWEEN = re.compile(r"[ \t\n,]*+")
+_QUOTED = re.compile(r'"((?:\\["\\]|""|[^"])*+)"\s*+(?:,|$)')
+_BACKSLASH_LAST = re.compile(r'"([^"]*+)"\s*+(?:,|$)')
+"""A text whose last character is a backslash, which escapes nothing: `"C:\\"`."""
 
 
 class CaseRow(Struct, frozen=True):
@@ -69,10 +76,13 @@ def _row(cells: Mapping[str, str], line: int, types: frozenset[str]) -> CaseRow:
         elif key == "__metric":
             test["metric"] = cell
         elif key == "__threshold":
-            test["threshold"] = _number(cell)
+            test["threshold"] = number = _number(cell)
+            if number is None and cell.strip():
+                raise UnfitError(f"the threshold on line {line} is no number")
         elif key.startswith("__config:"):
             _, named, setting = [*key.split(":"), "", ""][:3]
-            index = int(named.removeprefix("__expected") or 1) - 1 if re.fullmatch(r"__expected\d*", named) else -1
+            column = re.fullmatch(r"__expected([0-9]{0,4})", named)
+            index = int(column[1] or 1) - 1 if column else -1
             number = _number(cell)
             if index < 0 or setting != "threshold" or number is None:
                 raise UnfitError(f"the column {key} cannot be read on line {line}")
@@ -139,20 +149,24 @@ def listed(text: str) -> list[str]:
         UnfitError: a quote is open, or something follows one.
     """
     found: list[str] = []
-    rest = text.lstrip(" \t\n,")
-    while rest:
-        if not rest.startswith('"'):
-            field, _, rest = rest.partition(",")
-            found.append(field.strip())
+    at = _BETWEEN.match(text, 0).end()  # type: ignore[union-attr]  # it matches everywhere
+    while at < len(text):
+        if text[at] != '"':
+            comma = text.find(",", at)
+            end = len(text) if comma < 0 else comma
+            found.append(text[at:end].strip())
         else:
-            quoted = re.match(r'"((?:\\["\\]|""|[^"])*)"\s*(?:,|$)', rest)
+            quoted = _QUOTED.match(text, at) or _BACKSLASH_LAST.match(text, at)
             if quoted is None:
                 raise UnfitError("a quote in the list of texts is not closed, or no comma follows it")
             found.append(re.sub(r'\\(["\\])|"(")', lambda part: part[1] or part[2], quoted[1]))
-            rest = rest[quoted.end() :]
-        rest = rest.lstrip(" \t\n,")
+            end = quoted.end()
+        at = _BETWEEN.match(text, end).end()  # type: ignore[union-attr]
     return found
 
 
 def _number(cell: str) -> float | None:
-    return float(cell) if re.fullmatch(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", cell) else None
+    if not re.fullmatch(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", cell):
+        return None
+    number = float(cell)
+    return number if math.isfinite(number) else None

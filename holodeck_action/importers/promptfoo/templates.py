@@ -3,49 +3,92 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.importers.source import UnfitError
+from holodeck_action.importers.source import UnfitError, json_problem
 from holodeck_action.importers.written import variable
 from holodeck_action.text.plain import one_line
+from holodeck_action.workers.limited import OutOfTimeError, time_limit
 
 if TYPE_CHECKING:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 
-def render(text: str, variables: Mapping[str, Any]) -> str:
-    """Return a text with its placeholders filled; `{{ env.NAME }}` becomes a mark for the variable.
-
-    Raises:
-        UnfitError: it is not a template, or uses what only JavaScript has.
-    """
-    if "{{" not in text and "{%" not in text and "{#" not in text:
-        return text
-    from jinja2 import TemplateError
-
-    try:
-        return _environment().from_string(text).render({"env": _Variables(), **variables})
-    except UnfitError:
-        raise
-    except (TemplateError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-        raise UnfitError(f"the template cannot be rendered: {one_line(str(error), 150)}") from None
+SECONDS = 5.0
+"""Longest time that one template may take."""
+ALL_SECONDS = 30.0
+"""Longest time that all templates of an import may take."""
+MOST_CHARACTERS = 16_000_000
+"""Longest text that a template may give."""
+_COMPILED = 1000
+"""Templates that are kept compiled."""
 
 
-def rendered(value: Any, variables: Mapping[str, Any]) -> Any:
-    """Render all texts of a value of JSON.
+class Templates:
+    """Renders the templates of one import, in a process with limits only."""
 
-    Raises:
-        UnfitError: one of them cannot be.
-    """
-    if isinstance(value, str):
-        return render(value, variables)
-    if isinstance(value, dict):
-        return {key: rendered(item, variables) for key, item in value.items()}
-    if isinstance(value, list):
-        return [rendered(item, variables) for item in value]
-    return value
+    def __init__(self, seconds: float = SECONDS, all_seconds: float = ALL_SECONDS) -> None:
+        """Give each template, and all of them together, so many seconds."""
+        self._seconds = seconds
+        self._left = all_seconds
+        self._compile = lru_cache(_COMPILED)(_environment().from_string)
+        self._refused: dict[str, str] = {}
+
+    def render(self, text: str, variables: Mapping[str, Any]) -> str:
+        """Return a text with its placeholders filled; `{{ env.NAME }}` becomes a mark for the variable.
+
+        Raises:
+            UnfitError: it is not a template, uses what only JavaScript has, or needs more time or memory than it may.
+        """
+        if "{{" not in text and "{%" not in text and "{#" not in text:
+            return text
+        if text in self._refused:
+            # What took its time once is not tried again in every case.
+            raise UnfitError(self._refused[text])
+        if self._left <= 0:
+            raise UnfitError("the templates of the file take too long together; make them simpler")
+        begun = time.monotonic()
+        try:
+            with time_limit(min(self._seconds, self._left)):
+                made = self._compile(text).render({"env": _Variables(), **variables})
+                problem = json_problem(made)
+        except UnfitError:
+            raise
+        except OutOfTimeError as error:
+            reason = self._refused[text] = f"the template is not rendered: {error}; make it simpler"
+            raise UnfitError(reason) from None
+        except MemoryError:
+            reason = self._refused[text] = "the template needs more memory than it may have; make it smaller"
+            raise UnfitError(reason) from None
+        except Exception as error:  # noqa: BLE001 - an expression can raise anything
+            reason = one_line(str(error), 150) or type(error).__name__
+            raise UnfitError(f"the template cannot be rendered: {reason}") from None
+        finally:
+            self._left -= time.monotonic() - begun
+        if problem:
+            raise UnfitError(f"the template gives a text that {problem}")
+        if len(made) > MOST_CHARACTERS:
+            reason = self._refused[text] = f"the template gives more than {MOST_CHARACTERS:,} characters"
+            raise UnfitError(reason)
+        return made
+
+    def rendered(self, value: Any, variables: Mapping[str, Any]) -> Any:
+        """Render all texts of a value of JSON.
+
+        Raises:
+            UnfitError: one of them cannot be.
+        """
+        if isinstance(value, str):
+            return self.render(value, variables)
+        if isinstance(value, dict):
+            return {key: self.rendered(item, variables) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.rendered(item, variables) for item in value]
+        return value
 
 
 def script_text(value: Any) -> str:
@@ -67,7 +110,9 @@ _ABSENT: Any = object()
 class _Variables:
     """Stands for the environment: every variable of it is a mark."""
 
-    def __getitem__(self, name: str) -> str:
+    def __getitem__(self, name: Any) -> str:
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise UnfitError(f"no environment variable has the name {one_line(str(name), 50)!r}")
         return variable(name)
 
 

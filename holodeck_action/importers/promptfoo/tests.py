@@ -13,16 +13,13 @@ from msgspec.structs import replace
 
 from holodeck_action.importers.accounting import Outcome, Row
 from holodeck_action.importers.promptfoo.rows import case_rows
-from holodeck_action.importers.promptfoo.templates import rendered
-from holodeck_action.importers.source import Place, Source, UnfitError, place_of, plain
+from holodeck_action.importers.promptfoo.templates import Templates
+from holodeck_action.importers.source import MOST_CASES, Place, Source, UnfitError, place_of, plain
+from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.document import MarkedList, MarkedMap
-from holodeck_action.suite.reading import read_foreign_yaml
-from holodeck_action.text.foreign import Foreign
 
-MOST_CASES = 100_000
-"""Cases of all combinations of values."""
 _REFERENCES = 20
-"""So many references may lead to each other."""
+"""So many references, or files, may lead to each other."""
 
 
 class Written(Struct, frozen=True):
@@ -75,16 +72,28 @@ class TestReader:
 
     __test__ = False
 
-    def __init__(self, source: Source, root: Mapping[str, Any], types: frozenset[str]) -> None:
+    def __init__(self, source: Source, templates: Templates, root: Mapping[str, Any], types: frozenset[str]) -> None:
         """Take the data of the file; `types` are the names of assertion types."""
         self._source = source
+        self._templates = templates
         self._root = root
         self._types = types
         self.rows: list[Row] = []
+        self._named = 0
         self._default = self._default_test()
 
     def tests(self) -> Iterator[Test]:
-        """Yield all cases with their combinations of values."""
+        """Yield all cases with their combinations of values.
+
+        Raises:
+            ConfigurationError: there are too many.
+        """
+        for number, test in enumerate(self._all(), 1):
+            if number > MOST_CASES:
+                raise ConfigurationError([f"{self._source.shown}: has more than {MOST_CASES:,} cases; split it"])
+            yield test
+
+    def _all(self) -> Iterator[Test]:
         written = self._root.get("tests")
         place = place_of(self._source.name, self._root, "tests" if written is not None else None)
         for test in itertools.chain(self._listed(written, place), self._scenarios()):
@@ -97,22 +106,41 @@ class TestReader:
             try:
                 path = self._source.named(written.removeprefix("file://"))
                 written = self._source.data(path)
+                if not isinstance(written, dict):
+                    raise UnfitError(f"{self._source.relative(path)} holds no mapping")
                 place = Place(self._source.relative(path), 1)
             except UnfitError as error:
                 self._missing(place, "defaultTest", str(error))
+                return replace(self._test({}, place), problem=f"defaultTest: {error}")
         return self._test(written if isinstance(written, dict) else {}, place)
 
     def _missing(self, place: Place, what: str, reason: str) -> None:
-        self.rows.append(Row(place.file, place.line, what, "", Outcome.MISSING, reason, asserts=False))
+        row = Row(place.file, place.line, what, "", Outcome.MISSING, reason, asserts=False, column=place.column)
+        self.rows.append(row)
 
-    def _listed(self, written: Any, place: Place) -> Iterator[Test]:
+    def _through(self, path: Path, chain: Sequence[Path]) -> Sequence[Path]:
+        """Return the files through which one is reached, itself the last.
+
+        Raises:
+            UnfitError: they name each other.
+            ConfigurationError: files are named too often.
+        """
+        if path in chain or len(chain) == _REFERENCES:
+            raise UnfitError(f"the file {self._source.relative(path)} is named by files that name each other")
+        self._named += 1
+        if self._named > MOST_CASES:
+            text = f"its files name others more than {MOST_CASES:,} times; write their content out"
+            raise ConfigurationError([f"{self._source.shown}: {text}"])
+        return (*chain, path)
+
+    def _listed(self, written: Any, place: Place, chain: Sequence[Path] = ()) -> Iterator[Test]:
         """Yield the cases of `tests`: a list, the name of a file, or a generator."""
         if written is None:
             return
         if isinstance(written, list):
             for index, item in enumerate(written):
                 marked = isinstance(written, MarkedList)
-                yield from self._listed(item, place_of(place.file, written, index) if marked else place)
+                yield from self._listed(item, place_of(place.file, written, index) if marked else place, chain)
             return
         if isinstance(written, dict) and not ("path" in written and "vars" not in written and "assert" not in written):
             yield self._test(self._resolved(written), place)
@@ -120,18 +148,19 @@ class TestReader:
         try:
             if not isinstance(written, str):
                 raise UnfitError("cases that a program generates; write them to a file and name that")
-            yield from self._of_files(written)
+            yield from self._of_files(written, chain)
         except UnfitError as error:
             self._missing(place, "tests", str(error))
             yield Test(place, {}, {}, (), {}, f"tests: {error}")
 
-    def _of_files(self, written: str) -> Iterator[Test]:
+    def _of_files(self, written: str, chain: Sequence[Path]) -> Iterator[Test]:
         name = written.removeprefix("file://")
         kind = name.rpartition(".")[2].lower()
         if "://" in name or kind not in ("csv", "yaml", "yml", "json", "jsonl"):
             raise UnfitError(f"cases of {written}: only CSV, YAML, JSON and JSONL files are read; save them as one")
         for path in self._source.matching(name):
             file = self._source.relative(path)
+            through = self._through(path, chain)
             if kind == "csv":
                 for row in case_rows(self._source.text(path), self._types):
                     place = Place(file, row.line)
@@ -141,15 +170,21 @@ class TestReader:
                     options = row.test.get("options", {})
                     yield Test(place, row.test, row.vars, assertions, options)
             elif kind == "jsonl":
-                for number, text in enumerate(self._source.text(path).splitlines(), 1):
+                for number, text in enumerate(self._source.text(path).split("\n"), 1):
                     if text.strip():
-                        document = read_foreign_yaml(Foreign(text.encode()), file=file)
-                        if document.problems or not isinstance(document.root, dict):
-                            raise UnfitError(f"{file}:{number} is no JSON object")
-                        yield self._test(document.root, Place(file, number), one_line=True)
+                        place = Place(file, number)
+                        yield self._test(self._line(text, place), place, one_line=True)
             else:
-                data = self._source.data(path)
-                yield from self._listed(data, Place(file, 1))
+                yield from self._listed(self._source.data(path), Place(file, 1), through)
+
+    def _line(self, text: str, place: Place) -> Mapping[str, Any]:
+        try:
+            data = self._source.parse(text, place.file)
+        except UnfitError:
+            data = None
+        if not isinstance(data, dict):
+            raise UnfitError(f"{place} is no JSON object")
+        return data
 
     def _test(self, written: Mapping[str, Any], place: Place, *, one_line: bool = False) -> Test:
         """Return a case as it is written, perhaps on one line of a file."""
@@ -164,7 +199,7 @@ class TestReader:
         assertions = tuple(self._assertions(written.get("assert"), place.file, place.line if one_line else None))
         return Test(place, data, variables, assertions, plain(options) if isinstance(options, dict) else {}, problem)
 
-    def _assertions(self, written: Any, file: str, line: int | None) -> Iterator[Written]:
+    def _assertions(self, written: Any, file: str, line: int | None, chain: Sequence[Path] = ()) -> Iterator[Written]:
         if isinstance(written, str):
             written = [written]
         if written is not None and not isinstance(written, list):
@@ -176,7 +211,8 @@ class TestReader:
             if isinstance(item, str) and item.startswith("file://"):
                 try:
                     path = self._source.named(item.removeprefix("file://"))
-                    yield from self._assertions(self._source.data(path), self._source.relative(path), None)
+                    through = self._through(path, chain)
+                    yield from self._assertions(self._source.data(path), self._source.relative(path), None, through)
                 except UnfitError as error:
                     yield Written(place, {"type": item, "problem": str(error)})
             elif isinstance(item, dict):
@@ -273,7 +309,7 @@ class TestReader:
             key: value.removesuffix("\n") if isinstance(value, str) else value for key, value in variables.items()
         }
         try:
-            return replace(test, variables={key: rendered(value, variables) for key, value in variables.items()})
+            return replace(test, variables=self._templates.rendered(variables, variables))
         except UnfitError as error:
             self._missing(test.place, "vars", str(error))
             return replace(test, variables=variables, problem=test.problem or f"vars: {error}")

@@ -1,0 +1,141 @@
+"""The conversion of an imported file, which is done in a process with limits: no file can hold up the command.
+
+Nothing of an imported file is parsed, rendered or matched in our own process, and the secrets of the job are not in
+the other one. What comes back is texts and an account of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from holodeck_action.importers.accounting import Row, merged
+from holodeck_action.importers.source import Source
+from holodeck_action.importers.written import Imported, files_of
+from holodeck_action.suite.configuration_errors import ConfigurationError
+
+SECONDS = 120.0
+"""Longest time that an import may take."""
+
+
+class Reader(Protocol):
+    """Reads the file of another program."""
+
+    def __call__(self, source: Source, out: Path, *, allow_missing: bool) -> Imported:
+        """Return the suites for the absolute folder `out`.
+
+        Raises:
+            ConfigurationError: it is no such file.
+        """
+
+
+class Conversion(Struct, frozen=True):
+    """What is to be converted.
+
+    Attributes:
+        program: `promptfoo` or `deepeval`.
+        file: the file, absolute.
+        shown: how the user wrote it.
+        folder: where the suites go, absolute.
+        cwd: the working folder, absolute.
+        allow_missing: whether assertions without an equal are accepted.
+    """
+
+    program: str
+    file: str
+    shown: str
+    folder: str
+    cwd: str
+    allow_missing: bool
+
+    def source(self) -> Source:
+        """Return the file."""
+        return Source(Path(self.file), self.shown, Path(self.cwd))
+
+
+class Converted(Struct, frozen=True):
+    """What was converted.
+
+    Attributes:
+        folders: of the suites, relative to the output folder; empty for that folder itself.
+        files: each one's path below the output folder, and its text.
+        rows: what became of every assertion.
+        read: the files that the imported one names and that were read.
+        problems: why nothing was converted; empty if it was.
+    """
+
+    folders: Sequence[str] = ()
+    files: Mapping[str, str] = {}
+    rows: Sequence[Row] = ()
+    read: Sequence[str] = ()
+    problems: Sequence[str] = ()
+
+
+def converted(asked: Conversion, environ: Mapping[str, str], seconds: float = SECONDS) -> Converted:
+    """Convert a file in a process with limits.
+
+    Args:
+        asked: the file.
+        environ: the job's environment; the process sees only what an interpreter needs of it.
+        seconds: longest time that it may take.
+
+    Raises:
+        ConfigurationError: it cannot be converted, or needs more time or memory than it may.
+    """
+    # Not needed inside the process.
+    from holodeck_action.results.agent_errors import AgentError
+    from holodeck_action.text.redaction import Redactor
+    from holodeck_action.text.secrets import environment_secrets
+    from holodeck_action.tools.computing import Computing
+
+    async def compute() -> Any:
+        redact = Redactor(environment_secrets(environ)).text
+        computing = Computing(environ, redact, seconds, __name__)
+        try:
+            given = msgspec.to_builtins(asked)
+            return await computing.call("convert", {"asked": given}, what=f"{asked.shown}: the import", code="import")
+        finally:
+            await computing.close()
+
+    try:
+        made = msgspec.convert(asyncio.run(compute()), Converted)
+    except AgentError as error:
+        raise ConfigurationError([error.message]) from None
+    if made.problems:
+        raise ConfigurationError(made.problems)
+    return made
+
+
+def convert(asked: Mapping[str, Any], seconds: float) -> str:
+    """Return what a `Conversion` gives, as `{value}` in JSON; called in the process, which ends after `seconds`."""
+    return msgspec.json.encode({"value": _convert(msgspec.convert(asked, Conversion))}).decode()
+
+
+def _convert(asked: Conversion) -> Converted:
+    source = asked.source()
+    try:
+        found = _reader(asked.program)(source, Path(asked.folder), allow_missing=asked.allow_missing)
+        files = {name: text for suite in found.suites for name, text in files_of(suite).items()}
+    except ConfigurationError as error:
+        return Converted(problems=error.lines)
+    except RecursionError:
+        return Converted(problems=[f"{asked.shown}: something in it is nested too deeply"])
+    folders = [suite.folder for suite in found.suites]
+    return Converted(folders, files, merged(found.rows), [os.fspath(path) for path in source.read])
+
+
+def _reader(program: str) -> Reader:
+    """Return what reads a file of this program."""
+    if program == "promptfoo":
+        from holodeck_action.importers.promptfoo import convert as promptfoo
+
+        return promptfoo.convert
+    from holodeck_action.importers.deepeval import convert as deepeval
+
+    return deepeval.convert
