@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import shlex
+from pathlib import Path
 
 from msgspec import Struct
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.importers.accounting import as_json, markdown, missing, table
 from holodeck_action.importers.conversion import Conversion, converted
+from holodeck_action.importers.secret_places import secret_problems
 from holodeck_action.results.disk import write_atomically
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import environment_secrets
+
+_WAYS_OUT = {"promptfoo": "write {{ env.NAME }} in its place", "deepeval": "take it out of the file"}
+"""What to do about the value of a secret variable."""
 
 
 class Importing(Struct, frozen=True):
@@ -41,7 +48,7 @@ def import_suite(asked: Importing, caller: Caller) -> int:
         Exit code 1 when an assertion or a setting has no equal, unless that is allowed.
 
     Raises:
-        ConfigurationError: the file cannot be read, or one of the files to write
+        ConfigurationError: the file cannot be read, what would be written holds a secret, or one of the files to write
             exists; nothing was written.
     """
     folder = asked.folder or asked.file.parent
@@ -63,6 +70,11 @@ def import_suite(asked: Importing, caller: Caller) -> int:
         raise ConfigurationError(
             [f"{path}: exists; nothing was written: remove it, or give another folder with -o" for path in there]
         )
+    texts = {str(path): text for path, text in written.items()}
+    read = [Path(path) for path in imported.read]
+    held = secret_problems(texts, conversion.source(), read, _WAYS_OUT[asked.program], caller.environ)
+    if held:
+        raise ConfigurationError(held)
     for path, text in written.items():
         try:
             path.path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +83,8 @@ def import_suite(asked: Importing, caller: Caller) -> int:
             raise ConfigurationError(
                 [f"{path}: cannot be written: {error.strerror}; give a folder that is yours to write to"]
             ) from error
-    lines = [*(f"wrote {path}\n" for path in written), "\n", table(rows), "next:\n"]
+    hidden = Redactor(environment_secrets(caller.environ))
+    lines = [*(f"wrote {path}\n" for path in written), "\n", table(hidden.value(rows)), "next:\n"]
     suites = [shlex.quote(str(folder / name)) for name in imported.folders]
     lines += [f"  holodeck-action validate {' '.join(suites)}\n", f"  holodeck-action run {' '.join(suites)}\n"]
     caller.stdout.writelines(lines)

@@ -7,10 +7,13 @@ import importlib.util
 import inspect
 import json
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
+
+VARIABLE = re.compile(r"\{\{\s*env\.(\w+)\s*\}\}")
 
 
 def prompt_back(request: dict[str, Any]) -> dict[str, Any]:
@@ -26,13 +29,16 @@ def python_provider(request: dict[str, Any], file: str, function: str, config: d
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = getattr(module, function)(request["input"], {"config": config}, told(request))
+    found = getattr(module, function)(request["input"], {"config": with_variables(config)}, told(request))
     return reply(asyncio.run(found) if inspect.iscoroutine(found) else found)
 
 
 def program(request: dict[str, Any], command: str, folder: str, config: dict[str, Any]) -> Any:
     """Run a program in a folder with the prompt, its options and the case's variables; its output is the answer."""
-    arguments = [*shlex.split(command), request["input"], json.dumps({"config": config}), json.dumps(told(request))]
+    options = {"config": with_variables(config)}
+    # Split first: the value of a variable is never more than one argument.
+    started = with_variables(shlex.split(VARIABLE.sub(r"{{env.\1}}", command)))
+    arguments = [*started, request["input"], json.dumps(options), json.dumps(told(request))]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     done = subprocess.run(
         arguments, capture_output=True, text=True, cwd=Path(__file__).parent / folder, env=environment, check=False
@@ -40,6 +46,19 @@ def program(request: dict[str, Any], command: str, folder: str, config: dict[str
     if done.returncode != 0:
         return {"error": f"the program ended with {done.returncode}: {done.stderr[-500:]}"}
     return done.stdout.strip()
+
+
+def with_variables(value: Any) -> Any:
+    """Return a value whose texts have the values of environment variables in the places of `{{ env.NAME }}`.
+
+    Raises:
+        KeyError: a variable is not set.
+    """
+    if isinstance(value, str):
+        return VARIABLE.sub(lambda found: os.environ[found[1]], value)
+    if isinstance(value, dict):
+        return {key: with_variables(item) for key, item in value.items()}
+    return [with_variables(item) for item in value] if isinstance(value, list) else value
 
 
 def told(request: dict[str, Any]) -> dict[str, Any]:
