@@ -64,8 +64,8 @@ def test_a_key_in_a_file_that_is_named_is_refused_there(project: Project) -> Non
 
 
 def test_a_key_that_is_put_together_is_refused_where_it_would_be_written(project: Project) -> None:
-    half = len(KEY) // 2
-    configured(project, prompts=["{{a}}{{b}}"], tests=[{**TEST, "vars": {"a": KEY[:half], "b": KEY[half:]}}])
+    variables = {name: KEY[5 * at : 5 * at + 5] for at, name in enumerate("abcd")}
+    configured(project, prompts=["{{a}}{{b}}{{c}}{{d}}"], tests=[{**TEST, "vars": variables}])
     finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", **ENVIRON)
     assert (finished.code, finished.stdout) == (2, "")
     assert finished.errors[0].startswith("new/agent.yaml:")
