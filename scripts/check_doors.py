@@ -1,0 +1,118 @@
+"""Checks that only the listed modules open files, archives, sockets and programs; `make lint` runs it.
+
+`banned-api` in `pyproject.toml` lists the names that ruff refuses (TID251). This script adds what ruff does not see:
+the builtin `open`, and methods of paths and event loops. Both have one list of exceptions: the lines with `TID251` in
+`per-file-ignores`. Each must have a reason after `#`, and must be needed.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("holodeck_action", "runner")
+CODE = "TID251"
+_READ = "read with `text/foreign.py` or a `Checkout`"
+_WRITE = "write with `results/disk.py`"
+_METHODS = {
+    "read_text": _READ,
+    "read_bytes": _READ,
+    "write_text": _WRITE,
+    "write_bytes": _WRITE,
+    "create_connection": "connections are made by `llm/connections.py`",
+    "create_server": "`targets/spans/receiver.py` serves",
+    "subprocess_exec": "start programs with `workers/processes.py`",
+    "subprocess_shell": "start programs with `workers/processes.py`",
+}
+_MODE = re.compile(r"[rwxabt+]{1,4}")
+_EXCEPTION = re.compile(rf'^"([^"]+)" = \["{CODE}"\][ \t]*(?:#[ \t]*(\S.*))?$', re.MULTILINE)
+
+
+class Use(NamedTuple):
+    """A line that opens something by its own means."""
+
+    file: str
+    line: int
+    words: str
+
+
+def exceptions(settings: str) -> dict[str, str]:
+    """Return the reason of each file or pattern that may; empty if it has none."""
+    found = {name: reason or "" for name, reason in _EXCEPTION.findall(settings)}
+    return {name: reason for name, reason in found.items() if PurePath(name).parts[0] in FOLDERS}
+
+
+def uses(source: str, file: str) -> Iterator[Use]:
+    """Yield the calls that ruff does not see."""
+    tree = ast.parse(source, file)
+    awaited = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Await)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id="open", ctx=ast.Load()):
+                yield Use(file, node.lineno, f"`open`: {_READ}, {_WRITE}")
+            case ast.Call(func=ast.Attribute(attr="open")) if id(node) not in awaited and _opens_path(node):
+                yield Use(file, node.lineno, f"`.open(…)` of a path: {_READ}, {_WRITE}")
+            case ast.Attribute(attr=name) if name in _METHODS:
+                yield Use(file, node.lineno, f"`.{name}`: {_METHODS[name]}")
+
+
+def _opens_path(call: ast.Call) -> bool:
+    """Say whether the arguments of a method `open` are those of a path: none, or a mode."""
+    if call.keywords:
+        return {word.arg for word in call.keywords} <= {"mode", "buffering", "encoding", "errors", "newline"}
+    match call.args:
+        case []:
+            return True
+        case [ast.Constant(value=str(mode)), *_]:
+            return _MODE.fullmatch(mode) is not None
+        case [ast.IfExp(body=ast.Constant(value=str(mode))), *_]:
+            return _MODE.fullmatch(mode) is not None
+        case _:
+            return False
+
+
+def banned(root: Path) -> Iterator[Use]:
+    """Yield what ruff refuses, exceptions included."""
+    ruff = [str(Path(sys.executable).with_name("ruff")), "check", "--quiet", "--output-format", "json"]
+    # In place of those of the settings, so that none is left.
+    ruff += ["--select", CODE, "--per-file-ignores", f"none:{CODE}", "--ignore-noqa", "--no-cache", *FOLDERS]
+    done = subprocess.run(ruff, cwd=root, capture_output=True, check=False)
+    if done.returncode not in (0, 1):
+        raise SystemExit(done.stderr.decode())
+    for found in json.loads(done.stdout):
+        file = PurePath(found["filename"]).relative_to(root.resolve()).as_posix()
+        yield Use(file, found["location"]["row"], found["message"])
+
+
+def problems(root: Path) -> Iterator[str]:
+    """Yield a line for each use that no exception covers, and for each exception without reason or use."""
+    allowed = exceptions((root / "pyproject.toml").read_text(encoding="utf-8"))
+    files = sorted(path for folder in FOLDERS for path in (root / folder).rglob("*.py"))
+    found = [use for file in files for use in uses(file.read_text(encoding="utf-8"), file.relative_to(root).as_posix())]
+    found = sorted({*found, *banned(root)})
+    for use in found:
+        if not any(PurePath(use.file).match(name) for name in allowed):
+            yield f"{use.file}:{use.line}: {use.words}"
+    for name, reason in allowed.items():
+        if not reason:
+            yield f'pyproject.toml: the exception "{name}" needs a reason after `#`'
+        if not any(PurePath(use.file).match(name) for use in found):
+            yield f'pyproject.toml: the exception "{name}" is not needed any more: remove it'
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Print the problems of a repository; return 1 if there are any."""
+    lines = list(problems(Path(arguments[0]) if arguments else ROOT))
+    print(*lines, sep="\n", end="\n" if lines else "")
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
