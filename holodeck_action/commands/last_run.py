@@ -8,8 +8,8 @@ from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.options import LAST_RESULTS
 from holodeck_action.prepare.loading import writable_folder
 from holodeck_action.results.disk import write_atomically
-from holodeck_action.results.folder import Claims
-from holodeck_action.results.result_files import RESULTS_FILE, results_place, verdict_values
+from holodeck_action.results.folder import Claims, combined_suites
+from holodeck_action.results.result_files import RESULTS_FILE, results_place
 from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -49,15 +49,8 @@ def results_or_last(given: GivenPath | None, caller: Caller) -> GivenPath:
     kept = results_place(folder)
     if kept != folder:
         return kept
-    several = _suites(folder)
+    several = combined_suites(folder)
     if several:
         places = ", ".join(str(folder / name / RESULTS_FILE) for name in several)
         raise RecordError(f"the last run was of several suites: give the results of one ({one_line(places, 400)})")
     raise RecordError(f"no results are given, and {folder} holds none: run a suite first, or give a results.json")
-
-
-def _suites(folder: GivenPath) -> list[str]:
-    try:
-        return [str(suite["folder"]) for suite in verdict_values(folder)["suites"]]
-    except (KeyError, TypeError):
-        return []

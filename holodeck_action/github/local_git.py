@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from holodeck_action.workers.bounded_programs import ProgramError, run_program
+from holodeck_action.workers.permission import NO_CODE
 from holodeck_action.workers.programs import program_outside
 
 TIMEOUT_S = 60.0
+_MOST_OUTPUT = 256_000_000
+"""Bytes of what a command prints: the names of two million files."""
 _OPTIONS = (
     "--no-pager",
     "--no-replace-objects",
@@ -42,24 +45,17 @@ def ask_git(
         more: variables of Git, such as `GIT_INDEX_FILE`.
 
     Returns:
-        None where there is no Git (in a workflow: outside of the workspace), or it ended with an error or not in time.
+        None where there is no Git (in a workflow: outside of the workspace), or it ended with an error, not in time,
+            or printed too much.
     """
     known = {name: environ[name] for name in ("PATH", "HOME") if name in environ}
     workspace = environ.get("GITHUB_WORKSPACE")
     git = program_outside("git", known.get("PATH", os.defpath), Path(workspace)) if workspace else "git"
     if git is None:
         return None
+    command, variables = (git, *_OPTIONS, *arguments), {**known, **_SETTINGS, **(more or {})}
     try:
-        done = subprocess.run(
-            (git, *_OPTIONS, *arguments),
-            cwd=folder,
-            env={**known, **_SETTINGS, **(more or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        ended = run_program(command, variables, code=NO_CODE, seconds=TIMEOUT_S, most=_MOST_OUTPUT, folder=folder)
+    except (OSError, ProgramError):
         return None
-    return done.stdout.decode(errors="replace").rstrip("\n") if done.returncode == 0 else None
+    return ended.output.lossy_text().rstrip("\n") if ended.code == 0 else None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -19,8 +18,10 @@ from holodeck_action.reports.size_limit import IN_THE_RECORD, JOB_SUMMARY, SizeL
 from holodeck_action.results.report_views import Report
 from holodeck_action.results.serialization import to_json
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.text.foreign import open_file
+from holodeck_action.text.foreign import ForeignError, RefusedFileError, read_file
 from holodeck_action.text.plain import one_line
+from holodeck_action.workers.bounded_programs import ProgramError, run_program
+from holodeck_action.workers.permission import NO_CODE
 
 MAX_SOURCE = 1024 * 1024
 """Bytes of the largest template."""
@@ -28,6 +29,10 @@ MAX_SOURCE = 1024 * 1024
 _DATA_FACTOR = 12
 """Address space per byte of JSON: parsed and wrapped, it is several times as large."""
 
+_UTF8 = 4
+"""Bytes of a character."""
+_STATUS = 1000
+"""Characters that the process may write besides: `made`, or `failed` and the reason."""
 _CHILD = Path(__file__).with_name("template_process.py")
 
 
@@ -71,15 +76,13 @@ def read_template(path: os.PathLike[str]) -> CustomTemplate:
         TemplateError: it is missing, too large, or not UTF-8.
     """
     try:
-        with open_file(path, None) as file:
-            content = file.read(MAX_SOURCE + 1)
-        if len(content) > MAX_SOURCE:
-            raise TemplateError(f"{path}: is larger than {MAX_SOURCE:,} bytes; give a smaller template")
-        return CustomTemplate(one_line(str(path)), content.decode("utf-8"))
+        return CustomTemplate(one_line(str(path)), read_file(path, MAX_SOURCE).text())
+    except RefusedFileError as error:
+        raise TemplateError(f"{path}: {error.clause}") from error
     except OSError as error:
         raise TemplateError(f"{path}: cannot be read: {error.strerror}; give the file of a Jinja template") from error
-    except UnicodeDecodeError as error:
-        raise TemplateError(f"{path}: is not UTF-8 text; save it as UTF-8") from error
+    except ForeignError as error:
+        raise TemplateError(f"{path}: {error}; save it as UTF-8") from error
 
 
 def custom_markdown(
@@ -109,24 +112,17 @@ def custom_markdown(
         "limit": asdict(limit),
         "rest": rest,
     }
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as made:
+    with tempfile.TemporaryFile() as given:
         given.write(json.dumps(task).encode() + b"\n" + data)
         given.seek(0)
+        command = [sys.executable, "-I", "-S", str(_CHILD)]
         try:
-            done = subprocess.run(
-                [sys.executable, "-I", "-S", str(_CHILD)],
-                stdin=given,
-                stdout=made,
-                stderr=subprocess.DEVNULL,
-                env={},
-                timeout=limits.wall_s,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise TemplateError(f"{template.name}: took longer than {limits.wall_s:g} s") from error
-        made.seek(0)
-        status, _, text = made.read().decode("utf-8", "replace").partition("\n")
-    if done.returncode != 0 or status not in ("made", "failed"):
+            most = _UTF8 * (limits.output + _STATUS)
+            ended = run_program(command, {}, code=NO_CODE, seconds=limits.wall_s, most=most, given=given)
+        except ProgramError as error:
+            raise TemplateError(f"{template.name}: {error}") from error
+    status, _, text = ended.output.lossy_text().partition("\n")
+    if ended.code != 0 or status not in ("made", "failed"):
         # The system ended it: Python had no chance to say where it was.
         raise TemplateError(f"{template.name}: used more than {limits.cpu_s} s of processor time or too much memory")
     if status == "failed":

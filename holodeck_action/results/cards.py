@@ -20,7 +20,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.errors import Problem, SuiteError, quoted
 from holodeck_action.suite.values import Suite
-from holodeck_action.text.foreign import RefusedFileError, read_file
+from holodeck_action.text.foreign import Foreign, ForeignError, RefusedFileError, read_file
 from holodeck_action.text.given_paths import GivenPath
 
 MOST_BYTES = 16 * 1024 * 1024
@@ -86,6 +86,8 @@ def read_card(path: GivenPath) -> JudgeCard:
     """
     try:
         return read_file(path, MOST_BYTES).parse(_parsed, _CardError)
+    except RefusedFileError as error:
+        raise ConfigurationError([f"{path}: {error.clause}; give the judge-card.json of a calibration"]) from error
     except OSError as error:
         problem = f"{path}: cannot be read: {error.strerror}; give the judge-card.json of a calibration"
         raise ConfigurationError([problem]) from error
@@ -113,8 +115,8 @@ def _read(checkout: Checkout, name: str) -> JudgeCard:
 
 def _parsed(content: bytes) -> JudgeCard:
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        document = Foreign(content).json()
+    except ForeignError as error:
         raise _CardError(f"is no judge card: it is not valid JSON; {_AGAIN}") from error
     version = document.get("schema_version") if isinstance(document, dict) else None
     if version is None:

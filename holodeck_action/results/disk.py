@@ -8,7 +8,9 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
+
+from holodeck_action.text.foreign import open_descriptor, regular_file
 
 
 class Disk:
@@ -51,11 +53,8 @@ class Disk:
 
     def sync_folder(self, folder: Path) -> None:
         """Wait until the names in a folder are on the disk."""
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with open_folder(folder) as handle:
             os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 class _Unsynced(Disk):
@@ -101,6 +100,88 @@ def write_atomically(path: Path, chunks: Iterable[bytes], *, disk: Disk = DISK) 
     """
     with staged(path, chunks, disk) as temporary:
         disk.replace(temporary, path)
+
+
+def write_new(path: Path, chunks: Iterable[bytes], disk: Disk = DISK) -> None:
+    """Write a file that is not there yet, and flush it to disk.
+
+    Raises:
+        OSError: it is there, or cannot be written.
+    """
+    with open(path, "xb", buffering=0) as file:
+        for chunk in chunks:
+            disk.write(file, chunk)
+        disk.sync(file)
+
+
+_KEPT = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+def open_new(path: Path) -> BinaryIO:
+    """Open a file to read and write it, unbuffered, in the place of any other one; a link is replaced, not followed.
+
+    Raises:
+        OSError: it cannot be replaced, or not be written.
+    """
+    path.unlink(missing_ok=True)
+    return cast(BinaryIO, open(path, "x+b", buffering=0))
+
+
+def open_kept(path: Path, *, create: bool = False) -> BinaryIO:
+    """Open a file of ours to go on writing it, unbuffered.
+
+    Args:
+        path: the file.
+        create: whether it is made if it is missing.
+
+    Raises:
+        RefusedFileError: it is a link or no regular file.
+        OSError: it is missing, or cannot be opened.
+    """
+    return regular_file(open_descriptor(path, _KEPT | (os.O_CREAT if create else 0)), None, write=True)
+
+
+def append(path: Path, data: bytes) -> None:
+    """Write at the end of a file that a person or a program outside names.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with open(path, "ab") as file:
+        file.write(data)
+
+
+def write_through(path: Path, chunks: Iterable[bytes]) -> None:
+    """Write to a device or a pipe that a person names; this may wait for its reader.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with open(path, "wb") as stream:
+        stream.writelines(chunks)
+
+
+@contextmanager
+def open_folder(path: Path) -> Iterator[int]:
+    """Yield the descriptor of a folder, to flush or to lock it.
+
+    Raises:
+        OSError: there is no such folder, or it cannot be opened.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def open_lock(path: Path) -> int:
+    """Return the descriptor of a file to lock, which is made if it is missing; a link is not followed.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 
 
 def share(path: Path, mode: int = 0o666) -> None:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import fnmatch
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from holodeck_action.results.disk import DISK, Disk
-from holodeck_action.results.result_files import (
-    BASE_FOLDER,
-    EARLIER_FILE,
-    PARQUET_FOLDER,
-    RESULTS_FILE,
-    VERDICT_FILE,
-    verdict_values,
-)
+from msgspec import Struct
+
+from holodeck_action.results.disk import DISK, Disk, open_lock
+from holodeck_action.results.result_files import BASE_FOLDER, EARLIER_FILE, PARQUET_FOLDER, RESULTS_FILE, VERDICT_FILE
+from holodeck_action.results.serialization import from_json
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.foreign import ForeignError, read_file
 from holodeck_action.text.given_paths import GivenPath
 
 PREVIOUS_FOLDER = "previous"
@@ -128,8 +127,10 @@ def _set_aside(folder: Path, disk: Disk) -> None:
     for name in _WRITTEN:
         if (folder / name).is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(folder / name))
-    found = (file for pattern in _LEFT for file in sorted(folder.glob(pattern)))
-    files = [file for file in found if file.is_file() or file.is_symlink() or file.name == PARQUET_FOLDER]
+    # Links that lead nowhere, too, which a path's `glob` passes over.
+    there = sorted(os.listdir(folder))
+    found = (folder / name for pattern in _LEFT for name in fnmatch.filter(there, pattern))
+    files = [file for file in found if file.is_symlink() or not file.is_dir() or file.name == PARQUET_FOLDER]
     if not files:
         return
     previous = folder / PREVIOUS_FOLDER
@@ -150,14 +151,29 @@ def _remove(path: Path, disk: Disk) -> None:
         disk.remove(path)
 
 
+def combined_suites(folder: Path | GivenPath) -> tuple[str, ...]:
+    """Return the suites that the combined verdict in a folder names by their folders; none if it cannot be read."""
+    try:
+        content = read_file(folder / VERDICT_FILE, follow=False)
+        return tuple(suite.folder for suite in content.parse(partial(from_json, kind=_Combined)).suites)
+    except (OSError, ForeignError):
+        return ()
+
+
+class _Suite(Struct):
+    folder: str
+
+
+class _Combined(Struct):
+    """What is read of a combined verdict, whichever version wrote it."""
+
+    suites: tuple[_Suite, ...]
+
+
 def _suite_folders(folder: Path) -> Iterator[Path]:
     """Yield the folders of suites that the combined verdict of an earlier run names."""
-    try:
-        names = [suite["folder"] for suite in verdict_values(folder)["suites"]]
-    except (KeyError, TypeError):
-        return
-    for name in names:
-        if isinstance(name, str) and name not in ("", ".", "..") and os.sep not in name:
+    for name in combined_suites(folder):
+        if name not in ("", ".", "..") and os.sep not in name and "\0" not in name:
             inner = folder / name
             if inner.is_dir() and not inner.is_symlink():
                 yield inner
@@ -171,7 +187,7 @@ def _locked(path: Path) -> int:
         OSError: it cannot be opened.
     """
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        handle = open_lock(path)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

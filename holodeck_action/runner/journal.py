@@ -19,10 +19,10 @@ from typing import Any, BinaryIO
 
 from msgspec import Struct, field
 
-from holodeck_action.results.disk import DISK, Disk
+from holodeck_action.results.disk import DISK, Disk, open_kept, open_new
 from holodeck_action.results.record import TrialRecord
 from holodeck_action.results.serialization import from_plain
-from holodeck_action.text.foreign import open_file
+from holodeck_action.text.foreign import Foreign, open_file
 from holodeck_action.text.given_paths import GivenPath
 
 JOURNAL_FILE = "journal.jsonl"
@@ -71,7 +71,7 @@ class Journal:
         """
         self.error: str | None = None
         self._path, self._disk = path, disk
-        self._file = path.open("r+b" if keep_bytes else "wb", buffering=0)
+        self._file = open_kept(path) if keep_bytes else open_new(path)
         self._sound = keep_bytes
         self._pending: list[bytes] = []
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -182,7 +182,7 @@ def read_for_resume(
     Raises:
         JournalError: the journal is another run's, or broken or unreadable as a whole, or imported files have changed.
     """
-    if not os.path.exists(path):
+    if not os.path.lexists(path):
         return Resumed({}, 0, (f"there is no {path.name} to resume; everything is run",))
     try:
         found = read_journal(path, identity)
@@ -208,7 +208,7 @@ def set_aside(path: Path) -> tuple[str, ...]:
     if path.is_fifo():
         # Opening it would wait for a reader.
         raise FileExistsError(errno.EEXIST, "it is a pipe", str(path))
-    if not path.is_file() or not path.stat().st_size:
+    if path.is_symlink() or not path.is_file() or not path.stat().st_size:
         return ()
     path.replace(path.with_name(PREVIOUS_FILE))
     return (f"the journal of an interrupted run was kept as {PREVIOUS_FILE}; --resume would have continued it",)
@@ -229,10 +229,10 @@ def follow(path: Path) -> Running | None:
         OSError: the file cannot be read.
     """
     trials: dict[str, list[TrialRecord]] = {}
-    with open_file(path, None) as file:
+    with open_file(path, None, follow=False) as file:
         header = file.readline()
         try:
-            head = json.loads(header)
+            head = Foreign(header).json()
             identity, planned = {**head["journal"]}, head.get("planned")
         except (ValueError, KeyError, TypeError):
             return None
@@ -241,7 +241,7 @@ def follow(path: Path) -> Running | None:
             if not line.endswith(b"\n") or not line.startswith(b'{"case"') or not is_sound(line, header):
                 continue
             try:
-                entry = json.loads(line)
+                entry = Foreign(line).json()
                 trial = from_plain(entry["trial"], TrialRecord)
                 trials.setdefault(str(entry["case"]), []).append(trial)
             except (ValueError, KeyError, TypeError):
@@ -259,7 +259,7 @@ def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> Journaled:
     places: dict[tuple[str, int], tuple[int, int]] = {}
     imported: dict[str, str | None] = {}
     sound = broken = 0
-    with open_file(path, None) as file:
+    with open_file(path, None, follow=False) as file:
         header = file.readline()
         if not header.endswith(b"\n"):
             # Killed while the header was written: nothing had run yet.
@@ -271,7 +271,7 @@ def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> Journaled:
                 break
             sound += len(line)
             try:
-                entry = json.loads(line)
+                entry = Foreign(line).json()
                 if not is_sound(line, header):
                     raise ValueError("its digest is that of something else")
                 if "imported" in entry:
@@ -298,7 +298,7 @@ class _JournaledTrials(Mapping[tuple[str, int], TrialRecord]):
 
     def __getitem__(self, key: tuple[str, int]) -> TrialRecord:
         start, length = self._places[key]
-        entry = json.loads(os.pread(self._handle, length, start))
+        entry = Foreign(os.pread(self._handle, length, start)).json()
         return from_plain(entry["trial"], TrialRecord)
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
@@ -316,7 +316,7 @@ def _digests(given: Any) -> dict[str, str | None]:
 
 def _check_identity(path: GivenPath, header: bytes, identity: Mapping[str, Any]) -> None:
     try:
-        found = {**json.loads(header)["journal"]}
+        found = {**Foreign(header).json()["journal"]}
     except (ValueError, KeyError, TypeError) as error:
         raise JournalError(f"{path}: the journal's first line is broken; run without --resume to start anew") from error
     differing = [key for key in sorted({*found, *identity}) if found.get(key) != identity.get(key)]

@@ -14,8 +14,9 @@ import errno
 import hashlib
 import os
 import stat
+import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 from holodeck_action.text.json_values import kind_of, parse_json
 from holodeck_action.text.plain import MARGIN, MARK, excerpt, one_line, storable_text
@@ -26,10 +27,10 @@ MOST_SMALL = 16_000_000
 """Bytes of a small file: a setting, a prompt, a schema."""
 _LIMIT = 200
 """Characters of foreign words in a message."""
-_NO_FILE = "is no regular file (a pipe, a device or a socket)"
 Redact = Callable[[str], str]
 """Removes secrets from a text, such as `Redactor.text`; a mask is no longer than what it masks."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NOT_REGULAR = "is no regular file (a pipe, a device or a socket)"
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -144,6 +145,25 @@ class Foreign:
         except Exception as error:
             raise ForeignError(f"cannot be read: {one_line(str(error)) or type(error).__name__}") from error
 
+    def unpacked(self, most: int) -> Foreign:
+        """Return what gzip or zlib packed into the bytes (RFC 1952, RFC 1950).
+
+        Raises:
+            ForeignError: they are damaged or cut short, or unpack to more than `most` bytes.
+        """
+        import zlib
+
+        unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        try:
+            data = unpacking.decompress(self._data, most + 1)
+        except zlib.error as error:
+            raise ForeignError(f"is damaged: {error}") from None
+        if len(data) > most:
+            raise ForeignError(f"unpacks to more than {most:,} bytes")
+        if not unpacking.eof or unpacking.unused_data:
+            raise ForeignError("is damaged: it is cut short, or has something after its end")
+        return Foreign(data)
+
     def lines(self) -> Iterator[Foreign]:
         """Yield the lines without their line ends."""
         yield from map(Foreign, self._data.splitlines())
@@ -180,33 +200,51 @@ class Foreign:
         return excerpt(next((line for line in reversed(lines) if line.strip()), ""), limit)
 
 
-def open_file(path: os.PathLike[str] | str, most: int | None = MOST_SMALL) -> BinaryIO:
+def open_file(path: os.PathLike[str] | str, most: int | None = MOST_SMALL, *, follow: bool = True) -> BinaryIO:
     """Open a file that a person or a program outside names, to read it.
 
     Args:
-        path: links are followed.
+        path: of the file.
         most: bytes that it may have; None for a file that is read in parts.
+        follow: whether the path may be a link.
 
     Raises:
-        RefusedFileError: it is a pipe, a device or a socket, or larger than `most`.
+        RefusedFileError: it is a pipe, a device, a socket or a link that is not followed, or larger than `most`.
         OSError: it does not exist, is a folder, or cannot be opened.
     """
+    return _opened(path, most, None, follow=follow)
+
+
+def _opened(path: os.PathLike[str] | str, most: int | None, folder: int | None, *, follow: bool) -> BinaryIO:
+    return regular_file(open_descriptor(path, _FILE if follow else _FILE | os.O_NOFOLLOW, folder), most)
+
+
+def open_descriptor(path: os.PathLike[str] | str, flags: int, folder: int | None = None) -> int:
+    """Return the descriptor of an opened file, see `os.open`.
+
+    Raises:
+        RefusedFileError: it is a socket, a device that is not there, or a link where the flags follow none.
+        OSError: it cannot be opened.
+    """
     try:
-        return regular_file(os.open(path, _FILE), most)
+        return os.open(path, flags, 0o666, dir_fd=folder)
     except ValueError:
         raise RefusedFileError("is no path of a file") from None
     except OSError as error:
-        # So the system says of a socket, before anybody can look at it.
-        raise RefusedFileError(_NO_FILE) if error.errno == errno.ENXIO else error from None
+        if error.errno == errno.ENXIO:
+            raise RefusedFileError(_NOT_REGULAR) from None
+        if error.errno == errno.ELOOP and flags & os.O_NOFOLLOW:
+            raise RefusedFileError("is a link, which is not followed") from None
+        raise
 
 
-def read_file(path: os.PathLike[str] | str, most: int = MOST_SMALL) -> Foreign:
+def read_file(path: os.PathLike[str] | str, most: int = MOST_SMALL, *, follow: bool = True) -> Foreign:
     """Return the content of a file, see `open_file`.
 
     Raises:
         OSError: as `open_file`, or the file grew beyond `most` meanwhile.
     """
-    with open_file(path, most) as file:
+    with open_file(path, most, follow=follow) as file:
         return read_rest(file, most)
 
 
@@ -223,12 +261,13 @@ def read_rest(file: BinaryIO, most: int) -> Foreign:
     return Foreign(data)
 
 
-def regular_file(descriptor: int, most: int | None) -> BinaryIO:
+def regular_file(descriptor: int, most: int | None, *, write: bool = False) -> BinaryIO:
     """Return an opened file that is a regular one and not too large; of others the descriptor is closed.
 
     Args:
         descriptor: opened without blocking, and owned by the returned file.
         most: bytes that it may have; None for any number.
+        write: whether it is written, too; then it has no buffer.
 
     Raises:
         OSError: as `open_file`.
@@ -238,11 +277,11 @@ def regular_file(descriptor: int, most: int | None) -> BinaryIO:
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(found.st_mode):
-            raise RefusedFileError(_NO_FILE)
+            raise RefusedFileError(_NOT_REGULAR)
         if most is not None and found.st_size > most:
             raise _too_large(found.st_size, most)
         os.set_blocking(descriptor, True)
-        return os.fdopen(descriptor, "rb")
+        return cast(BinaryIO, os.fdopen(descriptor, "r+b", buffering=0)) if write else os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
@@ -250,3 +289,28 @@ def regular_file(descriptor: int, most: int | None) -> BinaryIO:
 
 def _too_large(size: int, most: int) -> RefusedFileError:
     return RefusedFileError(f"has {size:,} bytes; at most {most:,} are read: give a smaller one")
+
+
+class OpenFolder:
+    """A folder that may be renamed while its files are read; links in it are not followed."""
+
+    def __init__(self, path: os.PathLike[str] | str) -> None:
+        """Open it.
+
+        Raises:
+            OSError: there is no such folder, or it cannot be opened.
+        """
+        self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self._handle)
+
+    def open(self, name: str, most: int | None = MOST_SMALL) -> BinaryIO:
+        """Open a file of it, see `open_file`.
+
+        Raises:
+            OSError: as `open_file`.
+        """
+        return _opened(name, most, self._handle, follow=False)
+
+    def names(self) -> list[str]:
+        """Return the names of what is in it."""
+        return os.listdir(self._handle)

@@ -358,10 +358,8 @@ def test_the_table_of_the_page_is_that_of_the_code() -> None:
 
 
 WITHOUT_PERMISSION = {
-    "github/local_git.py": "Git, with options under which it starts nothing that the repository names",
     "importers/checks.py": "part of an imported suite, which runs in its graders' worker",
     "importers/providers_code.py": "part of an imported suite, which runs in its target's worker",
-    "reports/custom.py": "our own template process, isolated",
     "results/parquet/process.py": "our own process for tables, isolated",
     "workers/processes.py": "what all others are started by; it needs the permission",
 }
@@ -371,9 +369,10 @@ STARTING = re.compile(r"create_subprocess_|(exec|spawn)[lv]|posix_spawn|popen|fo
 
 MADE_IN = {
     "CodeAllowed": {"github/job.py", "github/lookup.py"},
-    "NO_CODE": {"metrics/judging/libraries.py", "workers/limited.py"},
+    # Git has options under which it starts nothing that the repository names.
+    "NO_CODE": {"github/local_git.py", "metrics/judging/libraries.py", "reports/custom.py", "workers/limited.py"},
 }
-"""Where the permission is made, and where one is used that is for our own modules alone."""
+"""Where the permission is made, and where one is used under which nothing of the checkout runs."""
 
 
 def test_nothing_else_starts_a_process() -> None:

@@ -149,8 +149,8 @@ def test_files_that_are_no_template(tmp_path: Path) -> None:
     for path, sentence in (
         (missing, "cannot be read: No such file or directory; give the file of a Jinja template"),
         (tmp_path, "cannot be read: Is a directory; give the file of a Jinja template"),
-        (binary, "is not UTF-8 text; save it as UTF-8"),
-        (large, "is larger than 1,048,576 bytes; give a smaller template"),
+        (binary, "is not UTF-8 text (line 1); save it as UTF-8"),
+        (large, "has 1,048,577 bytes; at most 1,048,576 are read: give a smaller one"),
     ):
         with pytest.raises(TemplateError) as caught:
             read_template(path)

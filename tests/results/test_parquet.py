@@ -275,8 +275,8 @@ BAD: dict[str, tuple[Callable[[Path], object], str, str]] = {
         "",
     ),
     "parts swapped": (swapped, "cases-00000.parquet", NOT_THAT),
-    "a link": (linked, "turns-00000.parquet", "Too many levels of symbolic links"),
-    "a pipe": (piped, "turns-00000.parquet", "is not a regular file"),
+    "a link": (linked, "turns-00000.parquet", "is a link, which is not followed"),
+    "a pipe": (piped, "turns-00000.parquet", "is no regular file"),
     "a table more": (
         lambda f: (f / "turns-00002.parquet").write_bytes(b""),
         "turns-00002.parquet",

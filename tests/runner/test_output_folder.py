@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -124,6 +125,44 @@ def test_a_link_in_the_way_is_refused(green: Project) -> None:
     assert finished.code == 2
     assert "previous: cannot be replaced: a link is in the way" in finished.stderr
     assert names(green.folder / "elsewhere") == []
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["verdict.json", "results.json", "journal.jsonl", "earlier-runs.jsonl"])
+@pytest.mark.parametrize("what", ["pipe", "link to a file", "link to nothing", "deep", "large"])
+def test_nothing_in_the_folder_is_waited_for_or_followed(project: Project, name: str, what: str) -> None:
+    project.numbered(2)
+    project.out.mkdir()
+    other, place = project.folder / "other", project.out / name
+    match what:
+        case "pipe":
+            os.mkfifo(place)
+        case "link to a file":
+            other.write_bytes(b"")
+            place.symlink_to(other)
+        case "link to nothing":
+            place.symlink_to(other)
+        case "deep":
+            place.write_bytes(b'{"suites": ' * 100_000)
+        case "large":
+            place.touch()
+            os.truncate(place, 1 << 40)
+    finished = project.run("run", "-o", "out")
+    assert finished.code == 0, finished.stderr
+    assert [file for file in names(project.out) if not file.startswith(("previous", "journal.previous"))] == FILES
+    assert all((project.out / file).is_file() and not (project.out / file).is_symlink() for file in FILES)
+    assert not other.exists() or other.read_bytes() == b""
+
+
+@pytest.mark.timeout(20)
+def test_the_verdict_of_the_last_run_is_not_waited_for(project: Project) -> None:
+    (project.folder / ".holodeck" / "last").mkdir(parents=True)
+    os.mkfifo(project.folder / ".holodeck" / "last" / "verdict.json")
+    finished = project.run("report")
+    assert (finished.code, finished.errors) == (
+        2,
+        ["no results are given, and .holodeck/last holds none: run a suite first, or give a results.json"],
+    )
 
 
 # -- one at a time

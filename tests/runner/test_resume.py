@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import time
@@ -16,6 +17,7 @@ from holodeck_action.runner.journal import sealed_line
 from tests.cli.project import Project
 
 CASES = 300
+DEEP = b'{"journal": ' * 100_000 + b"\n"
 
 # Each answer is logged: a journaled trial must not be asked again.
 # A run takes several of the journal's intervals.
@@ -137,6 +139,16 @@ def test_a_torn_last_line_and_a_broken_line_are_run_again(interrupted: Project) 
     assert not journal.exists()
 
 
+@pytest.mark.parametrize("line", [b"[" * 100_000, b'{"case": ' * 100_000, b"9" * 5000, b'{"case": NaN}'])
+def test_a_line_that_no_parser_takes_is_run_again(interrupted: Project, line: bytes) -> None:
+    with (interrupted.out / "journal.jsonl").open("ab") as journal:
+        journal.write(line + b"\n")
+    resumed = interrupted.run("run", "-o", "out", "--resume")
+    assert resumed.code == 0
+    assert "note: 1 broken line(s) of journal.jsonl are run again" in resumed.stderr
+    assert asked_again(interrupted) == ["4"]
+
+
 @pytest.mark.parametrize("content", [b"", b'{"journal": {"dig'])
 def test_a_journal_without_a_whole_header_starts_anew(interrupted: Project, content: bytes) -> None:
     (interrupted.out / "journal.jsonl").write_bytes(content)
@@ -144,7 +156,7 @@ def test_a_journal_without_a_whole_header_starts_anew(interrupted: Project, cont
     assert asked_again(interrupted) == list("01234")
 
 
-@pytest.mark.parametrize("content", [b"{}\n", b"[]\n", b"null\n", b"not JSON\n", b'{"journal": 1}\n', b"\xff\n"])
+@pytest.mark.parametrize("content", [b"{}\n", b"[]\n", b"null\n", b"not JSON\n", b'{"journal": 1}\n', b"\xff\n", DEEP])
 def test_a_file_that_is_no_journal_is_refused(interrupted: Project, content: bytes) -> None:
     (interrupted.out / "journal.jsonl").write_bytes(content)
     refused = interrupted.run("run", "-o", "out", "--resume")
@@ -235,6 +247,22 @@ def test_without_resume_the_journal_is_kept_aside(interrupted: Project) -> None:
     assert "note: the journal of an interrupted run was kept as journal.previous.jsonl" in finished.stderr
     assert (interrupted.out / "journal.previous.jsonl").read_bytes() == before
     assert asked_again(interrupted) == list("01234")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(("how", "reason"), [("pipe", "it is no regular file"), ("link", "it is a link")])
+def test_what_is_no_file_is_not_resumed(interrupted: Project, how: str, reason: str) -> None:
+    journal = interrupted.out / "journal.jsonl"
+    other = journal.rename(interrupted.folder / "other")
+    before = other.read_bytes()
+    if how == "pipe":
+        os.mkfifo(journal)
+    else:
+        journal.symlink_to(other)
+    refused = interrupted.run("run", "-o", "out", "--resume")
+    assert refused.code == 2
+    assert f"out/journal.jsonl: the journal cannot be read: {reason}" in refused.stderr
+    assert (other.read_bytes(), asked_again(interrupted)) == (before, [])
 
 
 def test_without_a_journal_everything_is_run(project: Project) -> None:

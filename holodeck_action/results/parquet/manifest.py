@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
-import weakref
 from typing import Annotated, BinaryIO
 
 from msgspec import Meta, Struct, ValidationError
@@ -20,6 +18,7 @@ from holodeck_action.results.record import SCHEMA_VERSION, Record
 from holodeck_action.results.sealing import DIGEST, RECORD_DIGEST
 from holodeck_action.results.serialization import from_plain, problem_of
 from holodeck_action.results.stored_cases import RecordError
+from holodeck_action.text.foreign import OpenFolder, RefusedFileError
 
 MANIFEST_FILE = "manifest.json"
 LAYOUT = 1
@@ -106,10 +105,9 @@ class RecordFolder:
     def __init__(self, path: os.PathLike[str]) -> None:
         self._path = path
         try:
-            self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            self._folder = OpenFolder(path)
         except OSError as error:
             raise RecordError(f"{path}: cannot be read: {error.strerror}; give the results of a run") from error
-        weakref.finalize(self, os.close, self._handle)
 
     def __str__(self) -> str:
         return str(self._path)
@@ -125,14 +123,11 @@ class RecordFolder:
             RecordError: it is not there, or no regular file.
         """
         try:
-            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._handle)
+            return self._folder.open(name, None)
+        except RefusedFileError as error:
+            raise RecordError(f"{self.named(name)}: {error.clause}; {AGAIN}") from error
         except OSError as error:
             raise RecordError(f"{self.named(name)}: cannot be read: {error.strerror}; {AGAIN}") from error
-        file = os.fdopen(handle, "rb")
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            file.close()
-            raise RecordError(f"{self.named(name)}: is not a regular file; {AGAIN}")
-        return file
 
     def check_names(self, parts: int) -> None:
         """Refuse tables that the manifest does not name, which other programs would read.
@@ -141,7 +136,7 @@ class RecordFolder:
             RecordError: naming the first one.
         """
         own = {name for number in range(parts) for name in file_names(number)}
-        foreign = sorted(name for name in os.listdir(self._handle) if name.endswith(".parquet") and name not in own)
+        foreign = sorted(name for name in self._folder.names() if name.endswith(".parquet") and name not in own)
         if foreign:
             raise RecordError(
                 f"{self.named(foreign[0])}: is of another record, as the manifest does not name it; {AGAIN}"

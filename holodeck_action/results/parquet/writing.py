@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holodeck_action.results.canonical import head_of
-from holodeck_action.results.disk import DISK, Disk, share
+from holodeck_action.results.disk import DISK, Disk, share, write_new
 from holodeck_action.results.parquet.manifest import LAYOUT, MANIFEST_FILE, Part, TableFile, file_names
 from holodeck_action.results.parquet.process import MOST_BYTES, ProcessError, TableProcess
 from holodeck_action.results.record import Record
@@ -39,7 +39,7 @@ def staged_parquet(path: Path, record: Record, record_digest: str, disk: Disk) -
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
         sealed = Sealed(lambda: _manifest(record, temporary, disk), record_digest)
-        _write(temporary / MANIFEST_FILE, sealed, disk)
+        write_new(temporary / MANIFEST_FILE, sealed, disk)
         share(temporary, 0o777)
         disk.sync_folder(temporary)
         yield temporary, sealed.digest
@@ -106,13 +106,6 @@ def _written(process: TableProcess, folder: Path, number: int, size: int, disk: 
     rows, contents = process.finish()
     files = []
     for name, count, content in zip(file_names(number), rows, contents, strict=True):
-        _write(folder / name, [content], disk)
+        write_new(folder / name, [content], disk)
         files.append(TableFile(count, len(content), hashlib.sha256(content).hexdigest()))
     return Part(size, *files)
-
-
-def _write(path: Path, chunks: Iterable[bytes], disk: Disk) -> None:
-    with open(path, "xb", buffering=0) as file:
-        for chunk in chunks:
-            disk.write(file, chunk)
-        disk.sync(file)
