@@ -5,7 +5,6 @@ This module imports httpx2: import it only where GitHub is asked.
 
 from __future__ import annotations
 
-import json
 import ssl
 import time
 from collections.abc import Mapping
@@ -16,6 +15,8 @@ import httpx2
 from msgspec import Struct
 
 from holodeck_action.github.objects import ErrorKind, ShapeError
+from holodeck_action.text.foreign import Foreign
+from holodeck_action.text.json_values import parse_json
 
 _ERROR_BYTES = 64 * 1024
 _ERROR_S = 15.0
@@ -71,8 +72,8 @@ def json_of(content: bytes) -> Any:
     """
     try:
         # Half a character in a text costs that character, not the answer.
-        return json.loads(content.decode(errors="replace"))
-    except (ValueError, RecursionError):
+        return parse_json(Foreign(content).lossy_text())
+    except ValueError:
         raise ShapeError("it is no JSON") from None
 
 

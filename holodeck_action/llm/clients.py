@@ -21,6 +21,7 @@ from holodeck_action.llm.messages import Message, Reply
 from holodeck_action.llm.outcomes import refusal_of
 from holodeck_action.llm.providers import ModelPlan, not_sent
 from holodeck_action.llm.reasoning import thinking_of
+from holodeck_action.text.json_values import parse_json
 
 _ANTHROPIC_VERSION = "2026-10-21"
 
@@ -152,4 +153,4 @@ def _encoded(body: Mapping[str, Any]) -> tuple[bytes, Any]:
     except UnicodeEncodeError:
         # Half a character of a hostile text: JSON can say it, UTF-8 cannot.
         content = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
-        return content, json.loads(content)
+        return content, parse_json(content.decode())

@@ -16,7 +16,9 @@ from msgspec import Struct
 
 from holodeck_action.llm.calls import Answer, WireError
 from holodeck_action.llm.outcomes import header, parse
-from holodeck_action.llm.tapes import DamagedError, Documents
+from holodeck_action.llm.tapes import DamagedError, Documents, parse_document
+from holodeck_action.text.foreign import ForeignError
+from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.redaction import Redactor
 
 _PIECES = frozenset(
@@ -59,8 +61,8 @@ def without_secrets(body: str, redactor: Redactor) -> str:
 
 def _event(line: str) -> dict[str, Any] | None:
     try:
-        event = json.loads(line.removeprefix("data:"))
-    except (ValueError, RecursionError):
+        event = parse_json(line.removeprefix("data:"))
+    except ValueError:
         return None
     return event if isinstance(event, dict) else None
 
@@ -124,8 +126,8 @@ class Entries:
         if data is None:
             return None
         try:
-            return _entry(json.loads(data))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return data.parse(_entry)
+        except ForeignError:
             raise _unreadable(self.documents.place(key), _NONE_OF_OURS) from None
 
     def write(self, key: str, request: dict[str, Any], answer: Answer, now: datetime) -> None:
@@ -157,8 +159,8 @@ class Entries:
         for key in islice(self.documents.keys(), most):
             try:
                 data = self.documents.read(key)
-                request = json.loads(data or b"")["request"]
-            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                request = None if data is None else data.parse(parse_document).get("request")
+            except (OSError, ForeignError):
                 continue
             if isinstance(request, dict):
                 yield self.documents.place(key), request
@@ -186,7 +188,8 @@ def _shortened(value: Any) -> Any:
     return value
 
 
-def _entry(document: dict[str, Any]) -> Entry:
+def _entry(data: bytes) -> Entry:
+    document = parse_document(data)
     if document["format"] != FORMAT:
         raise ValueError
     request, response = document["request"], document["response"]

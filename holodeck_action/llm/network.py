@@ -78,7 +78,7 @@ class Network:
         else:
             try:
                 payload = parse(kind, body)
-            except (ValueError, RecursionError):
+            except ValueError:
                 payload = None
         headers = tuple((name, value) for name, value in response.headers.items() if name not in _FRAMING)
         return Answer(response.status_code, headers, body, payload, latency)

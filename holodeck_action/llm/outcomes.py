@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from holodeck_action.llm.calls import Answer, WireError
+from holodeck_action.text.json_values import parse_json
 
 CONGESTED = frozenset({429, 529})
 """Statuses that say that the account sends too much: Anthropic's 529 is `overloaded_error`."""
@@ -39,10 +40,10 @@ def parse(content_type: str, body: bytes) -> Any:
     """
     kind = content_type.partition(";")[0].strip().lower()
     if kind == "text/event-stream":
-        return [json.loads(data) for data in _events(body.decode("utf-8", "replace")) if data != "[DONE]"]
+        return [_value(data) for data in _events(body.decode("utf-8", "replace")) if data != "[DONE]"]
     if kind == "application/x-ndjson":
-        return [json.loads(line) for line in body.splitlines() if line.strip()]
-    return json.loads(body)
+        return [_value(_decoded(line)) for line in body.splitlines() if line.strip()]
+    return _value(_decoded(body))
 
 
 def check(content_type: str, body: bytes, label: str) -> Any:
@@ -61,7 +62,7 @@ def check(content_type: str, body: bytes, label: str) -> Any:
     """
     try:
         payload = parse(content_type, body)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise WireError(
             f"{label} answered with a body that is not the JSON of its interface", "malformed", retry_worthy=True
         ) from None
@@ -148,12 +149,22 @@ def refusal_of(answer: Answer) -> Any:
     named = _CHARSET.search(header(answer, "content-type"))
     try:
         text = answer.body.decode(named[1] if named else "utf-8", "replace").strip()
-    except LookupError:
+    except (LookupError, UnicodeError):
+        # There is none of that name, or it is one for names of hosts.
         text = answer.body.decode("utf-8", "replace").strip()
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return _value(text)
+    except ValueError:
         return text
+
+
+def _decoded(body: bytes) -> str:
+    # As providers send it: in any of the encodings of JSON, with halves of characters.
+    return body.decode(json.detect_encoding(body), "surrogatepass")
+
+
+def _value(text: str) -> Any:
+    return parse_json(text, constants=True)
 
 
 def header(answer: Answer, name: str) -> str:

@@ -8,18 +8,21 @@ same time, and grows: a file is replaced in one step, for which nobody waits and
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
-from holodeck_action.results.disk import UNSYNCED_DISK, write_atomically
+from holodeck_action.results.disk import UNSYNCED_DISK, open_folder, open_kept, write_atomically
+from holodeck_action.text.foreign import Foreign, bounded_lines, open_file, read_file
+from holodeck_action.text.json_values import parse_json
 
 _KEY = b'{"key":"'
 _LONGEST_KEY = 64
 """Characters of a key: hexadecimal digits of a digest."""
+_MOST_BYTES = 256_000_000
+"""Bytes of a document."""
 
 
 class DamagedError(Exception):
@@ -51,8 +54,8 @@ class Documents(Protocol):
         """Return where a document is, for messages."""
         ...
 
-    def read(self, key: str) -> bytes | None:
-        """Return a document as JSON, None when there is none.
+    def read(self, key: str) -> Foreign | None:
+        """Return a document, None when there is none; see `parse_document`.
 
         Raises:
             OSError: it cannot be read.
@@ -97,10 +100,10 @@ class Files:
         """Return the path of a document's file."""
         return self.folder / f"{key}.json"
 
-    def read(self, key: str) -> bytes | None:
-        """Return a document as JSON, None when there is none; see `Documents.read`."""
+    def read(self, key: str) -> Foreign | None:
+        """Return a document, None when there is none; see `Documents.read`."""
         try:
-            return self.path(key).read_bytes()
+            return read_file(self.path(key), _MOST_BYTES)
         except FileNotFoundError:
             return None
 
@@ -158,14 +161,14 @@ class Tape:
         found = self._index.get(key)
         return self._earlier.place(key) if found is None else self._where(found[2])
 
-    def read(self, key: str) -> bytes | None:
-        """Return a document as JSON, None when there is none; see `Documents.read`."""
+    def read(self, key: str) -> Foreign | None:
+        """Return a document, None when there is none; see `Documents.read`."""
         if key not in self._index:
             self._look()
         found = self._index.get(key)
         if found is not None:
             assert self._file is not None
-            return os.pread(self._file.fileno(), found[1], found[0])
+            return Foreign(os.pread(self._file.fileno(), found[1], found[0]))
         document = self._earlier.read(key)
         if document is None and self._damaged is not None:
             raise DamagedError(self._where(self._damaged))
@@ -176,8 +179,9 @@ class Tape:
         line = _line(f'{{"key":"{key}",{document[1:]}')
         if not self._written:
             self.folder.mkdir(parents=True, exist_ok=True)
-        with self._alone(), self._path.open("a+b", buffering=0) as file:
+        with self._alone(), open_kept(self._path, create=True) as file:
             _mend(file)
+            file.seek(0, os.SEEK_END)
             file.write(line)
         self._written.add(key)
         self._index.pop(key, None)
@@ -211,12 +215,9 @@ class Tape:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Hold off other processes that write; the file itself may be replaced."""
-        handle = os.open(self.folder, os.O_RDONLY)
-        try:
+        with open_folder(self.folder) as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
-        finally:
-            os.close(handle)
 
     def _forget(self) -> None:
         if self._file is not None:
@@ -236,11 +237,11 @@ class Tape:
             return
         if self._file is None or not os.path.samestat(now, os.fstat(self._file.fileno())):
             self._forget()
-            self._file = self._path.open("rb")
+            self._file = open_file(self._path, None)
         if now.st_size <= self._end:
             return
         self._file.seek(self._end)
-        for line in self._file:
+        for line in bounded_lines(self._file, _MOST_BYTES):
             ended = line.endswith(b"\n")
             if not ended and not _whole(line):
                 break
@@ -256,6 +257,19 @@ class Tape:
             self._end += len(line)
 
 
+def parse_document(data: bytes) -> dict[str, Any]:
+    """Return what a document holds.
+
+    Raises:
+        ValueError: it is no JSON object.
+    """
+    # Answers are kept as they came: with halves of characters, and with numbers that are none.
+    found = parse_json(data.decode("utf-8", "surrogatepass"), constants=True)
+    if not isinstance(found, dict):
+        raise ValueError("it is no JSON object")
+    return found
+
+
 def _line(document: str) -> bytes:
     return document.encode("utf-8", "surrogatepass") + b"\n"
 
@@ -267,8 +281,8 @@ def _key(line: bytes) -> str | None:
         if key.isalnum():
             return key.decode("ascii", "replace")
     try:
-        found = json.loads(line)["key"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        found = parse_document(line).get("key")
+    except ValueError:
         return None
     return found if isinstance(found, str) else None
 
@@ -276,8 +290,8 @@ def _key(line: bytes) -> str | None:
 def _whole(line: bytes) -> bool:
     """Tell whether a line that is not ended is a document all the same."""
     try:
-        json.loads(line)
-    except (ValueError, RecursionError):
+        parse_document(line)
+    except ValueError:
         return False
     return True
 

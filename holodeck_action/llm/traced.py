@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from holodeck_action.llm.calls import Answer, Call, CallRecord
+from holodeck_action.text.json_values import parse_json
 from holodeck_action.tracing.spans import NO_SPAN, Attributes, Scope, Span, current, span
 
 Message = dict[str, Any]
@@ -136,8 +136,8 @@ def _parts(content: Any) -> list[dict[str, Any]]:
 
 def _call(identity: Any, name: Any, arguments: Any) -> dict[str, Any]:
     if isinstance(arguments, str):
-        with contextlib.suppress(ValueError, RecursionError):
-            arguments = json.loads(arguments)
+        with contextlib.suppress(ValueError):
+            arguments = parse_json(arguments, constants=True)
     return {"type": "tool_call", "id": identity, "name": str(name or ""), "arguments": arguments}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import lru_cache
 from itertools import islice
@@ -11,6 +10,7 @@ from typing import Any
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.result import count, excerpt
 from holodeck_action.suite.patterns import RESPONSE_PATH
+from holodeck_action.text.json_values import JsonSyntaxError, parse_json
 
 _PATH = re.compile(RESPONSE_PATH)
 _STEP = re.compile(r"([A-Za-z_][\w-]*)|\[([0-9]+)\]")
@@ -75,16 +75,13 @@ def extract(response: str, path: str) -> str:
 
 def _parsed(response: str) -> Any:
     try:
-        return json.loads(response)
-    except json.JSONDecodeError as error:
-        raise ResponsePathError(
-            f"the answer {excerpt(response)} is not JSON ({error.msg} at line {error.lineno}, column {error.colno})"
-        ) from None
-    except RecursionError:
-        raise ResponsePathError("the answer is JSON nested too deeply to read") from None
-    except ValueError:
-        # Python refuses to convert numbers of thousands of digits.
-        raise ResponsePathError("the answer is JSON with a number too long to read") from None
+        return parse_json(response, constants=True)
+    except JsonSyntaxError as error:
+        where = f"line {error.line}, column {error.column}"
+        raise ResponsePathError(f"the answer {excerpt(response)} is not JSON ({error.what} at {where})") from None
+    except ValueError as error:
+        why = "nested too deeply to read" if "nested" in str(error) else "with a number too long to read"
+        raise ResponsePathError(f"the answer is JSON {why}") from None
 
 
 def _member(value: Any, key: str, where: str) -> Any:

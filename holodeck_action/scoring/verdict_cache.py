@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
-from holodeck_action.llm.tapes import DamagedError, Documents
+from holodeck_action.llm.tapes import DamagedError, Documents, parse_document
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.result import EvaluationResult
+from holodeck_action.results.evaluation import Polarity, Score
 from holodeck_action.results.record import Usage
+from holodeck_action.results.serialization import from_plain
+from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.redaction import Redactor
 
 FORMAT = 2
@@ -66,7 +69,7 @@ class VerdictCache:
             return None
         try:
             return _verdict(content)
-        except (EvaluationError, ValueError, KeyError, TypeError, AttributeError):
+        except (EvaluationError, OverflowError, ValueError, RecursionError):
             self.trouble = f"{self._documents.place(key)} is no verdict of this version; delete it"
             return None
 
@@ -128,8 +131,8 @@ class VerdictCache:
             data = self._documents.read(key)
             if data is None:
                 return None
-            document = json.loads(data)
-            if document["format"] != FORMAT:
+            document = data.parse(parse_document)
+            if document.get("format") != FORMAT:
                 return None
             at = datetime.fromisoformat(document["kept_at"])
             fresh = self._ttl is None or self._now() - at < self._ttl
@@ -139,7 +142,7 @@ class VerdictCache:
         except DamagedError as error:
             self.trouble = f"{error.place} is no verdict of this version; delete it"
             return None
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ForeignError, ValueError, KeyError, TypeError):
             self.trouble = f"{self._documents.place(key)} is no verdict of this version; delete it"
             return None
         return document if fresh else None
@@ -164,22 +167,37 @@ class VerdictCache:
             self.trouble = f"{place} cannot be written: {error.strerror or type(error).__name__}"
 
 
+_Count = Annotated[int, Meta(ge=0, le=2**53)]
+_Amount = Annotated[float, Meta(ge=0, le=1e12)]
+
+
+class _Result(Struct):
+    score: Score
+    passed: bool | None
+    reasoning: str
+    metric_name: str
+    threshold: int | float | None
+    raw_score: int | float | None
+    evaluation_steps: tuple[str, ...] | None
+    metadata: dict[str, Any]
+    polarity: Polarity
+    confidence: int | float | None
+
+
+class _Usage(Struct):
+    prompt_tokens: _Count | None
+    completion_tokens: _Count | None
+    cost_usd: _Amount | None
+
+
+class _Kept(Struct):
+    """The form of a document."""
+
+    result: _Result
+    duration_ms: _Amount
+    usage: _Usage
+
+
 def _verdict(content: Mapping[str, Any]) -> KeptVerdict:
-    kept, usage = content["result"], content["usage"]
-    steps = kept["evaluation_steps"]
-    duration = float(content["duration_ms"])
-    if not math.isfinite(duration):
-        raise ValueError
-    result = EvaluationResult(
-        score=kept["score"],
-        passed=kept["passed"],
-        reasoning=str(kept["reasoning"]),
-        metric_name=str(kept["metric_name"]),
-        threshold=kept["threshold"],
-        raw_score=kept["raw_score"],
-        evaluation_steps=None if steps is None else tuple(map(str, steps)),
-        metadata=dict(kept["metadata"]),
-        polarity=kept["polarity"],
-        confidence=kept["confidence"],
-    )
-    return KeptVerdict(result, duration, Usage(usage["prompt_tokens"], usage["completion_tokens"], usage["cost_usd"]))
+    kept = from_plain(content, _Kept)
+    return KeptVerdict(EvaluationResult(**asdict(kept.result)), kept.duration_ms, Usage(**asdict(kept.usage)))

@@ -11,7 +11,7 @@ from typing import Any
 from holodeck_action.suite.columns import AS_WRITTEN, ColumnMap, FieldPath, put
 from holodeck_action.suite.document import PACKED, MarkedList, MarkedMap
 from holodeck_action.suite.errors import Problem, SourceMark, quoted
-from holodeck_action.text.json_values import kind_of, parse_json
+from holodeck_action.text.json_values import DuplicateKeyError, kind_of, parse_json
 
 _REST = r"(\r\n|\n|\r|\Z|{0})"
 _CELLS = {
@@ -185,17 +185,11 @@ def json_line_cases(lines: Iterable[bytes], file: str, columns: ColumnMap) -> It
 
 def _line_value(text: str) -> tuple[Any, str]:
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
-    except _DuplicateKeyError as error:
+        value = parse_json(text.rstrip("\r\n"), unique=True)
+    except DuplicateKeyError as error:
         return None, f"the key {quoted(str(error))} stands twice in one object"
-    except ValueError:
-        try:
-            parse_json(text.rstrip("\r\n"))
-        except ValueError as error:
-            return None, f"the line is not valid JSON: {error} (required: one object on each line)"
-        return None, "the line holds a number that cannot be read"
-    except RecursionError:
-        return None, "the line is not valid JSON: it is nested too deeply"
+    except ValueError as error:
+        return None, f"the line is not valid JSON: {error} (required: one object on each line)"
     if not isinstance(value, dict):
         return None, f"the line is {kind_of(value)}, not an object (required: one object on each line)"
     try:
@@ -212,7 +206,7 @@ def row_cases(lines: Iterable[bytes], file: str, columns: ColumnMap) -> Iterator
     A position is then the number of the row, with column 0.
     """
     for number, line in enumerate(lines, start=1):
-        yield columns.case(marked(json.loads(line.decode()), number, 0), file)
+        yield columns.case(marked(parse_json(line.decode()), number, 0), file)
 
 
 def marked(value: Any, line: int, column: int) -> Any:
@@ -228,22 +222,6 @@ def marked(value: Any, line: int, column: int) -> Any:
         items.line, items.column, items.marks = line, column, b""
         return items
     return value
-
-
-class _DuplicateKeyError(Exception):
-    pass
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise _DuplicateKeyError(next(key for key in keys if keys.count(key) > 1))
-    return made
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(name)
 
 
 def _end_of(text: str) -> tuple[int, int]:

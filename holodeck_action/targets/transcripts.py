@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -274,7 +273,7 @@ def _named_in(data: bytes) -> dict[str, Any]:
                 key = piece.strip('"')
             elif key in ADDRESS_KEYS and key not in found:
                 try:
-                    found[key] = json.loads(piece)
+                    found[key] = parse_json(piece)
                 except ValueError:
                     continue
     return found

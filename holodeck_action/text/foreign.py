@@ -261,6 +261,19 @@ def read_rest(file: BinaryIO, most: int) -> Foreign:
     return Foreign(data)
 
 
+def bounded_lines(file: BinaryIO, most: int) -> Iterator[bytes]:
+    """Yield the lines of an open file with their ends; the last one may lack its end.
+
+    Raises:
+        RefusedFileError: a line has more than `most` bytes.
+        OSError: it cannot be read.
+    """
+    while line := file.readline(most + 1):
+        if len(line) > most:
+            raise RefusedFileError(f"has a line of more than {most:,} bytes")
+        yield line
+
+
 def regular_file(descriptor: int, most: int | None, *, write: bool = False) -> BinaryIO:
     """Return an opened file that is a regular one and not too large; of others the descriptor is closed.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -17,26 +18,81 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+DEEPEST = 200
+"""Levels of a value, far below what Python can walk through."""
 
 
-def parse_json(text: str) -> Any:
-    """Parse one JSON value as RFC 8259 has it: NaN and infinities are refused.
+class JsonSyntaxError(ValueError):
+    """A text is not JSON: what is wrong with it, in which line and column from 1."""
+
+    def __init__(self, what: str, line: int, column: int) -> None:
+        super().__init__(f"{what} at {'' if line == 1 else f'line {line} '}column {column}")
+        self.what, self.line, self.column = what, line, column
+
+
+class DuplicateKeyError(ValueError):
+    """An object holds a key twice; the message is the key."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        times = Counter(name for name, _ in pairs)
+        raise DuplicateKeyError(next(name for name in times if times[name] > 1))
+    return found
+
+
+_DECODERS = {
+    (constants, unique): json.JSONDecoder(
+        parse_constant=None if constants else _refuse_constant, object_pairs_hook=_unique if unique else None
+    )
+    for constants in (False, True)
+    for unique in (False, True)
+}
+
+
+def parse_json(text: str, *, constants: bool = False, unique: bool = False) -> Any:
+    """Parse one JSON value as RFC 8259 has it.
+
+    Args:
+        text: the JSON.
+        constants: whether NaN and infinities are taken, which some programs write.
+        unique: whether a key that an object holds twice is refused; else the last one counts.
 
     Raises:
-        ValueError: the text is not JSON, is nested too deeply, or holds a number too long to read; one clause says why.
+        JsonSyntaxError: the text is not JSON.
+        DuplicateKeyError: an object holds a key twice.
+        ValueError: it is nested too deeply, or holds a number too long to read; one clause says why.
     """
     try:
-        return _DECODER.decode(text)
+        value = _DECODERS[constants, unique].decode(text)
+    except DuplicateKeyError:
+        raise
     except json.JSONDecodeError as error:
-        line = "" if error.lineno == 1 else f"line {error.lineno} "
-        raise ValueError(f"{error.msg} at {line}column {error.colno}") from None
+        raise JsonSyntaxError(error.msg, error.lineno, error.colno) from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except ValueError as error:
         # The interpreter's own limit on digits explains itself with advice that does not apply here.
         reason = "it holds a number too long to read" if "digits" in str(error) else str(error)
         raise ValueError(reason) from None
+    if text.count("[") + text.count("{") > DEEPEST and _is_deep(value):
+        raise ValueError("it is nested too deeply")
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer)
+            if type(inner) is dict or type(inner) is list
+        ]
+        if not level:
+            return False
+    return True
 
 
 def kind_of(value: object) -> str:

@@ -60,12 +60,12 @@ def _outcome(what: str, seconds: float, compute: Callable[[], Any]) -> str:
 
 @lru_cache(maxsize=4)
 def _request(mapping: str) -> RequestTemplate:
-    return RequestTemplate(json.loads(mapping))
+    return RequestTemplate(parse_json(mapping))
 
 
 @lru_cache(maxsize=4)
 def _reply(mapping: str) -> ReplyPaths:
-    return ReplyPaths(json.loads(mapping))
+    return ReplyPaths(parse_json(mapping))
 
 
 @lru_cache(maxsize=64)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.text.foreign import Foreign, Redact
+from holodeck_action.text.json_values import parse_json
 from holodeck_action.workers.code_errors import SENT_WORDS, UserCodeError
 from holodeck_action.workers.limited import limited_pool
 
@@ -80,7 +80,7 @@ class Computing:
             raise AgentError(f"{what}: {error.message.partition(': ')[2]}", code) from None
         if outcome.value["cut"]:
             raise AgentError(f"{what} gives more than {MOST_BYTES:,} bytes; make it smaller", code)
-        found = json.loads(outcome.value["value"])
+        found = parse_json(outcome.value["value"])
         if "error" in found:
             words = Foreign.of_text(found["error"], SENT_WORDS).words(self._redact, _LONGEST_TROUBLE)
             raise AgentError(words, found["code"] or code)

@@ -66,16 +66,15 @@ def run_program(
             os.close(writing)
         try:
             output = _output(process, reading, until, most)
-            while process.alive and time.monotonic() < until:
-                time.sleep(_SLICE_S / 100)
-            if output is None or process.alive:
+            status = None if output is None else process.wait(until - time.monotonic())
+            if output is None or status is None:
                 raise ProgramError(f"took longer than {seconds:g} s")
         finally:
             process.kill()
-            ended = process.reap()
+            process.reap()
     finally:
         os.close(reading)
-    return Ended(ended, Foreign(output))
+    return Ended(status, Foreign(output))
 
 
 def _output(process: KillableProcess, reading: int, until: float, most: int) -> bytes | None:

@@ -345,7 +345,7 @@ def test_a_pattern_that_backtracks_for_ever_is_stopped(service: Service, filter_
 
 
 def test_an_answer_nested_beyond_reason_is_a_bad_reply(service: Service) -> None:
-    service.respond = always(b'{"reply": "r", "x": ' + b"[" * 300 + b"]" * 300 + b"}")
+    service.respond = always(b'{"reply": "r", "x": ' + b"[" * 190 + b"]" * 190 + b"}")
     error = failure(agent(service, response={"text": "$..reply"}), ONE)
     assert error.code == "bad_reply"
     assert "cannot be applied to the answer" in error.message

@@ -346,6 +346,20 @@ def test_bodies_that_are_no_answers_are_errors(models: FakeModels, provider: str
     assert failure(models, provider, plain=plain).code in BROKEN
 
 
+@pytest.mark.parametrize("charset", ["idna", "punycode", "undefined", "hex", "none"])
+def test_an_error_in_whatever_encoding_is_told(models: FakeModels, charset: str) -> None:
+    headers = {"content-type": f"text/plain; charset={charset}"}
+    models.fail(Fault(status=400, body=b"no\xff", headers=headers, times=None))
+    assert failure(models, "openai").message.endswith("(status 400): no\ufffd")
+
+
+@pytest.mark.parametrize("levels", [300, 500, 900, 5000])
+def test_an_answer_that_is_nested_too_deeply_is_an_error(models: FakeModels, levels: int) -> None:
+    body = b'{"extra": ' + b'{"a":' * levels + b"1" + b"}" * levels + b"}"
+    models.fail(Fault(status=200, body=body, headers={"content-type": "application/json"}, times=None))
+    assert failure(models, "openai").code == "malformed"
+
+
 def test_what_is_repeated_from_the_key_is_masked(models: FakeModels) -> None:
     models.fail(Fault(status=400, body={"error": {"message": f"no such thing as {KEY}"}}, times=None))
     assert "no such thing as ***" in failure(models, "openai").message

@@ -11,6 +11,7 @@ import pytest
 from tests.cli.project import Project
 
 PIPE = "it is no regular file (a pipe, a device or a socket)"
+DEEP = (150, 300, 500, 900, 5000)
 COMMANDS: dict[str, tuple[str, str]] = {
     "judge card": ("export out/results.json --format honeyhive --card FILE", "FILE: "),
     "template": ("report out/results.json --format markdown --template FILE", "FILE: "),
@@ -48,3 +49,32 @@ def test_a_file_is_neither_waited_for_nor_read_for_ever(
     (error,) = finished.errors
     assert error.startswith(begins.replace("FILE", "given"))
     assert reason in error
+
+
+def nested(levels: int) -> str:
+    return '{"a":' * levels + "1" + "}" * levels
+
+
+@pytest.mark.parametrize("levels", DEEP)
+@pytest.mark.parametrize("name", ["cases.jsonl", "cases.csv", "cases.json"])
+def test_cases_that_are_nested_too_deeply_are_told(project: Project, name: str, levels: int) -> None:
+    tools = f'[{{"name": "f", "args": {nested(levels)}}}]'
+    cell = tools.replace('"', '""')
+    content = {
+        "cases.jsonl": f'{{"input": "a", "ground_truth": "b", "expected_tools": {tools}}}\n',
+        "cases.csv": f'input,ground_truth,expected_tools\na,b,"{cell}"\n',
+        "cases.json": f'[{{"input": "a", "ground_truth": "b", "expected_tools": {tools}}}]\n',
+    }
+    project.write(name, content[name])
+    project.suite([], test_cases=None, test_cases_file=name)
+    finished = project.run("validate")
+    deep = levels > (100 if name == "cases.json" else 200)
+    assert (finished.code, "nested" in finished.stderr) == ((2, True) if deep else (0, False)), finished.stderr
+
+
+@pytest.mark.timeout(20)
+def test_a_key_that_stands_twice_among_many_is_found_at_once(project: Project) -> None:
+    keys = ", ".join(f'"{number}": 1' for number in [*range(200_000), 199_999])
+    project.suite([], test_cases=None, test_cases_file="cases.jsonl")
+    project.write("cases.jsonl", f'{{"input": {{{keys}}}}}\n')
+    assert 'the key "199999" stands twice in one object' in project.run("validate").stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -299,10 +300,15 @@ def test_the_cache_asks_again_when_an_answer_is_old(tmp_path: Path) -> None:
     run(work)
 
 
+ENDLESS = (
+    '{"format": 1, "recorded_at": "2026-01-01T00:00:00+00:00", "request": {}, '
+    f'"response": {{"status": 200, "latency_s": {"9" * 400}, "headers": {{}}, "json": {{}}}}}}'
+)
+"""A recorded call whose latency is larger than any number of the machine."""
 BROKEN = pytest.mark.parametrize(
     "content",
-    ["nonsense", "[]", "{}", '{"format": 2}', '{"format": 1, "response": {"status": 500}}', "[" * 100_000],
-    ids=["text", "list", "bare", "newer", "error", "deep"],
+    ["nonsense", "[]", "{}", '{"format": 2}', '{"format": 1, "response": {"status": 500}}', "[" * 100_000, ENDLESS],
+    ids=["text", "list", "bare", "newer", "error", "deep", "endless"],
 )
 
 
@@ -363,6 +369,51 @@ def test_a_broken_file_of_an_earlier_version_stops_a_replay_and_one_of_a_cache_n
                 assert said(await post(wire, who, chat())) == "again"
 
     run(work)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("place", ["cassette.jsonl", "KEY.json"])
+def test_a_recording_that_is_a_pipe_is_not_waited_for(tmp_path: Path, place: str) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            who = account(models.openai_url)
+            async with opened(_cache(tmp_path)) as wire:
+                await post(wire, who, chat())
+            (path,) = stored(tmp_path)
+            path.unlink()
+            pipe = tmp_path / place.replace("KEY", path.stem)
+            os.mkfifo(pipe)
+            async with opened(_replay(tmp_path), network=Offline()) as wire:
+                with pytest.raises(WireError, match="it is no regular file") as caught:
+                    await post(wire, who, chat())
+                assert caught.value.code == "cassette_unreadable"
+            async with opened(_cache(tmp_path)) as wire:
+                await post(wire, who, chat())
+            assert len(models.requests) == 2
+            assert path.is_file()
+
+    run(work)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(("what", "reason"), [("pipe", "it is no regular file"), ("link", "it is a link")])
+def test_a_recording_is_not_written_elsewhere(tmp_path: Path, what: str, reason: str) -> None:
+    tape, other = tmp_path / "tape" / "cassette.jsonl", tmp_path / "other"
+    tape.parent.mkdir()
+    if what == "pipe":
+        os.mkfifo(tape)
+    else:
+        tape.symlink_to(other)
+
+    async def work() -> None:
+        with FakeModels() as models:
+            async with opened(_record(tape.parent)) as wire:
+                with pytest.raises(WireError, match=reason) as caught:
+                    await post(wire, account(models.openai_url), chat())
+        assert caught.value.code == "cassette_unwritable"
+
+    run(work)
+    assert not other.exists()
 
 
 def test_a_recording_that_cannot_be_written_is_an_error_and_a_cache_is_not(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from random import Random
 
 import pytest
 
-from holodeck_action.llm.tapes import DamagedError, Files, Tape
+from holodeck_action.llm.tapes import DamagedError, Files, Tape, parse_document
+from holodeck_action.text.foreign import Foreign
 
 
 def tape(folder: Path) -> Tape:
@@ -33,9 +34,9 @@ def key(number: int) -> str:
     return f"{number * 7919 % 1000:040x}"
 
 
-def content(found: bytes | None) -> str:
+def content(found: Foreign | None) -> str:
     assert found is not None
-    said = json.loads(found)
+    said = found.parse(parse_document)
     said.pop("key", None)
     return json.dumps(said, separators=(",", ":"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -10,6 +9,7 @@ from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import OTHER_NAME, EvalParam
 from holodeck_action.results.record import ToolInvocation
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool
+from holodeck_action.text.json_values import parse_json
 
 MetricInput = Mapping[str, Any]
 _NAMES: Mapping[str, EvalParam] = {
@@ -131,7 +131,7 @@ def _call(call: Any, field: str) -> tuple[str, dict[str, Any] | None, Any]:
     args = next((value for key in _ARGUMENTS if (value := function.get(key, read(key))) is not None), None)
     if isinstance(args, str):
         try:
-            args = json.loads(args) if args.strip() else {}
+            args = parse_json(args, constants=True) if args.strip() else {}
         except ValueError:
             raise _wrong(field, f"the arguments of {name:.80} are no JSON") from None
     if args is not None and not isinstance(args, Mapping):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from holodeck_action.llm.judge import JudgeAnswer
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.text.json_values import DuplicateKeyError, parse_json
 from holodeck_action.text.plain import cut
 
 T = TypeVar("T", bound=BaseModel)
@@ -107,7 +107,10 @@ def verdict_object(text: str) -> dict[str, Any]:
     if isinstance(score, bool):
         raise VerdictError("score: it must be a number")
     if isinstance(score, str) and _NUMBER.fullmatch(score.strip()):
-        found["score"] = json.loads(score.strip().lstrip("+"))
+        try:
+            found["score"] = parse_json(score.strip().lstrip("+"))
+        except ValueError:
+            raise VerdictError("score: it must be a number") from None
     return found
 
 
@@ -118,19 +121,12 @@ def _json_object(text: str) -> Any:
     part = text[start:end]
     for candidate in (part, _TRAILING_COMMA.sub(r"\1", part)):
         try:
-            return json.loads(candidate, object_pairs_hook=_without_doubles)
-        except VerdictError:
-            raise
-        except (ValueError, RecursionError):
+            return parse_json(candidate, constants=True, unique=True)
+        except DuplicateKeyError:
+            raise VerdictError("it holds a key twice") from None
+        except ValueError:
             continue
     raise VerdictError("it is not JSON")
-
-
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise VerdictError("it holds a key twice")
-    return found
 
 
 def _in_words_offered(value: Any) -> Any:

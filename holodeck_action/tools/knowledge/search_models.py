@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.messages import Question, Request
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.text.json_values import parse_json
 from holodeck_action.tools.knowledge.structure import Chunk, Document
 
 MOST_CHARACTERS = 24_000
@@ -155,9 +155,9 @@ def _scores_in(text: str, count: int) -> list[float] | None:
     """Read an answer; models without structured output may put it in a fenced block."""
     bare = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
     try:
-        items: Any = json.loads(bare)["scores"]
+        items: Any = parse_json(bare)["scores"]
         found = {item["passage"]: item["score"] for item in items}
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None
     if len(items) != count or set(found) != set(range(1, count + 1)):
         return None

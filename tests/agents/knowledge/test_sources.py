@@ -86,7 +86,7 @@ def test_text_is_utf_8_without_its_mark(tmp_path: Path) -> None:
         text(tmp_path, "b.txt")
     assert (caught.value.code, caught.value.message) == (
         "tool_unavailable",
-        "b.txt: cannot be read: it is not UTF-8 text (byte 2)",
+        "b.txt: cannot be read: it is not UTF-8 text (line 1)",
     )
     with pytest.raises(AgentError, match=r"absent\.txt: cannot be read: No such file"):
         text(tmp_path, "absent.txt")

@@ -133,6 +133,9 @@ UNUSABLE = [
     (scored(float("nan")), "the score nan is not from 0 to 10"),
     (scored(float("inf")), "the score inf is not from 0 to 10"),
     (scored("NaN"), "the score nan is not from 0 to 10"),
+    (scored("007"), "score: it must be a number"),
+    (scored("9" * 5000), "score: it must be a number"),
+    ('{"a":' * 500 + "1" + "}" * 500, "it is not JSON"),
 ]
 
 

@@ -319,6 +319,36 @@ def test_old_and_broken_files_are_asked_for_and_told(kept: Kept) -> None:
     assert kept.run()[0] == 0
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"duration_ms": 10**400},
+        {"duration_ms": "1"},
+        {"usage": {"prompt_tokens": "1", "completion_tokens": 1, "cost_usd": 0.1}},
+        {"usage": {"prompt_tokens": 1, "completion_tokens": 1, "cost_usd": [0.1]}},
+        {"usage": None},
+        {"result": {"score": {"a": 1}}},
+        {"result": {"score": 1, "threshold": 10**400}},
+        {"result": {"metadata": [["a", "b"]]}},
+        {"result": {"polarity": "\ud800"}},
+    ],
+    ids=str,
+)
+def test_a_kept_verdict_of_another_form_is_asked_for(kept: Kept, change: dict[str, Any]) -> None:
+    kept.suite(GEVAL)
+    kept.run()
+    kept.forget_calls()
+    file, *_ = kept.files()
+    document = json.loads(file.read_text())
+    for name, value in change.items():
+        document[name] = {**document[name], **value} if name == "result" else value
+    file.write_text(json.dumps(document))
+    calls, record, finished = kept.run()
+    assert (calls, finished.code) == (1, 0), finished.stderr
+    assert "the cache of verdicts could not be used" in finished.stderr
+    assert [type(each.score) for each in evaluations(record)] == [float] * 3
+
+
 @pytest.mark.proves("CacheSettings: mode dir")
 def test_the_policy_file_turns_it_on(kept: Kept) -> None:
     kept.suite(GEVAL, policy={"cache": {"mode": "cache", "dir": "mine"}})
