@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Mapping
-from importlib.resources import files
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +19,7 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.frameworks import FRAMEWORKS, SPANNED
 from holodeck_action.suite.schema_line import with_schema_line
 from holodeck_action.suite.sources import POLICY_NAMES
+from holodeck_action.text.foreign import ForeignError, read_file
 from holodeck_action.text.given_paths import GivenPath
 
 SUITE = "agent.yaml"
@@ -80,7 +81,7 @@ def start_suite(folder: GivenPath, framework: str | None, caller: Caller) -> int
 
 
 def _shipped(name: str) -> bytes:
-    return (files("holodeck_action") / "starter" / name).read_bytes()
+    return read_file(Path(__file__).parents[1] / "starter" / name).text().encode()
 
 
 def _of_framework(
@@ -143,8 +144,8 @@ def _with_line(file: Path, document: Literal["agent", "policy"]) -> bytes | None
     if file.is_symlink() or not file.is_file():
         return None
     try:
-        return with_schema_line(file.read_bytes(), document)
-    except (OSError, UnicodeDecodeError):
+        return read_file(file, follow=False).parse(partial(with_schema_line, document=document))
+    except (OSError, ForeignError):
         return None
 
 
@@ -194,7 +195,7 @@ def _wanted(kept: Mapping[str, str], framework: str | None) -> Mapping[str, str]
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_file(path).lossy_text()
     except OSError:
         return ""
 

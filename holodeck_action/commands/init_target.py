@@ -16,6 +16,7 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.environments import Environment
 from holodeck_action.suite.frameworks import Framework
 from holodeck_action.suite.targets import FORMS, parse_target
+from holodeck_action.text.foreign import ForeignError, read_file
 from holodeck_action.text.plain import one_line
 
 T = TypeVar("T")
@@ -102,8 +103,8 @@ def environment_of(folder: Path) -> Environment | None:
 
 def _has_dependencies(file: Path) -> bool:
     try:
-        loaded = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        loaded = read_file(file).parse(lambda data: tomllib.loads(data.decode()))
+    except (OSError, ForeignError):
         return False
     project = loaded.get("project")
     return isinstance(project, dict) and bool(project.get("dependencies"))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from holodeck_action.text.foreign import ForeignError, RefusedFileError, read_file
 from holodeck_action.text.plain import one_line
 
 PAYLOAD_LIMIT = 25 * 1024 * 1024
@@ -45,16 +44,12 @@ def read_event(environ: Mapping[str, str]) -> tuple[str, Mapping[str, Any]]:
     if not file:
         raise EventError(f"GITHUB_EVENT_NAME is {one_line(name, 60)}, but GITHUB_EVENT_PATH is not set: {_AS_RUNNER}")
     try:
-        with Path(file).open("rb") as stream:
-            data = stream.read(PAYLOAD_LIMIT + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "this is no path"
-        raise EventError(f"GITHUB_EVENT_PATH cannot be read: {reason}: {_AS_RUNNER}") from error
-    if len(data) > PAYLOAD_LIMIT:
-        raise EventError(f"GITHUB_EVENT_PATH is larger than the {PAYLOAD_LIMIT:,} bytes GitHub sends: {_AS_RUNNER}")
-    try:
-        payload = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        payload = read_file(file, PAYLOAD_LIMIT).json()
+    except RefusedFileError as error:
+        raise EventError(f"GITHUB_EVENT_PATH {error.clause}: {_AS_RUNNER}") from error
+    except OSError as error:
+        raise EventError(f"GITHUB_EVENT_PATH cannot be read: {error.strerror}: {_AS_RUNNER}") from error
+    except ForeignError as error:
         raise EventError(f"GITHUB_EVENT_PATH holds no JSON: {_AS_RUNNER}") from error
     if not isinstance(payload, dict):
         raise EventError(f"GITHUB_EVENT_PATH holds no JSON object: {_AS_RUNNER}")

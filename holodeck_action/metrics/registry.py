@@ -12,6 +12,7 @@ from types import ModuleType
 import holodeck_action.metrics
 from holodeck_action.suite.metric_base import Metric
 from holodeck_action.suite.metric_types import MetricTypes
+from holodeck_action.text.foreign import read_file
 
 
 @cache
@@ -71,8 +72,8 @@ def type_of(metric: type[Metric]) -> str:
 
 
 def _content(path: str) -> bytes:
-    with suppress(OSError), open(path, "rb") as file:
-        return file.read()
+    with suppress(OSError):
+        return read_file(path).parse(bytes)
     return b""
 
 

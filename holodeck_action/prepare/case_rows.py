@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from holodeck_action.prepare.environments import Installing, python_of
 from holodeck_action.prepare.packages import PackagesError
+from holodeck_action.results.disk import UNSYNCED_DISK, write_new
 from holodeck_action.suite.case_files import RowsError
 from holodeck_action.suite.checkout import MOST_YAML, Checkout
 from holodeck_action.suite.environments import Environment
+from holodeck_action.text.foreign import bounded_lines, open_file
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.code_errors import UserCodeError
@@ -23,6 +25,7 @@ from holodeck_action.workers.pool import WorkerPool
 
 SECONDS = 60.0
 """Longest time that it may take until all rows are there, the import of a function excluded."""
+_BLOCK = 1 << 20
 _PARQUET = "holodeck_action.workers.parquet:rows"
 
 
@@ -57,8 +60,7 @@ class CaseRows:
         pool = limited_pool(self._environ, size=1, redact=self._redact)
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder, "cases.parquet")
-            with copy.open("wb") as out:
-                shutil.copyfileobj(file, out)
+            write_new(copy, iter(partial(file.read, _BLOCK), b""), UNSYNCED_DISK)
             yield from self._rows(pool, _PARQUET, {"path": str(copy)}, folder)
 
     def python(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
@@ -88,8 +90,12 @@ class CaseRows:
         except UserCodeError as error:
             message = error.message
             raise RowsError(message.removeprefix(f"{reference}: ") if reference == _PARQUET else message) from None
-        with path.open("rb") as lines:
-            yield from lines
+        try:
+            # Code of the suite has had the file in its hands.
+            with open_file(path, None, follow=False) as file:
+                yield from bounded_lines(file, MOST_YAML)
+        except OSError as error:
+            raise RowsError(f"{reference}: its rows cannot be read: {error.strerror}") from None
 
     async def _write(self, pool: WorkerPool, reference: str, payload: Mapping[str, Any]) -> None:
         async with pool:

@@ -20,6 +20,8 @@ from holodeck_action.github.commit_archive import ArchiveError, download_commit
 from holodeck_action.github.job import Job
 from holodeck_action.github.local_git import ask_git
 from holodeck_action.github.objects import ApiError
+from holodeck_action.results.disk import UNSYNCED_DISK, write_new
+from holodeck_action.text.foreign import RefusedFileError, open_file
 
 _POINTER = b"version https://git-lfs.github.com/spec/v1\n"
 _LONGEST_POINTER = 1024
@@ -112,7 +114,7 @@ def _checked_out(root: Path, commit: str, outer: Path, environ: Mapping[str, str
         return False
     borrowed = git / "objects" / "info"
     borrowed.mkdir(parents=True, exist_ok=True)
-    (borrowed / "alternates").write_text(f"{root / objects}\n", encoding="utf-8", errors="surrogateescape")
+    write_new(borrowed / "alternates", [os.fsencode(f"{root / objects}\n")], UNSYNCED_DISK)
     own = {
         "GIT_DIR": str(git),
         "GIT_WORK_TREE": str(outer / "tree"),
@@ -151,7 +153,8 @@ def _notices(tree: Path, commit: str) -> Iterator[str]:
 
 
 def _is_pointer(path: Path) -> bool:
-    if path.stat().st_size > _LONGEST_POINTER:
+    try:
+        with open_file(path, _LONGEST_POINTER, follow=False) as file:
+            return file.read(len(_POINTER)) == _POINTER
+    except RefusedFileError:
         return False
-    with path.open("rb") as file:
-        return file.read(len(_POINTER)) == _POINTER

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from holodeck_action.suite.frameworks import Framework
+from holodeck_action.text.foreign import read_file
 
 _MOST_FILES = 20_000
 _MOST_BYTES = 1_000_000
@@ -79,9 +80,7 @@ def _foreign(folder: Path) -> bool:
 def _agents_in(path: Path, framework: Framework) -> Iterator[tuple[int, str]]:
     """Yield line and name of each agent that a file assigns at its top level."""
     try:
-        if path.stat().st_size > _MOST_BYTES or not path.is_file():
-            return
-        source = path.read_bytes()
+        source = read_file(path, _MOST_BYTES).parse(bytes)
         if not any(package.encode() in source for package in framework.packages):
             return
         with warnings.catch_warnings(action="ignore", category=SyntaxWarning):

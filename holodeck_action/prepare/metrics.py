@@ -12,6 +12,7 @@ from holodeck_action.metrics.registry import built_in, in_order, type_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.metric_base import Metric
 from holodeck_action.suite.metric_types import MetricTypes
+from holodeck_action.text.foreign import read_file
 from holodeck_action.text.plain import one_line
 
 if TYPE_CHECKING:
@@ -71,9 +72,8 @@ def _is_named_in(folders: tuple[str, ...]) -> bool:
         for entry in entries:
             if entry.name.endswith((".dist-info", ".egg-info", "EGG-INFO")):
                 try:
-                    with open(os.path.join(entry.path, "entry_points.txt"), "rb") as file:
-                        if group in file.read():
-                            return True
+                    if read_file(os.path.join(entry.path, "entry_points.txt")).parse(lambda data: group in data):
+                        return True
                 except OSError:
                     continue
     return False

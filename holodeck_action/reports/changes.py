@@ -13,6 +13,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -23,6 +24,7 @@ from holodeck_action.results.exit_codes import severity
 from holodeck_action.results.report_views import MetricView, Report
 from holodeck_action.results.serialization import from_json, to_json
 from holodeck_action.results.verdict import VerdictOutcome
+from holodeck_action.text.foreign import Foreign
 
 STATE_LIMIT = 6000
 """Characters of the hidden line: what a comment of 65,000 can spare."""
@@ -113,12 +115,8 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
             return None
         try:
             packed = base64.b64decode(line[len(_START) : -len(_END)], _ALTERNATIVES, validate=True)
-            unpacking = zlib.decompressobj()
-            found = unpacking.decompress(packed, _MOST_JSON + 1)
-            if not unpacking.eof or unpacking.unused_data:
-                return None
-            return from_json(found, State)
-        except (ValueError, zlib.error, RecursionError):
+            return Foreign(packed).unpacked(_MOST_JSON).parse(partial(from_json, kind=State))
+        except ValueError:
             return None
 
     def following(self, previous: State | None) -> State:

@@ -28,6 +28,7 @@ from holodeck_action.results.record import ModelCalls
 from holodeck_action.results.trials import Ends, PassRates
 from holodeck_action.results.verdict import GateState, GateVerdict, PanelSummary
 from holodeck_action.text import code_spans as untrusted
+from holodeck_action.text.foreign import read_file
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.prose import prose, short_prose
 
@@ -97,7 +98,7 @@ def _environment(
             return (*custom, None)
         shipped = {path.name: path for path in template_folder().glob("*.j2")}
         # By comparison with what is there: no name can lead out of the folder.
-        return (shipped[name].read_text(encoding="utf-8"), name, None) if name in shipped else None
+        return (read_file(shipped[name]).text(), name, None) if name in shipped else None
 
     class Environment(ImmutableSandboxedEnvironment):
         def getattr(self, obj: Any, attribute: str) -> Any:

@@ -25,6 +25,7 @@ from holodeck_action.reports.viewer_columns import ColumnBuilder, bare, page_jso
 from holodeck_action.reports.viewer_data import Detail, Head, Omitted
 from holodeck_action.reports.viewer_head import head_of, metric_columns
 from holodeck_action.reports.viewer_index import NO_LINKS, Links, ViewedSuite, rows_of
+from holodeck_action.text.foreign import read_file
 from holodeck_action.text.kept_texts import KeptTexts
 
 PAGE_FILE = "report.html"
@@ -233,7 +234,7 @@ def asset(name: str) -> Any:
     """Return a style sheet or script of ours, as markup."""
     from markupsafe import Markup
 
-    return Markup((template_folder() / name).read_text(encoding="utf-8"))  # noqa: S704 - ours
+    return Markup(read_file(template_folder() / name).text())  # noqa: S704 - ours
 
 
 def _hash(text: str) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from holodeck_action.text.foreign import Foreign, RefusedFileError, read_rest, regular_file
+from holodeck_action.text.foreign import Foreign, RefusedFileError, read_file, read_rest, regular_file
 
 MOST_YAML = 256_000_000
 """Bytes of the largest YAML file of a suite."""
@@ -299,7 +299,7 @@ def origin(root: Path) -> str | None:
     """Return `owner/name` of the remote that a repository was cloned from; None where it has none on a server."""
     try:
         folder = _git_folder(root / ".git")
-        text = (_common(folder) / "config").read_text(encoding="utf-8")
+        text = _text(_common(folder) / "config")
     except (OSError, ValueError):
         return None
     section = url = ""
@@ -314,31 +314,40 @@ def origin(root: Path) -> str | None:
     return "/".join(names) if len(names) == 2 and all(names) else None
 
 
+def _text(path: Path) -> str:
+    """Return the text of a file of Git.
+
+    Raises:
+        OSError, ForeignError: it cannot be read.
+    """
+    return read_file(path, MOST_YAML).text()
+
+
 def _git_folder(git: Path) -> Path:
     if git.is_dir():
         return git
     # A worktree's or submodule's .git is a file: "gitdir: PATH".
-    return (git.parent / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()).resolve()
+    return (git.parent / _text(git).removeprefix("gitdir:").strip()).resolve()
 
 
 def _common(folder: Path) -> Path:
     """Return the folder that a worktree shares with its repository; of a repository its own."""
     common = folder / "commondir"
-    return (folder / common.read_text(encoding="utf-8").strip()).resolve() if common.exists() else folder
+    return (folder / _text(common).strip()).resolve() if common.exists() else folder
 
 
 def _resolve(folder: Path) -> str | None:
-    head = (folder / "HEAD").read_text(encoding="utf-8").strip()
+    head = _text(folder / "HEAD").strip()
     if not head.startswith("ref:"):
         return head or None
     reference = head.removeprefix("ref:").strip()
     shared = _common(folder)
     for place in (folder, shared):
         if (place / reference).is_file():
-            return (place / reference).read_text(encoding="utf-8").strip() or None
+            return _text(place / reference).strip() or None
     packed = shared / "packed-refs"
     if packed.is_file():
-        for line in packed.read_text(encoding="utf-8").splitlines():
+        for line in _text(packed).splitlines():
             commit, _, name = line.partition(" ")
             if name == reference:
                 return commit

@@ -11,6 +11,7 @@ from typing import Any
 from holodeck_action.suite.columns import AS_WRITTEN, ColumnMap, FieldPath, put
 from holodeck_action.suite.document import PACKED, MarkedList, MarkedMap
 from holodeck_action.suite.errors import Problem, SourceMark, quoted
+from holodeck_action.text.foreign import Foreign, ForeignError
 from holodeck_action.text.json_values import DuplicateKeyError, kind_of, parse_json
 
 _REST = r"(\r\n|\n|\r|\Z|{0})"
@@ -206,7 +207,12 @@ def row_cases(lines: Iterable[bytes], file: str, columns: ColumnMap) -> Iterator
     A position is then the number of the row, with column 0.
     """
     for number, line in enumerate(lines, start=1):
-        yield columns.case(marked(parse_json(line.decode()), number, 0), file)
+        try:
+            row = Foreign(line).json_object()
+        except ForeignError as error:
+            columns.problems.append(Problem(SourceMark(file, number, 0), "", f"the row {error}"))
+        else:
+            yield columns.case(marked(row, number, 0), file)
 
 
 def marked(value: Any, line: int, column: int) -> Any:

@@ -16,7 +16,7 @@ from holodeck_action.suite.checkout import MOST_FILE, Checkout
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.suite.variables import is_ci
 from holodeck_action.targets.downloads import DownloadError, Downloads, Fetcher, resolve
-from holodeck_action.text.foreign import Redact, RefusedFileError
+from holodeck_action.text.foreign import Redact, RefusedFileError, open_file
 from holodeck_action.tools.documents.kinds import Kind, kind_of
 from holodeck_action.tools.documents.reader import DocumentError, DocumentReader, missing_packages
 
@@ -158,7 +158,7 @@ def _kind(file: FileInput, path: Path) -> Kind:
     """Return what a file is; what comes from a URL is a page when it begins like one."""
     kind = _kind_by_name(file)
     if kind == "text" and file.type == "text" and file.url is not None:
-        with path.open("rb") as opened:
+        with open_file(path, MOST_FILE) as opened:
             begin = opened.read(512).removeprefix(b"\xef\xbb\xbf").lstrip().lower()
         if begin.startswith(_HTML):
             return "html"

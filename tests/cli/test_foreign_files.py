@@ -78,3 +78,63 @@ def test_a_key_that_stands_twice_among_many_is_found_at_once(project: Project) -
     project.suite([], test_cases=None, test_cases_file="cases.jsonl")
     project.write("cases.jsonl", f'{{"input": {{{keys}}}}}\n')
     assert 'the key "199999" stands twice in one object' in project.run("validate").stderr
+
+
+TAMPERING = """
+import os
+
+def rows():
+    yield {"input": "a", "ground_truth": "b"}
+    (path,) = (path for path in map(link, os.listdir("/proc/self/fd")) if path.endswith("rows.jsonl"))
+    TAMPER
+
+def link(name):
+    try:
+        return os.readlink("/proc/self/fd/" + name)
+    except OSError:
+        return ""
+"""
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    ("tamper", "reason"),
+    [
+        ("os.unlink(path); os.mkfifo(path)", f"its rows cannot be read: {PIPE}"),
+        ("os.unlink(path); os.symlink('/dev/zero', path)", "its rows cannot be read: it is a link"),
+        ("os.unlink(path); open(path, 'wb').write(b'\\xff')", "row 1: the row is not UTF-8 text"),
+        ("os.unlink(path); open(path, 'wb').write(b'[' * 100_000)", "row 1: the row is not valid JSON"),
+        ("os.unlink(path); open(path, 'wb').write(b'[1]')", "row 1: the row must be a JSON object"),
+        ("os.unlink(path); os.mkdir(path)", "its rows cannot be read: Is a directory"),
+    ],
+)
+def test_rows_that_code_of_the_suite_has_changed_are_told(project: Project, tamper: str, reason: str) -> None:
+    project.suite([], test_cases=None, test_cases_file="python:cases:rows")
+    project.write("cases.py", TAMPERING.replace("TAMPER", tamper))
+    finished = project.run("validate")
+    assert (finished.code, finished.stdout) == (2, "")
+    assert reason in finished.stderr
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("content", [None, b"a = " + b"[" * 100_000, b"\xff", b"project = 1"])
+def test_a_repository_with_a_hostile_project_file_gets_a_suite(project: Project, content: bytes | None) -> None:
+    file = project.folder / "pyproject.toml"
+    if content is None:
+        pipe(file)
+    else:
+        file.write_bytes(content)
+    finished = project.run("init", ".", "--framework", "langgraph")
+    assert (finished.code, finished.stderr) == (0, "")
+    assert "found no requirements.txt, and no dependencies in pyproject.toml" in finished.stdout
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("name", ["HEAD", "config", "commondir"])
+@pytest.mark.parametrize("make", [pipe, endless])
+def test_files_of_git_are_not_waited_for(project: Project, name: str, make: Callable[[Path], None]) -> None:
+    project.numbered(1)
+    (project.folder / ".git").mkdir()
+    make(project.folder / ".git" / name)
+    finished, record = project.evaluate()
+    assert (finished.code, record.provenance.commit) == (0, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -468,7 +469,7 @@ def test_without_an_events_name_there_is_no_event() -> None:
         (b'{"a": ' + b"9" * 10_000 + b"}", "GITHUB_EVENT_PATH holds no JSON: "),
         (b"[]", "GITHUB_EVENT_PATH holds no JSON object: "),
         (b"null", "GITHUB_EVENT_PATH holds no JSON object: "),
-        (b"{}" + b" " * PAYLOAD_LIMIT, "GITHUB_EVENT_PATH is larger than the 26,214,400 bytes GitHub sends: "),
+        (b"{}" + b" " * PAYLOAD_LIMIT, "GITHUB_EVENT_PATH has 26,214,402 bytes; at most 26,214,400 are read: "),
     ],
     ids=["empty", "cut", "no text", "deep", "huge number", "list", "null", "large"],
 )
@@ -478,11 +479,17 @@ def test_a_file_that_is_no_payload(tmp_path: Path, content: bytes, sentence: str
     assert failing(GITHUB_EVENT_PATH=str(file)).startswith(sentence)
 
 
+@pytest.mark.timeout(20)
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "event.json")
+    assert failing(GITHUB_EVENT_PATH=str(tmp_path / "event.json")).startswith("GITHUB_EVENT_PATH is no regular file")
+
+
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     assert "is push, but GITHUB_EVENT_PATH is not set" in failing()
     assert "No such file" in failing(GITHUB_EVENT_PATH=str(tmp_path / "none"))
     assert "Is a directory" in failing(GITHUB_EVENT_PATH=str(tmp_path))
-    assert "this is no path" in failing(GITHUB_EVENT_PATH="a\x00b")
+    assert "is no path of a file" in failing(GITHUB_EVENT_PATH="a\x00b")
 
 
 def failing(**environ: str) -> str:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from holodeck_action.metrics.text.porter import Memo, stems
 from holodeck_action.metrics.text.tokens import treebank_tokens
+from holodeck_action.text.foreign import read_file
 
 # The detachment rules of morphy(7WN) as NLTK applies them, for noun, verb, adjective and adverb.
 _DETACHMENTS: tuple[tuple[tuple[str, str], ...], ...] = (
@@ -55,13 +57,14 @@ class _PartOfSpeech(NamedTuple):
                 yield word[: len(word) - len(ending)] + replacement
 
 
+_MOST_TABLE = 64_000_000
+"""Bytes of the unpacked table."""
+
+
 @cache
 def _wordnet() -> tuple[_PartOfSpeech, ...]:
-    import gzip
-    from importlib.resources import files
-
-    data = files("holodeck_action.metrics").joinpath("data", "wordnet30.txt.gz").read_bytes()
-    lines = [line.split("\t") for line in gzip.decompress(data).decode("ascii").split("\n")]
+    table = read_file(Path(__file__).parents[1] / "data" / "wordnet30.txt.gz").unpacked(_MOST_TABLE).text()
+    lines = [line.split("\t") for line in table.split("\n")]
     return tuple(
         _PartOfSpeech(
             names=dict(zip(*lines[at : at + 2], strict=True)),
