@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import tarfile
 import threading
 import uuid
 from collections.abc import AsyncIterator
@@ -22,7 +21,7 @@ from distributed import Worker, WorkerPlugin
 from msgspec.structs import replace
 
 from holodeck_action.cluster.opening import OpenedRemotely, open_remotely
-from holodeck_action.cluster.shipping import unpack
+from holodeck_action.cluster.shipping import ShippingError, unpack
 from holodeck_action.cluster.values import REPORTS, RemoteRun, RemoteTrial
 from holodeck_action.llm.budget import Amount
 from holodeck_action.llm.leases import LEASE_S, Leases
@@ -117,7 +116,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
             asyncio.run(self._serve())
         except ConfigurationError as error:
             self._cannot("; ".join(map(str, error.problems)))
-        except (OSError, tarfile.TarError) as error:
+        except (OSError, ShippingError) as error:
             self._cannot(f"the files of the suite cannot be written: {error}")
         except Exception as error:  # noqa: BLE001 - its coordinator waits for an answer
             self._cannot(f"the suite cannot be opened: {type(error).__name__}: {error}")

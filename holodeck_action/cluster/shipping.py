@@ -58,11 +58,15 @@ def unpack(packed: bytes, into: Path) -> None:
     """Write what was packed to a new folder; nothing is written outside of it.
 
     Raises:
-        OSError, tarfile.TarError: it cannot be written, or is broken.
+        ShippingError: it is broken.
+        OSError: it cannot be written.
     """
     into.mkdir(parents=True)
-    with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
-        archive.extractall(into, filter="data")
+    try:
+        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
+            archive.extractall(into, filter="data")
+    except tarfile.TarError as error:
+        raise ShippingError(str(error)) from error
 
 
 def _names(root: Path, environ: Mapping[str, str]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from holodeck_action.reports.viewer_index import ViewedSuite
 from holodeck_action.results.base_results import read_base
 from holodeck_action.results.conclusion import conclude
 from holodeck_action.results.decision import Terms
-from holodeck_action.results.disk import write_atomically
+from holodeck_action.results.disk import write_atomically, write_through
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.report_views import Report, canonical_report, in_suite_order
 from holodeck_action.results.result_files import read_earlier, read_results
@@ -148,8 +148,7 @@ def write_pieces(pieces: Iterable[bytes], file: GivenPath | None, stdout: TextIO
         path = file.path
         if path.exists() and not path.is_file():
             # A device or a pipe: written to, not replaced.
-            with path.open("wb") as stream:
-                stream.writelines(pieces)
+            write_through(path, pieces)
         else:
             write_atomically(path, pieces)
     except OSError as error:

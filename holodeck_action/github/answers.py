@@ -38,7 +38,7 @@ class TooSlowError(Exception):
     """The body comes in drops."""
 
 
-def body_of(response: httpx2.Response, most: int, within_s: float) -> bytes:
+def body_of(response: httpx2.Response, most: int, within_s: float) -> Foreign:
     """Return a body, decompressed, of at most so many bytes.
 
     The seconds are for all of it: a limit for each piece alone would let drops go on for ever.
@@ -54,17 +54,17 @@ def body_of(response: httpx2.Response, most: int, within_s: float) -> bytes:
             raise TooLargeError
         if time.monotonic() > end:
             raise TooSlowError
-    return bytes(data)
+    return Foreign(bytes(data))
 
 
-def _error_content(response: httpx2.Response) -> bytes:
+def _error_content(response: httpx2.Response) -> Foreign:
     try:
         return body_of(response, _ERROR_BYTES, _ERROR_S)
     except (httpx2.RequestError, TooLargeError, TooSlowError):
-        return b""
+        return Foreign(b"")
 
 
-def json_of(content: bytes) -> Any:
+def json_of(content: Foreign) -> Any:
     """Return the JSON of a body.
 
     Raises:
@@ -72,7 +72,7 @@ def json_of(content: bytes) -> Any:
     """
     try:
         # Half a character in a text costs that character, not the answer.
-        return parse_json(Foreign(content).lossy_text())
+        return parse_json(content.lossy_text())
     except ValueError:
         raise ShapeError("it is no JSON") from None
 

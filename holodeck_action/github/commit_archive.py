@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import tarfile
 import tempfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -53,7 +52,12 @@ def download_commit(api: Api, sha: str, into: Path, limits: ArchiveLimits = LIMI
         with gzip.GzipFile(fileobj=packed) as unpacked:
             try:
                 _unpack(_Limited(unpacked, limits.unpacked), sha, into, limits)
-            except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile) as error:
+            except ArchiveError:
+                raise
+            except Exception as error:
+                # The disk may be full. Everything else is the archive's: its reader raises whatever a header leads to.
+                if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
+                    raise
                 problem = type(error).__name__
                 raise ArchiveError(f"the files of commit {sha[:12]} cannot be unpacked: {problem}") from None
 

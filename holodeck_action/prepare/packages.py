@@ -18,8 +18,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from holodeck_action.results.disk import UNSYNCED_DISK, open_lock, write_atomically
 from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, Checkout
-from holodeck_action.text.foreign import ForeignError
+from holodeck_action.text.foreign import ForeignError, read_file
 from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.processes import KillableProcess
@@ -170,8 +171,8 @@ def _of_local(path: Path) -> Iterator[str]:
     """Yield what decides whether a local package is installed again: an archive's content, or how a folder is built."""
     paths = [path / name for name in _BUILD_FILES] if path.is_dir() else [path]
     for each in paths:
-        if each.is_file() and each.stat().st_size <= MOST_FILE:
-            yield hashlib.sha256(each.read_bytes()).hexdigest()
+        with suppress(OSError):
+            yield read_file(each, MOST_FILE).digest()
 
 
 def _listed(folder: Path) -> Iterator[str]:
@@ -267,7 +268,8 @@ def install(recipe: Recipe, base: Base, folder: Path, environ: Mapping[str, str]
             if ready is None:
                 shutil.rmtree(environment, ignore_errors=True)
                 _fill(environment, recipe, base, uv, environ, code)
-                (environment / _DONE).write_text(json.dumps({"installed": recipe.shown}) + "\n", encoding="utf-8")
+                done = json.dumps({"installed": recipe.shown}) + "\n"
+                write_atomically(environment / _DONE, [done.encode()], disk=UNSYNCED_DISK)
         _remove_unused(folder)
     except OSError as error:
         raise PackagesError(
@@ -295,9 +297,12 @@ def _lock_file(environment: Path) -> Path:
 
 @contextmanager
 def _locked(path: Path, operation: int) -> Iterator[None]:
-    with path.open("a") as file:
-        fcntl.flock(file, operation)
+    handle = open_lock(path)
+    try:
+        fcntl.flock(handle, operation)
         yield
+    finally:
+        os.close(handle)
 
 
 def _fill(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from typing import Any, NoReturn
+from typing import Any
 
 from msgspec import ValidationError
 from msgspec.structs import replace
@@ -13,6 +12,8 @@ from msgspec.structs import replace
 from holodeck_action.results.record import FIRST_VERSION, SCHEMA_VERSION, Record, TrialRecord, TurnRecord
 from holodeck_action.results.serialization import JSON_ERRORS, from_json, problem_of
 from holodeck_action.results.stored_cases import RecordError
+from holodeck_action.text.foreign import Foreign
+from holodeck_action.text.json_values import ConstantError, parse_json
 
 _START = re.compile(rb'\{\r?\n "schema_version": %d,' % SCHEMA_VERSION)
 
@@ -55,10 +56,6 @@ def examined(content: bytes, path: os.PathLike[str] | str) -> tuple[Record, bool
     return record, False
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"it holds {name}")
-
-
 def _record(content: bytes) -> Record:
     record = from_json(content, Record)
     return replace(record, cases=tuple(record.cases))
@@ -82,8 +79,10 @@ def _from_version_1(record: Record) -> Record:
 
 def _document(content: bytes) -> dict[str, Any]:
     try:
-        document = json.loads(content, parse_constant=_refuse_constant)
-    except (json.JSONDecodeError, RecursionError) as error:
+        document = parse_json(Foreign(content).text())
+    except ConstantError as error:
+        raise ValueError(f"it holds {error.name}") from error
+    except ValueError as error:
         raise ValueError(f"not valid JSON ({error})") from error
     if not isinstance(document, dict) or "suite" not in document or "schema_version" not in document:
         raise ValueError("it has no schema_version and no suite")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import weakref
@@ -20,6 +19,7 @@ from holodeck_action.results.record import SCHEMA_VERSION, CaseRecord, Record
 from holodeck_action.results.sequences import Made
 from holodeck_action.results.serialization import JSON_ERRORS, from_json, problem_of, to_json
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.json_values import parse_json
 
 INDEXED_FROM = 16 * 1024 * 1024
 """Bytes from which on a file is not read as a whole."""
@@ -133,7 +133,7 @@ class StoredCases(LazyCases):
     def id(self, place: int) -> str:
         """Return the id of the case, of which nothing else is read."""
         found = _ID.match(self.line(place))
-        return self[place].id if found is None else str(json.loads(found[1]))
+        return self[place].id if found is None else str(parse_json(found[1].decode()))
 
     def made(self, place: int) -> CaseRecord:
         """Read the case.
@@ -199,7 +199,7 @@ def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
         if found is None:
             return None
         try:
-            case_id = json.loads(found[1]) if b"\\" in found[1] else found[1][1:-1].decode()
+            case_id = parse_json(found[1].decode()) if b"\\" in found[1] else found[1][1:-1].decode()
         except ValueError:
             return None
         ids.add(case_id)

@@ -14,8 +14,16 @@ JSON_EXPANSION = 6
 """Most bytes JSON needs for one byte of text (a control character becomes `\\u0000`)."""
 
 
+class ConstantError(ValueError):
+    """A text holds a number that JSON does not have: `NaN`, `Infinity` or `-Infinity`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is not a JSON value")
+        self.name = name
+
+
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON value")
+    raise ConstantError(name)
 
 
 DEEPEST = 200
@@ -61,12 +69,13 @@ def parse_json(text: str, *, constants: bool = False, unique: bool = False) -> A
 
     Raises:
         JsonSyntaxError: the text is not JSON.
+        ConstantError: it holds NaN or an infinity.
         DuplicateKeyError: an object holds a key twice.
         ValueError: it is nested too deeply, or holds a number too long to read; one clause says why.
     """
     try:
         value = _DECODERS[constants, unique].decode(text)
-    except DuplicateKeyError:
+    except (DuplicateKeyError, ConstantError):
         raise
     except json.JSONDecodeError as error:
         raise JsonSyntaxError(error.msg, error.lineno, error.colno) from None

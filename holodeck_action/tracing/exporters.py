@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from holodeck_action.suite.agent import ConsoleExporter
+from holodeck_action.text.json_values import parse_json
 from holodeck_action.tracing.traces import Otlp
 
 
@@ -212,7 +213,7 @@ class ConsoleSpans(SpanProcessor):
         self._stream.flush()
 
     def _text(self, span: ReadableSpan) -> str:
-        shown: Mapping[str, Any] = json.loads(span.to_json())
+        shown: Mapping[str, Any] = parse_json(span.to_json(), constants=True)
         if self._config.include_timestamps is False:
             shown = {key: value for key, value in shown.items() if key not in ("start_time", "end_time")}
         text = json.dumps(shown, indent=None if self._config.pretty_print is False else 4)

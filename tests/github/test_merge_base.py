@@ -259,6 +259,27 @@ def test_an_archive_writes_nothing_outside(
     assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"pax_headers": {"path": "top/a\0b"}},
+        {"pax_headers": {"mtime": "nan"}},
+        {"mtime": 1e30},
+        {"type": tarfile.LNKTYPE, "linkname": "top/nothing"},
+        {"pax_headers": {"GNU.sparse.map": "x,y"}},
+        {"pax_headers": {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "9"}},
+    ],
+    ids=["no path", "no time", "late", "hard link to nothing", "no map", "no list"],
+)
+def test_an_archive_that_python_stumbles_over_is_told(
+    hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path, fields: Mapping[str, Any]
+) -> None:
+    sha = repo.git.commit({"a": "x"})
+    hub.fail(Fault("GET", "^/storage/", status=200, body=packed((fields, b""))))
+    with pytest.raises(ArchiveError, match=f"the files of commit {sha[:12]} cannot be unpacked: "):
+        download_commit(api, sha, tmp_path)
+
+
 def test_trouble_of_the_storage_is_tried_again(hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path) -> None:
     sha = repo.git.commit({"a": "x"})
     hub.fail(Fault("GET", "^/storage/", status=503))

@@ -7,7 +7,6 @@ SHA-256 of the manifest itself.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from typing import Annotated, BinaryIO
 
@@ -18,7 +17,8 @@ from holodeck_action.results.record import SCHEMA_VERSION, Record
 from holodeck_action.results.sealing import DIGEST, RECORD_DIGEST
 from holodeck_action.results.serialization import from_plain, problem_of
 from holodeck_action.results.stored_cases import RecordError
-from holodeck_action.text.foreign import OpenFolder, RefusedFileError
+from holodeck_action.text.foreign import Foreign, OpenFolder, RefusedFileError
+from holodeck_action.text.json_values import parse_json
 
 MANIFEST_FILE = "manifest.json"
 LAYOUT = 1
@@ -77,7 +77,7 @@ def read_manifest(folder: RecordFolder) -> tuple[Record, tuple[Part, ...], str, 
     # Line ends may have been changed by a checkout.
     content = content.replace(b"\r\n", b"\n")
     try:
-        document = json.loads(content)
+        document = parse_json(Foreign(content).text())
         if not isinstance(document, dict):
             raise ValueError("it is no object")
         version = document.get("schema_version"), document.get("layout")

@@ -17,6 +17,7 @@ from typing import Any
 
 from holodeck_action.results.parquet.columns import specification
 from holodeck_action.results.parquet.needed import NEEDED, is_installed
+from holodeck_action.text.json_values import parse_json
 
 MOST_BYTES = 256 * 1024 * 1024
 """Most bytes of a row group as lines of cases."""
@@ -110,7 +111,7 @@ class TableProcess:
             key = next(self._keys)
             self._tell({"open": key}, sizes, contents)
             head, (ids,) = self._answer()
-            return key, head["groups"], head["rows"], [json.loads(line) for line in ids.split(b"\n") if line]
+            return key, head["groups"], head["rows"], [parse_json(line) for line in ids.decode().split("\n") if line]
 
     def group(self, key: int, at: int) -> bytes:
         """Return a row group of a part as lines of cases.
@@ -169,7 +170,7 @@ class TableProcess:
 
     def _answer(self) -> tuple[dict[str, Any], list[bytes]]:
         until = time.monotonic() + SECONDS
-        head = json.loads(self._read(int.from_bytes(self._read(_HEAD, until), "big"), until))
+        head = parse_json(self._read(int.from_bytes(self._read(_HEAD, until), "big"), until).decode())
         contents = [bytes(self._read(size, until)) for size in head["sizes"]]
         if "error" in head:
             raise ProcessError(head["error"])

@@ -31,6 +31,7 @@ import pyarrow
 from holodeck_action.results.parquet.decoding import Reading
 from holodeck_action.results.parquet.encoding import Writing
 from holodeck_action.results.parquet.tables import Spec, TableError
+from holodeck_action.text.json_values import parse_json
 
 MEMORY_BYTES = 3 << 30
 """Most bytes of memory of its own."""
@@ -90,7 +91,7 @@ def _receive(stream: BinaryIO) -> tuple[Spec, list[bytes]] | None:
     length = stream.read(HEAD)
     if len(length) < HEAD:
         return None
-    head = json.loads(stream.read(int.from_bytes(length, "big")))
+    head = parse_json(stream.read(int.from_bytes(length, "big")).decode())
     return head, [stream.read(size) for size in head.get("sizes", ())]
 
 
