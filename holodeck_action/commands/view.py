@@ -171,6 +171,8 @@ class _Site(Struct, frozen=True):
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    # While large pages are made, connections wait to be taken.
+    request_queue_size = 64
     site: _Site
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -11,7 +11,7 @@ import socket
 import struct
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -181,7 +181,7 @@ def test_results_that_cannot_be_used_are_told_of(project: Project) -> None:
 def leave(site: Site, sent: str, read: int) -> None:
     """Send bytes, read some of the answer, and break the connection off as a browser does that is closed."""
     parts = urlsplit(site.address)
-    with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection:
+    with suppress(ConnectionError), socket.create_connection((parts.hostname, parts.port), timeout=30) as connection:
         # Little room, so that the server is still writing.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.sendall(sent.encode())
